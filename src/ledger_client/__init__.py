@@ -1,7 +1,7 @@
 """A client for the ledger's interface: `Ledger` and `AsyncLedger`, on httpx alone.
 
-Both programs of this repository make their requests with it. Importing the package imports httpx and the
-clients only when you use one of them.
+The dashboard and the commands of the server send their requests with this package. Importing the package
+imports httpx and the clients only when you use one of them.
 """
 
 from __future__ import annotations

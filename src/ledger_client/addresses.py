@@ -41,7 +41,8 @@ def _is_host(url: str) -> bool:
     import httpx
 
     try:
-        return bool(httpx.URL(url).host)  # reading the host decodes an internationalised name
+        # `host` raises this for a wrong internationalised name, which it decodes
+        return bool(httpx.URL(url).host)
     except (httpx.InvalidURL, ValueError):
         return False
 

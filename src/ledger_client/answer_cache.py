@@ -1,4 +1,6 @@
-"""The latest answers of one credential, with their ETags: an unchanged answer is not sent again."""
+"""A cache of one credential's latest answers, with their ETags, so that a server need not send an unchanged
+answer again.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,12 @@ import httpx
 from ledger_client.calls import Answer, ApiCall
 
 ANSWERS_MAX = 32
-BYTES_MAX = 16_000_000  # of all answers together
+BYTES_MAX = 16_000_000  # the limit for all stored answers together
 _ABOUT_ITS_OWN_BODY = frozenset({"content-length", "content-type"})  # a 304 has none
 
 
 class AnswerCache:
-    """The answers to the latest GETs that had an ETag, up to a number and a size."""
+    """The answers with an ETag to the latest GETs; the cache is limited in number and in size."""
 
     def __init__(self) -> None:
         self._answers: dict[Hashable, Answer] = {}

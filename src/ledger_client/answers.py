@@ -1,6 +1,7 @@
-"""An HTTP client for servers that are not trusted: each answer is read up to a size and within a time.
+"""An HTTP client for servers that are not trusted: it limits the size of each answer and the time to read it.
 
-Nothing is decompressed: httpx would decode a few kilobytes to any size, and all stacked codings at once.
+It refuses compressed answers: httpx would decode a few kilobytes to any size, and several nested codings at
+once.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ SMALL_BYTES_MAX = 1_000_000  # of an error, or of an answer with one small objec
 
 
 class Unread(httpx.TransportError):
-    """An answer that was not read to its end, with the reason; `answer` is its head, if that has arrived."""
+    """An answer was not read to its end; the message gives the reason.
+
+    `answer` is its head, if the head has arrived.
+    """
 
     def __init__(self, message: str, answer: httpx.Response | None = None) -> None:
         super().__init__(message)
@@ -31,10 +35,12 @@ class Unread(httpx.TransportError):
 
 
 class BoundedClient(httpx.AsyncClient):
-    """A client that raises Unread for an answer with more bytes or that takes longer, its head included.
+    """A client that raises Unread for an answer, head included, that is larger or takes longer than its
+    limits.
 
-    With `stream` a successful answer is returned when its head has arrived, to be read with `events`. The
-    text of an answer is UTF-8, whatever its Content-Type names: a charset name could select any codec.
+    With `stream` a successful answer is returned when its head has arrived, to be read with `events`. It
+    reads the text of every answer as UTF-8 and ignores the charset in Content-Type, which could select any
+    codec.
     """
 
     def __init__(self, *, bytes_max: int, seconds_max: float, **settings: Any) -> None:

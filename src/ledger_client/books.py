@@ -69,7 +69,7 @@ class Currencies(Objects[L]):
 
 
 class Transactions(Objects[L]):
-    """Postings: each moves an amount on an account."""
+    """Postings: each adds an amount to an account or takes it away."""
 
     path = "/v1/transactions"
 

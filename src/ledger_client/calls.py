@@ -1,4 +1,4 @@
-"""A request, its answer and the next attempt, without a connection."""
+"""Requests and answers as values, and the rules for the next attempt; this module opens no connection."""
 
 from __future__ import annotations
 
@@ -75,11 +75,13 @@ def require_success(answer: Answer) -> None:
 
 @dataclass
 class ApiCall(Generic[T]):
-    """One request, which may take several attempts; `result_of` makes its result from the answer.
+    """One request, which the client may send several times; `result_of` makes the method's result from the
+    answer.
 
-    A POST with an idempotency key takes effect once, however often it is repeated. Without a key only a GET
-    or PATCH is repeated after a lost answer; every other request only when the rate limit refused it. A PATCH
-    with `if_match` is one of these, because it would find the change of its own first attempt.
+    A POST with an idempotency key takes effect once, however often it is repeated. Without a key the client
+    repeats only a GET or PATCH after a lost answer; it repeats every other request only if the rate limit
+    refused it. It does not repeat a PATCH with `if_match` after a lost answer either: if the first attempt
+    took effect, the object no longer matches.
     """
 
     result_of: Callable[[Answer], T]
@@ -105,7 +107,7 @@ class ApiCall(Generic[T]):
             self.body = {name: value for name, value in self.body.items() if value is not UNSET}
 
     def make_repeatable(self) -> None:
-        """Give a POST an idempotency key, if it lacks one."""
+        """Add a new idempotency key to a POST without one."""
         if self.method == "POST" and not self.is_anonymous and self.key is None:
             self._use(str(uuid.uuid4()))
 
@@ -138,7 +140,9 @@ class ApiCall(Generic[T]):
         return max(error.retry_after, wait) if isinstance(error, RateLimited) else wait
 
     def made_before(self, error: LedgerError) -> list[str]:
-        """Return the ids that an earlier attempt of this call made; none for any other refusal."""
+        """Return the ids of the objects that an earlier attempt of this call made; empty if the refusal means
+        something else.
+        """
         is_own = isinstance(error, AlreadyDone) and self.is_unanswered and error.same_request
         return [*error.originals] if is_own and isinstance(error, AlreadyDone) else []
 
@@ -181,7 +185,7 @@ class _Unset:
         return "UNSET"
 
 
-UNSET: Any = _Unset()  # a field that is not sent: null would clear it
+UNSET: Any = _Unset()  # marks a field to leave out of the body, because null would clear the field
 
 
 def body_of(**fields: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The live stream: server-sent events (WHATWG HTML, 9.2), each read up to a size, and their content."""
+"""Reads the live stream: server-sent events (WHATWG HTML, 9.2), and the ledger's events in them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NotEvents(Unread):
 
 @dataclass(frozen=True, slots=True)
 class ServerSentEvent:
-    """One event; `id` is the last id that the stream named, "" for none."""
+    """One server-sent event; `id` is the last id that the stream has sent, "" if it has sent none."""
 
     event: str
     data: str
@@ -39,7 +39,7 @@ async def events(answer: httpx.Response) -> AsyncIterator[ServerSentEvent]:
 
 
 class _Parser:
-    """Makes events from the bytes of a stream, however they are divided."""
+    """Makes events from the bytes of a stream; an event may be divided over several pieces."""
 
     def __init__(self, answer: httpx.Response) -> None:
         if answer.headers.get("Content-Type", "").partition(";")[0].strip().lower() != "text/event-stream":
@@ -51,7 +51,7 @@ class _Parser:
         self._event, self._id, self._data = "", "", bytearray()
 
     def feed(self, part: bytes) -> Iterator[ServerSentEvent]:
-        """Return the events that end in these bytes."""
+        """Add these bytes, and return the events that they complete."""
         for line in self._lines(part):
             if self._first:
                 line, self._first = line.removeprefix(b"\xef\xbb\xbf"), False
@@ -98,8 +98,8 @@ def _require_small(data: bytearray) -> None:
 class StreamMessage:
     """An event of the live stream: its raw body, as in a webhook, and whether its signature is valid.
 
-    `body` is None for the first message of a connection; `is_signed` then means that it contains a secret.
-    `id` is the place from which the stream can resume, "" for the former place.
+    For the first message of a connection `body` is None, and `is_signed` means that the message contains a
+    secret. `id` is the place from which the stream can resume; "" means that the place has not changed.
     """
 
     id: str
@@ -115,7 +115,8 @@ class StreamSession:
 
     def read(self, event: ServerSentEvent) -> StreamMessage | None:
         """Return the event in a message, None for a message of an unknown kind."""
-        id = event.id if event.id.isascii() else ""  # it is sent back in a header
+        # the client sends the id back in a header, which must be ASCII
+        id = event.id if event.id.isascii() else ""
         if event.event == "session":
             (self._secret,) = _texts(event.data, "secret")
             return StreamMessage(id, None, self._secret is not None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class SentRequest:
     """One attempt of a request and its answer; `status` is None when no answer came.
 
-    The credential is not in it, but `body` may contain secrets.
+    It does not contain the credential, but `body` may contain other secrets.
     """
 
     method: str
@@ -19,5 +19,5 @@ class SentRequest:
     status: int | None = None
     duration_ms: float = 0.0
     request_id: str | None = None
-    error: str = ""  # the reason, when no answer came
+    error: str = ""  # why there is no answer
     at: str = ""  # when it was sent, ISO 8601 in UTC

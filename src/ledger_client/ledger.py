@@ -1,4 +1,6 @@
-"""The clients: `AsyncLedger` sends the requests; `Ledger` runs it in a thread and waits for the results."""
+"""The clients: The clients: `AsyncLedger` sends the requests, and `Ledger` runs an `AsyncLedger` in a thread
+and waits for its results.
+"""
 
 from __future__ import annotations
 
@@ -28,23 +30,25 @@ from ledger_client.tokens import Tokens, TokenStore
 
 T = TypeVar("T")
 
-SECONDS_MAX = 60.0  # for one answer
+SECONDS_MAX = 60.0  # seconds for one answer
 SILENCE_S = 45.0  # the server sends something every 15 seconds, so after this time the connection is dead
 RECONNECTS_S = (0.5, 1, 2, 5, 10)
 
 
 class AsyncLedger(AllResources["AsyncLedger"]):
-    """A ledger server, seen as the project and mode of the key. Close it, or use it in `async with`.
+    """A ledger server, seen as the project and mode of the key. Close the client, or use it in `async with`.
 
-    Requests that exceeded the rate limit or got no answer are repeated, up to `attempts` in all. Each POST
-    carries an idempotency key, yours or a new one, so it takes effect once. Every method raises LedgerError.
+    The client repeats a request that exceeded the rate limit or got no answer, and sends it at most
+    `attempts` times in all. Each POST carries an idempotency key, yours or a new one, so it takes effect
+    once. Every method raises LedgerError.
 
     `key` is an API key, an access token, a TokenPair, or a TokenStore, in which several processes share a
     pair. A pair is refreshed five minutes before it expires, and its `expires_in` counts from now;
     `on_refresh` gets each new pair, so that you can store it. Tokens of an app need its `client_id`.
     `on_exchange` gets each attempt with its answer, or with the error of an attempt without one; but not the
-    live stream, nor an attempt that was cancelled. An answer that has an ETag is sent again only if it has
-    changed. `settings` are passed to httpx.AsyncClient, for instance `verify`, `proxy` and `trust_env`.
+    live stream, nor an attempt that was cancelled. The client keeps answers with an ETag, so the server sends
+    such an answer again only if it has changed. `settings` are passed to httpx.AsyncClient, for instance
+    `verify`, `proxy` and `trust_env`.
     """
 
     def __init__(
@@ -98,11 +102,12 @@ class AsyncLedger(AllResources["AsyncLedger"]):
     def use(self, key: str) -> None:
         """Send another key or access token from now on."""
         self._key, self._tokens = key, None
-        # A new one: the answer to a request under way belongs to the former credential, and to its cache.
+        # A new cache: the answer to a request under way belongs to the former credential and goes to the
+        # former cache.
         self._cache = AnswerCache()
 
     async def send(self, call: ApiCall[T]) -> T:
-        """Send a request until it is answered, and return its result.
+        """Send a request, repeat it if that is safe, and return its result.
 
         If an attempt took effect but its answer was lost, return the object that it made.
         """
@@ -135,7 +140,8 @@ class AsyncLedger(AllResources["AsyncLedger"]):
 
     async def _answer_to(self, call: ApiCall[Any]) -> Answer:
         """Return the success of one attempt, from the cache when it is unchanged. Raises LedgerError."""
-        cache, place = self._cache, key_of(call)  # of this credential, whatever is used afterwards
+        # keep this credential's cache, because another credential may be in use when the answer comes
+        cache, place = self._cache, key_of(call)
         stored_answer = None if place is None else cache.find(place)
         conditions = {} if stored_answer is None else {"if-none-match": stored_answer.headers["ETag"]}
         at, start = datetime.now(UTC), perf_counter()
@@ -179,7 +185,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
         self, call: ApiCall[Any], conditions: Mapping[str, str], *, stream: bool = False, **timeouts: Any
     ) -> httpx.Response:
         """Return the answer to one attempt. Raises LedgerError when there is none."""
-        if self._process != os.getpid():  # after a fork its connections are the parent's
+        if self._process != os.getpid():  # after a fork the connections still belong to the parent process
             self._open()
         headers = {**call.headers, **conditions}
         key = self._key if self._tokens is None or call.is_anonymous else await self._tokens.access()
@@ -246,7 +252,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
 class Ledger(AllResources["Ledger"]):
     """AsyncLedger without `await`: close it, or use it in `with`. Several threads may use it.
 
-    All such clients of a process run in one thread, because there the time of a whole answer can be limited.
+    All Ledgers of a process share one thread with an event loop, which can limit the time of a whole answer.
     """
 
     def __init__(

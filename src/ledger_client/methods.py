@@ -1,4 +1,4 @@
-"""How the methods of both clients are run: AsyncLedger returns an awaitable, Ledger the result."""
+"""Runs the methods of both clients: AsyncLedger returns an awaitable, Ledger the result."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _each(batches: AsyncGenerator[Sequence[T], None]) -> Iterator[T]:
         try:
             yield from batch
         except BaseException:
-            if not sys.is_finalizing():  # when the thread stands still
+            if not sys.is_finalizing():  # when the interpreter ends, the thread no longer runs
                 in_thread(batches.aclose())
             raise
 
@@ -157,12 +157,14 @@ def in_thread(work: Coroutine[Any, Any, T]) -> T:
     try:
         return future.result()
     finally:
-        future.cancel()  # if Ctrl-C has ended the waiting
+        future.cancel()  # Ctrl-C may have ended the waiting before the work
 
 
 @functools.cache
 def _loop(_process: int) -> asyncio.AbstractEventLoop:
-    """Return the loop of this process, whose thread ends with it; a forked one needs its own."""
+    """Return this process's event loop, whose thread ends with the process; a forked process gets a loop of
+    its own.
+    """
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name=_THREAD, daemon=True).start()
     return loop

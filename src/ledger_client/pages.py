@@ -27,8 +27,8 @@ class ListPage:
 def page_of(body: Any, paging: str, cursor: str | None = None, size: int = 100) -> ListPage:
     """Return the page in an answer; `paging` is the parameter that takes its `cursor`.
 
-    A list may also be a bare array where the contract leaves its form open. Raises Unreadable for any other
-    answer.
+    A list may also be a bare array, because the contract does not define the form of every list. Raises
+    Unreadable for any other answer.
     """
     envelope = body if isinstance(body, dict) else {"data": body}
     rows = envelope.get("data")

@@ -6,15 +6,16 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-VALUES_MAX = 4_000_000  # each takes up to 100 bytes of memory, and 3 of the text
-DEPTH_MAX = 100  # a walk through the value, or writing it again, must not recurse too deeply
+VALUES_MAX = 4_000_000  # a value takes up to 100 bytes of memory, but can be 3 bytes of text
+# functions that walk through the value or write it again must not exceed Python's recursion limit
+DEPTH_MAX = 100
 
 
 def parsed(text: bytes | str, *, number: Callable[[str], Any] | None = None) -> Any:
     """Return the value of a JSON text; `number` makes the values of its numbers, instead of int and float.
 
-    Raises ValueError for text that is not JSON, is nested too deeply, or contains too many values: they would
-    take many times the memory of the text.
+    Raises ValueError for text that is not JSON, is nested too deeply, or contains so many values that they
+    would take many times the memory of the text.
     """
     if isinstance(text, str):
         text = text.encode("utf-8", "surrogatepass")

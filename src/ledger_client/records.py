@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from ledger_client.addresses import is_key
 
-# The values that the interface defines now. They are for type checkers: a record keeps any other value that a
-# newer server sends.
+# The values that the interface defines today, for type checkers. A record also keeps other values, which a
+# newer server may send.
 TransactionType = Literal["credit", "debit"]
 InvoiceStatus = Literal["draft", "open", "paid", "void"]
 UserStatus = Literal["active", "deactivated"]
@@ -207,7 +207,7 @@ class Resent(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ResentFailed(Record):
-    """The number of deliveries that are sent again, and the endpoints whose failed deliveries are not."""
+    """The number of deliveries to be sent again, and the endpoints that get no delivery again."""
 
     deliveries: int
     skipped: list[SkippedEndpoint]
@@ -334,7 +334,7 @@ def token_pair(answer: Any) -> TokenPair:
 
 
 def _fields(kind: type[Record]) -> dict[str, Callable[[Any], Any]]:
-    """Return the names of the fields, each with the function that converts its JSON value."""
+    """Return for each field's name the function that converts its JSON value."""
     if kind not in _FIELDS:
         hints = get_type_hints(kind)
         names = [member.name for member in dataclasses.fields(kind) if member.name not in ("more", "etag")]

@@ -1,4 +1,6 @@
-"""Events, webhooks, keys, projects, requests and tokens; and the class with all resources."""
+"""The resources of a service: events, webhooks, keys, projects, requests and tokens; and the class that
+contains all resources.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ from ledger_client.records import (
 
 
 class Events(Objects[L]):
-    """The events of the ledger, each with its object as it was then."""
+    """The events of the ledger; each contains its object as it was at the time of the event."""
 
     path = "/v1/events"
 
@@ -52,14 +54,14 @@ class Events(Objects[L]):
 
     @Operation
     def deliveries(self, id: str) -> ApiCall[list[Delivery]]:
-        """Return the deliveries of an event, one for each endpoint that it was sent to."""
+        """Return the deliveries of an event, one for each endpoint to which the ledger sent it."""
         return ApiCall(many(Delivery), "GET", path_to(self.path, id, "deliveries"))
 
     @Operation
     def resend(
         self, id: str, *, endpoint: str | None = None, key: str | None = None, if_match: str | None = None
     ) -> ApiCall[Resent]:
-        """Send an event again, to every endpoint that takes it or to one."""
+        """Send an event again, to one endpoint or to all that accept its type."""
         path, query = path_to(self.path, id, "resend"), {"endpoint": endpoint}
         return ApiCall(one(Resent), "POST", path, query=query, key=key, if_match=if_match)
 
@@ -67,7 +69,7 @@ class Events(Objects[L]):
     def list(
         self, *, object: str | None = None, at: datetime | None = None
     ) -> AsyncGenerator[Sequence[Event], None]:
-        """Return the events until a time, or those about one object, newest first."""
+        """Return the events until a time, or only the events about one object, newest first."""
         return self._pages(Event, object=object, at=at)
 
     @Operation
@@ -95,7 +97,7 @@ class Events(Objects[L]):
 
 
 class WebhookEndpoints(Objects[L]):
-    """The URLs that events are sent to, signed."""
+    """The endpoints: URLs to which the ledger sends signed events."""
 
     path = "/v1/webhook_endpoints"
 
@@ -229,7 +231,7 @@ class Projects(Objects[L]):
 
     @Operation
     def billing(self) -> ApiCall[Billing]:
-        """Return the plan of the caller's project, and its use; needs the role `owner`."""
+        """Return the plan of the caller's project and the used part of it; needs the role `owner`."""
         return ApiCall(one(Billing), "GET", "/v1/billing")
 
     @Operation
@@ -356,7 +358,7 @@ def _tokens_of(answer: Answer) -> TokenPair:
 
 
 class AllResources(Objects[L]):
-    """All resources of a client, and the operations that belong to none."""
+    """All resources of a client, and the operations that belong to no resource."""
 
     path = "/v1"
 
@@ -387,7 +389,7 @@ class AllResources(Objects[L]):
         headers: Mapping[str, str] | None = None,
         key: str | None = None,
     ) -> ApiCall[Answer]:
-        """Send any request, repeated like all others; return the answer."""
+        """Send any request, repeat it by the usual rules, and return the answer."""
         return ApiCall(as_it_is, method, path, body, query or {}, key, headers or {})
 
     @Operation
@@ -402,7 +404,7 @@ class AllResources(Objects[L]):
 
     @Operation
     def readiness(self) -> ApiCall[bool]:
-        """Return True when the server can take writes. Raises ApiError when not."""
+        """Return True when the server can take writes. Raises ApiError if the server cannot."""
         return ApiCall(
             lambda answer: answer.object.get("ok") is True, "GET", "/api/health/ready", is_anonymous=True
         )

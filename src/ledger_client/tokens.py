@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # an access token is refreshed this long before it expires (docs/interface.md#authentication)
 EARLY_S = 300.0
-AGAIN_S = 15.0  # after a refresh that failed for a reason that may pass
+AGAIN_S = 15.0  # the wait after a refresh that failed for a temporary reason
 
 
 class NoTokens(LedgerError):
@@ -57,7 +57,7 @@ class TokenStore(Protocol):
     def acquire_lock(self) -> AbstractContextManager[object]:
         """Return a context that holds the lock which all processes take to refresh.
 
-        The call, the context's start and its end are in one thread, and each may block.
+        One thread calls this method and enters and leaves the context; each of the three steps may block.
         """
         ...
 
@@ -68,7 +68,8 @@ def is_final(error: LedgerError) -> bool:
 
 
 class Tokens:
-    """The tokens in use, if any. A refresh token counts once, so there is one refresh at a time.
+    """The tokens in use, if any. The server accepts a refresh token only once, so only one refresh runs at a
+    time.
 
     `exchange` gets the next pair for a refresh token, and `on_change` is called with each pair before it is
     used. The processes that share a `store` take turns, and each process uses a pair that another process has
@@ -94,7 +95,7 @@ class Tokens:
         self._dead_token: str | None = None  # a refresh token that may still be stored and is no longer valid
 
     def take(self, pair: TokenPair) -> None:
-        """Use a pair from now on."""
+        """Use this pair for the next requests."""
         self.pair, self.problem = pair, ""
         self._until = self.clock() + pair.expires_in
         self._try_at = 0.0
@@ -139,7 +140,7 @@ class Tokens:
     async def resume(self) -> bool:
         """Use the stored tokens, refreshed if they are about to expire; return whether there are any.
 
-        Raises NotStored, and LedgerError when the refresh failed for a reason that may pass.
+        Raises NotStored, and LedgerError if the refresh failed for a temporary reason.
         """
         async with self._lock, self._turn():
             tokens = await self._stored()
@@ -158,7 +159,8 @@ class Tokens:
     async def refresh(self, *, when_due: bool = False) -> bool:
         """Use the next pair, or a pair that another process has stored; return whether a refresh was due.
 
-        Raises LedgerError. After a final refusal the access token lasts to its end, and none follows it.
+        Raises LedgerError. After a final refusal the access token stays in use until it expires; there is no
+        new one.
         """
         async with self._lock:
             if when_due and not self._is_due():
@@ -177,11 +179,13 @@ class Tokens:
     async def _refresh(self) -> None:
         try:
             tokens = await self._stored()
-        except NotStored:  # the pair in memory is valid, and storing reports the problem
+        # the pair in memory is still valid, and the next attempt to store reports the problem
+        except NotStored:
             tokens = None
         own = self.pair.refresh_token if self.pair is not None else None
         if tokens is not None and tokens.refresh_token not in (None, own, self._dead_token):
-            self._take_stored(tokens)  # using our own token a second time would end the grant
+            # another process has used our refresh token, and a second use would end the grant
+            self._take_stored(tokens)
             return
         await self._rotate()
         self.rotations += 1
@@ -222,7 +226,7 @@ class Tokens:
         try:
             await asyncio.wrap_future(thread.submit(lambda: lock.enter_context(store.acquire_lock())))
             yield
-        finally:  # a wait that was cancelled goes on in the thread, and the release follows it
+        finally:  # after a cancellation the thread still waits for the lock, and then releases it
             release = thread.submit(lock.close)
             thread.shutdown(wait=False)
         await asyncio.shield(asyncio.wrap_future(release))

@@ -1,4 +1,4 @@
-"""Checks that a webhook came from the ledger, before you act on it."""
+"""Checks the signature of a webhook, so that you act only on webhooks from your ledger."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sign(body: bytes, secret: str) -> str:
 
 
 def is_signed(body: bytes, signature: str, secret: str) -> bool:
-    """Return whether the value of `Ledger-Signature` signs the raw body, in the same time for every value."""
+    """Return whether this value of `Ledger-Signature` signs the raw body. It compares in constant time."""
     return hmac.compare_digest(sign(body, secret).encode(), signature.encode("utf-8", "replace"))
 
 

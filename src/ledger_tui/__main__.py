@@ -6,9 +6,10 @@ import signal
 def main() -> None:
     """Run the command line.
 
-    The signal of Ctrl-C ends the process while modules are imported: Python would print a traceback.
+    While it imports modules, Ctrl-C ends the process at once, without Python's traceback.
     """
-    takes_signal = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # nohup and `&` ignore it
+    # False under nohup or `&`, which make the process ignore the signal
+    takes_signal = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     if takes_signal:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from ledger_tui.cli import main as run

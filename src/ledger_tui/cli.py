@@ -1,4 +1,4 @@
-"""The command line of the dashboard, and its commands on the config file: `profiles` and `keys`."""
+"""The command line of the dashboard, with the commands `profiles` and `keys` for the config file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def profiles() -> None:
 @click.option("--scope", default="", metavar="S", help="The OAuth scopes to ask for, separated by spaces.")
 @click.option("--auth-url", metavar="U", help="Where to sign in, if that is another address.")
 def add(name: str, key_stdin: bool, key_variable: str | None, **entries: Any) -> None:
-    """Add a profile. Its key is asked for, and kept in the keyring or in a file for you alone."""
+    """Add a profile.
+
+    It asks for the key, and stores it in the keyring or in a file that only you can read.
+    """
     from ledger_tui.settings.saved import add_profile, check_profile
     from ledger_tui.settings.secret_store import Secrets, secret_store
 
@@ -89,7 +92,7 @@ def remove(name: str) -> None:
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def keys(as_json: bool) -> None:
-    """List the dashboard's keys by the names that the config file knows them by."""
+    """List the dashboard's keys with their names in the config file."""
     from ledger_tui.ui.keys import BY_ID, descriptions
 
     does = descriptions()
@@ -117,7 +120,10 @@ def _ask_key(key_stdin: bool) -> str:
 
 @contextmanager
 def _usage_errors() -> Iterator[None]:
-    """Raise UsageError for BadConfig: the config file is part of the call; a full disk is an error."""
+    """Raise UsageError for BadConfig, because a wrong config file is wrong usage.
+
+    A full disk is an ordinary error.
+    """
 
     try:
         yield
@@ -284,7 +290,7 @@ def _options(
         raise click.UsageError("Give --url or --profile, not both.")
     if url is not None and not is_address(url):
         raise click.UsageError(f"{url!r} is not an address like http://127.0.0.1:8700.")
-    if url is not None:  # the environment's key is for this URL; a profile's server may be another
+    if url is not None:  # the key in the environment belongs to this URL; a profile may name another server
         key = key or os.environ.get(KEY_VARIABLE)
         if not key:
             raise click.UsageError(f"{url} needs a key: put it in {KEY_VARIABLE}, or give --key.")
@@ -315,7 +321,7 @@ def _resumed(options: Options) -> Options:
 
 
 def _save_left(options: Options, app: LedgerApp) -> None:
-    """Keep where the user was, except of a demo, whose data is gone."""
+    """Save the user's place, except in a demo, whose data is gone."""
     from pathlib import Path
 
     from ledger_tui.settings.saved import save_left
@@ -325,8 +331,9 @@ def _save_left(options: Options, app: LedgerApp) -> None:
 
 
 def _draw(options: Options, *, resume: bool) -> int:
-    """Show dashboards until the user quits; with `resume` each begins where it was left."""
-    # Under textual-serve the dashboard draws to its pipe; if not, Textual reads stdin and draws to stderr.
+    """Show dashboards until the user quits; with `resume` each dashboard begins at its last place."""
+    # Under textual-serve the dashboard draws to textual-serve's pipe; otherwise Textual reads stdin and draws
+    # to stderr.
     on_a_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
     if "TEXTUAL_DRIVER" not in os.environ and not on_a_terminal:
         raise click.UsageError(
@@ -338,7 +345,8 @@ def _draw(options: Options, *, resume: bool) -> int:
             " it has no colours and no cursor to move. --web shows it in a browser."
         )
     _collect_rarely()
-    # Four times Textual's rate: a key pressed right after a frame waits a quarter as long for the next one.
+    # Four times Textual's rate of frames: a key pressed right after a frame waits only a quarter as long for
+    # the next frame.
     os.environ.setdefault("TEXTUAL_FPS", "240")
     # Imported here, so that --help, --version and wrong options answer without loading the dashboard.
     import asyncio
@@ -365,7 +373,7 @@ def _draw(options: Options, *, resume: bool) -> int:
 async def _run(app: LedgerApp) -> None:
     """Run the app until the user leaves it.
 
-    SIGTERM and SIGHUP end it like a quit, so that the terminal is restored.
+    SIGTERM and SIGHUP quit the app in the normal way, so that the terminal is restored.
     """
     import asyncio
     import signal
@@ -386,8 +394,8 @@ async def _run(app: LedgerApp) -> None:
 def _end_without_terminal(quit_app: Callable[[], object]) -> None:
     """Wait until the terminal is gone without a signal, then quit, or end the process if that takes too long.
 
-    Textual would read on at the end of the terminal for ever, with all of a processor. The event loop may
-    also wait for ever to write to a terminal that takes nothing, so this runs in another thread.
+    Textual would read from the closed terminal for ever and use a whole processor. The event loop may also
+    wait for ever to write to a terminal that takes nothing, so this runs in another thread.
     """
     from ledger_tui.app.terminal import wait_until_it_is_gone
 
@@ -399,8 +407,8 @@ def _end_without_terminal(quit_app: Callable[[], object]) -> None:
 
 
 def _collect_rarely() -> None:
-    # A full collection visits every row and widget, in the middle of a frame, and drawing makes hardly any
-    # cycles. Until the dashboard is loaded there is nothing to collect at all.
+    # A full garbage collection visits every row and widget in the middle of a frame, and drawing creates
+    # hardly any cycles. Until the dashboard is loaded there is nothing to collect at all.
     gc.disable()
     gc.set_threshold(_COLLECT_AFTER_OBJECTS, 20, 50)
 
@@ -428,7 +436,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     except click.ClickException as error:
         _end(error.format_message(), error.exit_code)
-    except BrokenPipeError:  # the reader of the output has closed it
+    except BrokenPipeError:  # the program that reads the output has closed the pipe
         _discard_output()
         sys.exit(1)
     except UnicodeEncodeError as error:

@@ -1,6 +1,7 @@
-"""The main screen's actions, test helpers, own commands, themes, and the command line.
+"""The part of the main screen that runs actions, test helpers, own commands and the command line, and changes
+themes.
 
-An action, such as paying an invoice, asks first, is sent, and shows its result.
+For an action, such as paying an invoice, it asks the user, sends the request, and shows the result.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _fail(navigation: Navigation, sentence: str) -> None:
 
 
 def ask_action(navigation: Navigation, message: ActionRequested) -> None:
-    """Ask first when the action cannot be undone or money is live, then act."""
+    """Run an action; ask first if it cannot be undone or if the mode is live."""
     action, record, context = message.action, message.record, navigation.context
     mode = context.session.mode
     if not action.final and mode is Mode.TEST:
@@ -131,7 +132,7 @@ def _show_acted(navigation: Navigation, request: ActionRequested, record: Record
 
 
 def ask_helper(navigation: Navigation, request: HelperRequest) -> None:
-    """Ask first where something is lost, then send the request to a test helper."""
+    """Send a request to a test helper; ask first if it deletes data."""
     session = navigation.context.session
     if why := session.forbids_changes:
         navigation.notify(why, markup=False)
@@ -164,7 +165,7 @@ async def _ask_helper(navigation: Navigation, request: HelperRequest) -> None:
 
 
 async def _show_helped(navigation: Navigation, request: HelperRequest, answer: Record, clock: Record) -> None:
-    """Confirm an action; after the ledger went back or was emptied, read everything again."""
+    """Report a helper's result; read everything again if the ledger was replaced."""
     navigation.context.session.saw_clock(clock.get("offset_ms"))
     if request.rewinds:
         await navigation.forget()
@@ -176,7 +177,7 @@ async def _show_helped(navigation: Navigation, request: HelperRequest, answer: R
 
 
 def ask_own_command(navigation: Navigation, name: str) -> None:
-    """Run a command of the config file with the selected record; where money is live, ask first."""
+    """Run a command of the config file with the selected record; in live mode ask first."""
     context, view = navigation.context, navigation.view
     command, record, mode = context.commands[name], view.selected, context.session.mode
     if record is None or (command.screens and view.place.kind not in command.screens):
@@ -257,12 +258,13 @@ def _use_theme(navigation: Navigation, name: str) -> None:
 
 # ---------------------------------------------------------------------- the command line
 
-# Useful only as keys, or the command line itself; a screen's own name is a command.
+# Left out of the command line: actions that are useful only as keys, the command line itself, and screens,
+# whose names are commands.
 _NOT_OFFERED = ("move", "open", "newest", "oldest", "show.", "command_line")
 
 
 def open_command_line(navigation: Navigation, line: str = "") -> None:
-    """Ask for a command; `line` is the beginning of it."""
+    """Open the command line, with `line` already typed."""
     from ledger_tui.app.command_line import Choices, CommandScreen
 
     context = navigation.context

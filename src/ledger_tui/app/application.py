@@ -1,4 +1,6 @@
-"""The dashboard's Textual application, which connects its parts and owns what lives as long as it does."""
+"""The dashboard's Textual application, which connects the parts of the dashboard and owns the objects they
+share.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,8 @@ if TYPE_CHECKING:
 
 
 _SAVE_LEFT_SECONDS = 0.5
-_OF_A_KEY = frozenset({"act", "jump", "repair"})  # the workers that a key starts and whose answer it awaits
+# the groups of workers that keys start; the screen waits for their answers
+_OF_A_KEY = frozenset({"act", "jump", "repair"})
 
 
 class LedgerApp(App[int]):
@@ -86,7 +89,7 @@ class LedgerApp(App[int]):
         self._exit_when_begun: Callable[[], None] | None = None
         self.failure = ""
         self.left: Left | None = None  # its place at the end
-        self.next_options: Options | None = None  # what to connect to after this dashboard has ended
+        self.next_options: Options | None = None  # the server to connect to after this dashboard has ended
         self.keys = KeyOrder(self, super().on_event)
         self._tour: Tour | None = None
         own_themes = custom_themes(options.config.themes, options.config_file)
@@ -96,7 +99,7 @@ class LedgerApp(App[int]):
         self.theme = theme_named(options.config.theme or DEFAULT_THEME, options.config_file, self._themes)
         check_lists(options.config.lists, options.config_file)
         saved_for = "" if options.shows_demo or self.is_web else options.connection
-        if options.shows_demo:  # its tour presses keys that expect the lists as they are by default
+        if options.shows_demo:  # the tour presses keys that work only with the default settings of the lists
             self.saved = SavedChoices(saves=False)
         else:
             self.saved = SavedChoices(options.config.lists, options.config.panes, saved_for)
@@ -124,7 +127,9 @@ class LedgerApp(App[int]):
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     async def on_event(self, event: events.Event) -> None:
-        """Handle keys and pasted text from the terminal in the order typed, and all else as Textual does."""
+        """Handle keys and pasted text in the order in which the user typed them; leave other events to
+        Textual.
+        """
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             if self._tour is not None and self._tour.playing:
                 self._tour.stop()
@@ -135,7 +140,7 @@ class LedgerApp(App[int]):
             await super().on_event(event)
 
     def _say_what_is_kept(self, event: events.Key | events.Paste) -> None:
-        """Warn that a field takes only the first of several pasted lines, as Textual's does."""
+        """Warn that a field keeps only the first of several pasted lines, which is Textual's behaviour."""
         lines = len(event.text.splitlines()) if isinstance(event, events.Paste) else 0
         if lines > 1 and isinstance(self.focused, Input):
             self.notify(f"Only the first of the {lines:,} pasted lines was taken.", severity="warning")
@@ -192,7 +197,8 @@ class LedgerApp(App[int]):
             self.set_interval(_SAVE_LEFT_SECONDS, self._save_left)
         # Draw first: the user sees the screen before the server is reached.
         self.call_after_refresh(self._connecting.connect)
-        if self.options.tour_pace is not None and self.options.shows_demo:  # it presses keys that change data
+        # the tour presses keys that change data
+        if self.options.tour_pace is not None and self.options.shows_demo:
             self._tour = self._make_tour(self.options.tour_pace)
             self.call_after_refresh(self._tour.start)
 
@@ -203,13 +209,13 @@ class LedgerApp(App[int]):
 
     @while_running
     def _save_left(self) -> None:
-        """Save where the user is, for when the page is loaded again."""
+        """Save the user's place, so that a reloaded page begins there."""
         if self._has_begun and (left := self.dashboard.navigation.left_at) != self.left:
             self.left = left
             save_left(Path(self.options.left_file), self.options.connection, left)
 
     def _is_reading(self) -> bool:
-        """Return whether an answer for the screen is awaited."""
+        """Return whether the screen still waits for an answer of the server."""
         asking = any(worker.is_running and worker.group in _OF_A_KEY for worker in self.workers)
         match self.dashboard.view:
             case ResourceView() as view:
@@ -236,7 +242,7 @@ class LedgerApp(App[int]):
         self.refresh_bindings()
 
     def action_repair(self) -> None:
-        """Restart the server that ended, or let the demo's selected receiver work again."""
+        """Restart the server if it has ended; otherwise repair the demo's selected receiver."""
         if self.session.state is ConnectionState.ENDED:
             self._connecting.connect()
         elif (endpoint := self.dashboard.broken_endpoint) is not None:
@@ -286,7 +292,7 @@ class LedgerApp(App[int]):
 
     @handles(ProfileSaved)
     def profile_saved(self, message: ProfileSaved) -> None:
-        """Know the new profile from now on, as after a restart."""
+        """Add a saved profile to the known ones, so that no restart is needed."""
         config, profile = self.options.config, message.profile
         profiles = {**config.profiles, profile.name: profile}
         self.options = replace(self.options, config=replace(config, profiles=profiles))
@@ -339,8 +345,8 @@ class LedgerApp(App[int]):
         screen.
 
         Textual's own action stops this process alone: a `make run` around it would keep running, and the
-        shell would wait for it. Without a shell's job control the signal stops nothing, so that nobody is
-        left with a process that cannot be resumed.
+        shell would wait for it. Without a shell's job control the system ignores this signal, so no process
+        is stopped that nobody could resume.
         """
         if self._can_suspend:
             with self.suspend():
@@ -351,7 +357,7 @@ class LedgerApp(App[int]):
     # ------------------------------------------------------------------ the end
 
     async def action_quit(self) -> None:
-        """Quit; ask first when an open dialog would lose something. Pressed again, the key quits."""
+        """Quit; ask first if input in an open dialog would be lost. Pressed again, the key quits."""
         dialogs = [screen for screen in self.screen_stack if isinstance(screen, Dialog)]
         question = next((text for dialog in reversed(dialogs) if (text := dialog.unfinished)), "")
         if not question or isinstance(self.screen, DiscardScreen):
@@ -364,16 +370,17 @@ class LedgerApp(App[int]):
             self.exit()
 
     def action_help_quit(self) -> None:
-        """Ask as ctrl+q does when an open dialog would lose something, else name the keys that quit."""
+        """Ask like ctrl+q if input in an open dialog would be lost; otherwise show which keys quit."""
         if any(screen.unfinished for screen in self.screen_stack if isinstance(screen, Dialog)):
             self.call_later(self.action_quit)
         else:
             self.notify("q or ctrl+q quits.")
 
     def exit(self, result: int | None = None, return_code: int = 0, message: Any = None) -> None:
-        """End, and note where the user was, for the next start.
+        """End the application, and note the user's place for the next start.
 
-        While the dashboard begins, this waits until it has: what Textual has not mounted yet it fails to end.
+        During the start this waits until the dashboard is mounted, because Textual cannot end an application
+        before that.
         """
         if self.is_running and not self._has_begun:
             self._exit_when_begun = partial(self.exit, result, return_code, message)
@@ -389,7 +396,7 @@ class LedgerApp(App[int]):
             self._exit_when_begun()
 
     def _fatal_error(self) -> None:
-        # As Textual's own method, but without its report, which prints the variables of every frame.
+        # Replaces Textual's method, whose report prints the variables of every frame.
         error = sys.exc_info()[1] or self._exception
         self.bell()
         if error is not None:
@@ -404,7 +411,7 @@ class LedgerApp(App[int]):
 
 # Textual's own report prints the variables of every frame, which include keys and the server's answers.
 _FRAMES_KEPT = 6
-_PARTS_KEPT = 3  # of a file's path; the user's home folder is left out
+_PARTS_KEPT = 3  # the parts of a file's path to show, without the user's home folder
 
 
 def crash_report(error: BaseException, secrets: list[str]) -> str:

@@ -1,6 +1,7 @@
 """The command line at the bottom of the screen, which is the palette too; and the question for a key.
 
-Above what is typed stands what it may mean: commands that it begins, actions that are possible here, objects.
+Above the input a list shows its possible meanings: commands that begin with the text, actions that are
+possible here, and objects.
 """
 
 from __future__ import annotations
@@ -59,12 +60,15 @@ class Command:
     argument: str = ""
     filters: Mapping[str, str] = field(default_factory=dict)
     helper: HelperRequest | None = None
-    ms: int | None = None  # the moment of `at`; None for now
+    ms: int | None = None  # the moment after `at`; None is the present
     run: Callable[[], object] | None = None
 
 
 class CommandOffer(NamedTuple):
-    """A meaning of a line: a longer line, or with `run` an action; `also` holds words for it."""
+    """A possible meaning of the typed line: a longer line, or an action if `run` is set.
+
+    `also` holds more words that find it.
+    """
 
     text: str
     about: str = ""
@@ -72,16 +76,18 @@ class CommandOffer(NamedTuple):
     also: str = ""
 
     def has(self, words: Sequence[str]) -> bool:
-        """Return whether each of the words is in its texts."""
+        """Return whether the texts of this offer contain each of the words."""
         texts = f"{self.text} {self.about} {self.also}".casefold()
         return all(word in texts for word in words)
 
     def is_named(self, line: str) -> bool:
-        """Return whether the line is its whole name."""
+        """Return whether the line is the whole name of this offer."""
         return self.text.casefold() == line.strip().casefold()
 
     def rank(self, line: str) -> int:
-        """Return how well a line names it: by the whole name, its beginning, its texts, or another word."""
+        """Return how well a line matches this offer, best first: the whole name, the beginning of the name,
+        its texts, another word.
+        """
         if self.is_named(line):
             return 0
         if self.text.casefold().startswith(line.strip().casefold()):
@@ -91,7 +97,7 @@ class CommandOffer(NamedTuple):
 
 @dataclass(frozen=True)
 class Choices:
-    """Names other than screens: the profiles and themes there are, and the known accounts.
+    """The names that a line may contain in addition to screens: profiles, themes and known accounts.
 
     `snapshots` holds the names of the snapshots read; None on a server without test helpers.
     """
@@ -103,7 +109,7 @@ class Choices:
     now_ms: int = 0
 
 
-# Other words for a screen, a command or an action, the last by its name in the key map.
+# Other words for a screen, a command or an action; an action is listed under its name in the key map.
 _ALSO: Mapping[str, str] = {
     "accounts": "balances money",
     "transactions": "postings transfer payments reverse refund",
@@ -157,7 +163,7 @@ _ABOUT: dict[str, tuple[Kind, str]] = {
 _HELPERS = (*HELPER_WORDS, TEST_HELPERS.kind)
 
 
-_LETTERS_OF_A_VALUE = 2  # typed characters that are enough when only one value begins with them
+_LETTERS_OF_A_VALUE = 2  # so many typed characters are enough if only one value begins with them
 
 
 # Words that a filter may accept alone: `paid` for `status:paid`.
@@ -165,7 +171,7 @@ _WORDS = ("draft", "open", "paid", "void", "shipped", "credit", "debit", "member
 
 
 def parse_command(line: str, choices: Choices) -> Command:
-    """Return what a line asks for. Raises BadLine."""
+    """Return the request that a line stands for. Raises BadLine."""
     first, _, rest = line.strip().lstrip(":").partition(" ")
     rest = rest.strip()
     if not first:
@@ -196,7 +202,7 @@ def parse_command(line: str, choices: Choices) -> Command:
 
 
 def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
-    """Return what the line may become, each with a few words on it."""
+    """Return the completions of the line, each with a short description."""
     first, space, rest = line.lstrip(":").partition(" ")
     if not space:
         words = [*_commands(), *(_HELPERS if choices.snapshots is not None else ())]
@@ -212,7 +218,9 @@ def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
 
 
 def others(line: str, actions: Sequence[CommandOffer]) -> list[CommandOffer]:
-    """Return what else a line may mean: the actions with all of its words, and commands by another word."""
+    """Return the other meanings of a line: actions whose texts contain all its words, and commands with
+    another word for their name.
+    """
     words = line.casefold().split()
     matches = [
         CommandOffer(word, _about(word), also=_ALSO.get(word, ""))
@@ -268,7 +276,8 @@ def _meant(word: str) -> str:
     words = _commands()
     exact = word in words or word in _HELPERS
     matches = [word] if exact else [each for each in words if each.startswith(word)]
-    if not matches:  # only few servers offer helpers, so they make no other word ambiguous
+    # test helpers are matched last: few servers offer them, so they must not make another word ambiguous
+    if not matches:
         matches = [each for each in _HELPERS if each.startswith(word)]
     kinds = list(dict.fromkeys(_SHORT.get(each, each) for each in matches))
     if len(kinds) == 1:
@@ -279,7 +288,7 @@ def _meant(word: str) -> str:
 
 
 def _unknown(kind: Kind, name: str, names: Sequence[str]) -> str:
-    """Return that no profile or theme is named like this, and the names there are."""
+    """Return a message that no profile or theme has this name, with the existing names."""
     there = f"{kind.capitalize()}s: {', '.join(names)}." if names else ""
     if not name:
         return f"Which {kind}? {there or 'There are none yet; :save NAME makes one.'}"
@@ -295,7 +304,7 @@ def _object(record_id: str) -> Command:
 
 
 def _helper(word: str, rest: str) -> Command:
-    """Return what a line asks of a test helper. Raises BadLine."""
+    """Return the request of a line for a test helper. Raises BadLine."""
     if word == "clock" and not rest:
         return Command("screen", TEST_HELPERS.kind)
     return Command("helper", word, helper=parse_helper(word, rest))
@@ -314,7 +323,7 @@ def _screen(kind: str, rest: str, choices: Choices) -> Command:
 
 
 def _words(rest: str, resource: Resource) -> list[str]:
-    """Return the words of a line; the words of one name, which stand together, as one in quotes."""
+    """Return the words of a line; several words in a row that form a known name become one word in quotes."""
     words: list[str] = []
     name: list[str] = []
     for word in [*split_words(rest), ""]:
@@ -342,7 +351,9 @@ def _as_filter(word: str, resource: Resource) -> str:
 
 
 def _value(word: str, resource: Resource) -> str | None:
-    """Return the filter that a word is a value of, or of one value the beginning; None for any other word."""
+    """Return the filter that accepts this word as a value or as the beginning of exactly one value; None for
+    any other word.
+    """
     names = [each for each in _WORDS if each == word] or [each for each in _WORDS if each.startswith(word)]
     values = [f"{each.name}:{text}" for text in names for each in resource.filters if _takes(each, text)]
     if len(values) == 1 and len(word) >= _LETTERS_OF_A_VALUE:
@@ -351,18 +362,19 @@ def _value(word: str, resource: Resource) -> str | None:
 
 
 def _takes(filter_: Filter, word: str) -> bool:
-    """Return whether a filter accepts this word and not any."""
+    """Return whether a filter has a list of values and accepts this word."""
     return filter_.check("?") is not None and filter_.check(word) is None
 
 
 _SHOWN = 60
 _WIDTH = 44
-_LEAST_LOOKED_FOR = 3  # characters of a name that is not known, until the server is asked for it
+_LEAST_LOOKED_FOR = 3  # the command line asks the server for an unknown name from this many characters on
 _TYPING_SECONDS = 0.3
 
 
 class CommandScreen(Dialog[Command | None]):
-    """Returns what was typed or chosen. tab completes, `↑` and `↓` choose among the offers.
+    """The command line, which returns the typed or chosen line. tab completes, `↑` and `↓` choose among the
+    offers.
 
     `actions` are possible where it was opened, and `navigation` knows objects by their names.
     """
@@ -381,7 +393,7 @@ class CommandScreen(Dialog[Command | None]):
         self._choices = choices
         self._actions = actions
         self._navigation = navigation
-        self._first_text = first_text  # a line to go on with
+        self._first_text = first_text  # the line to continue, with the cursor at its end
         self._offers: list[CommandOffer] = []
 
     def compose(self) -> ComposeResult:
@@ -411,12 +423,12 @@ class CommandScreen(Dialog[Command | None]):
         if line.strip():
             found = [*offers, *self._objects(line.strip()), *others(line, self._actions)]
             found.sort(key=lambda each: each.rank(line))
-            # An object may be known by its name and opened recently.
+            # An object can be both a known name and recently opened; show it once.
             self._offers = [*{(each.text, each.about): each for each in reversed(found)}.values()][::-1]
         else:
             self._offers = [*self._actions, *offers]
         del self._offers[_SHOWN:]
-        # A line that acts at once is marked, so that nobody runs it unseen.
+        # A line that acts at once gets a mark, so that nobody runs it by accident.
         first = self._offers[0] if line.strip() and self._offers else None
         means = first and first.run and (first.is_named(line) or not self._is_command(line))
         self.query_one(Offers).offer(
@@ -446,7 +458,7 @@ class CommandScreen(Dialog[Command | None]):
 
     @while_running
     def _look_for(self, text: str) -> None:
-        """Ask the server for a name, unless more was typed."""
+        """Ask the server for a name, unless the user has typed more since."""
         if self.is_current and self.query_one(Input).value.strip() == text:
             self._read_names(text)
 
@@ -505,7 +517,7 @@ class CommandScreen(Dialog[Command | None]):
 
 
 class KeyScreen(Dialog[str | None]):
-    """Asks for an API key, which is not shown while it is typed; returns it."""
+    """A dialog that asks for an API key, hides it while the user types, and returns it."""
 
     BINDINGS = [Binding("escape", "dismiss", "cancel", show=True)]
 

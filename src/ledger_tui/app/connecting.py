@@ -51,14 +51,14 @@ class ServerEnded(Message):
 
 @dataclass
 class ProfileSaved(Message):
-    """The connection was saved as a profile; `sentence` says where."""
+    """The connection was saved as a profile; `sentence` names the file."""
 
     profile: Profile
     sentence: str
 
 
 class Connecting:
-    """Connects in workers of the application, which gets what happens as messages."""
+    """Connects in workers of the application, and sends the results to the application as messages."""
 
     def __init__(
         self,
@@ -122,7 +122,9 @@ class Connecting:
         self._app.post_message(NamesLoaded())
 
     async def _learn_scopes(self) -> None:
-        """Read the credential's scopes, if the server reports them, to know if it may change anything."""
+        """Read the credential's scopes, if the server reports them, to learn whether the credential may
+        change anything.
+        """
         with suppress(LedgerError):
             whoami = await self._api.read("/v1/whoami", part="whoami")
             self._session.saw_scopes(whoami.record.get("scopes"))
@@ -144,7 +146,7 @@ class Connecting:
                 self._session.saw_clock((await self._api.read(f"{ROOT}/clock")).record.get("offset_ms"))
 
     def repair(self, endpoint: str) -> None:
-        """Have a receiver of the demo work again."""
+        """Make a receiver of the demo accept webhooks again."""
         self._work("repair", self._repair(endpoint))
 
     async def _repair(self, endpoint: str) -> None:

@@ -65,14 +65,16 @@ _CHANGES = (
     "send_again",
     "helper(",
     "delete_helper",
-)  # the actions that change data
-_COMPARED = range(2, 6)  # the most accounts that are compared
+)  # the names of the actions that change data
+_COMPARED = range(2, 6)  # the greatest number of accounts to compare
 _TICK_SECONDS = 0.5
 _LOAD_SECONDS = 1.0  # after the start, when the first screen is drawn
 
 
 class Dashboard(Layer[None]):
-    """The main screen, below all dialogs: it holds the views, what they share, and opens the dialogs."""
+    """The main screen, below all dialogs: it contains the views and their shared state, and opens the
+    dialogs.
+    """
 
     # The last binding is for screens where `n` creates nothing; no list of keys contains it.
     BINDINGS = [*GLOBAL_KEYS, *PAST_KEYS, Binding("n", "nothing_to_create", show=False)]
@@ -98,7 +100,7 @@ class Dashboard(Layer[None]):
         self._connection_shown: tuple[str, int | None] = (
             "",
             None,
-        )  # what the status bar has shown of the connection
+        )  # the state of the connection that the status bar last showed
         self.navigation = Navigation(first, self._tabs, self._status, context)
         self._past = TimeMachine(lambda: self.view.see_moment(), self._status, context)
 
@@ -132,7 +134,7 @@ class Dashboard(Layer[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if (action, parameters) == ("show", (TEST_HELPERS.kind,)):
             return PART not in self._session.missing_parts
-        if action == "past":  # its keys are letters of a line that is typed
+        if action == "past":  # while a line is typed, keys are letters of that line
             return self._session.moment_ms is not None and not isinstance(self.focused, Input)
         if action == "step" and past.PART in self._session.missing_parts:
             return None
@@ -147,7 +149,7 @@ class Dashboard(Layer[None]):
         self._past.step(direction)
 
     def action_past(self, what: str) -> None:
-        """Do what a key of the time machine asks for."""
+        """Do the action of a key of the time machine."""
         match what:
             case "now":
                 self._past.go(None)
@@ -177,7 +179,7 @@ class Dashboard(Layer[None]):
     def _tick(self) -> None:
         session = self._session
         connection_state = connection(session).plain, session.remaining
-        if connection_state != self._connection_shown:  # with the seconds of the wait
+        if connection_state != self._connection_shown:  # the status bar counts the seconds of the wait
             self._connection_shown = connection_state
             self._status.refresh()
             self.view.session_changed()
@@ -214,7 +216,9 @@ class Dashboard(Layer[None]):
             self._open_form(view.resource.form, view.selected)
 
     def on_key(self, event: events.Key) -> None:
-        """Say why a key does nothing: the credential's rights, the object's state, or the screen."""
+        """Show why a key does nothing: the credential's rights, the object's state, or the screen forbid
+        it.
+        """
         active = self.active_bindings.get(event.key)
         if active is None and (sentence := use_elsewhere(event.key, self._chosen_keys)):
             self.notify(sentence, markup=False)
@@ -329,7 +333,7 @@ class Dashboard(Layer[None]):
     def action_copy_curl(self) -> None:
         """Copy the request that read the shown data, or, in the request log, the selected request itself.
 
-        With two to five accounts marked, compare these.
+        Compare the marked accounts, if two to five are marked.
         """
         marks = self.view.model.marked if isinstance(self.view, ResourceView) else []
         if self.view.place.kind == "accounts" and len(marks) in _COMPARED:
@@ -340,7 +344,7 @@ class Dashboard(Layer[None]):
         self.notify(f"Copied as curl; it reads the key from {KEY_VARIABLE}", markup=False)
 
     def action_group(self) -> None:
-        """Show sums of a list of postings; of any other list the newest row."""
+        """In a list of postings show sums; in any other list go to the newest row."""
         view = self.navigation.resource_view
         if view.resource.kind in ("transactions", "statement"):
             from ledger_tui.features.groups import show_groups
@@ -350,7 +354,8 @@ class Dashboard(Layer[None]):
             view.table.action_newest()
 
     def action_help(self) -> None:
-        # They would cover the keys. Textual removes them only from the screen on top: still this one.
+        # Notifications would cover the keys. Clear them before pushing the help, because Textual clears only
+        # those of the top screen.
         self.app.clear_notifications()
         self.app.push_screen(HelpScreen(self.active_bindings, self.view))
 
@@ -362,7 +367,9 @@ class Dashboard(Layer[None]):
             self.app.push_screen(RawScreen("JSON", record))
 
     def action_ids(self) -> None:
-        """Choose an id in the selected object and go to it; an id without a screen is copied."""
+        """Let the user choose an id in the selected object, and go to its object; copy an id that no screen
+        shows.
+        """
         ids = self._ids()
         if not ids:
             self.notify("There is no id in this record.")
@@ -390,7 +397,7 @@ class Dashboard(Layer[None]):
         self.app.push_screen(ChooseScreen("Jump to", lines), chosen)
 
     def _ids(self) -> list[FoundId]:
-        """Return each id in the selected record and its details, the record's own at the end."""
+        """Return the ids in the selected record and its details; the record's own id comes last."""
         record = self.view.selected
         by_id = {each.record_id: each for each in ids_in(record, _is_id)}
         for label, text in self.view.shown_texts():

@@ -66,7 +66,9 @@ class ScreenTabs(Widget):
                 return
 
     def _line(self, tight: int) -> Content:
-        """Return the tabs with full names (0), with the current screen's only (1), or short and dense (2)."""
+        """Return the tabs with all names in full (0), with only the current screen's name (1), or short and
+        dense (2).
+        """
         self._tabs = [self._tab(place, tight) for place in PLACES]
         return Content("").join(self._tabs)
 
@@ -124,7 +126,9 @@ def breadcrumb(location: Location, names: AccountNames) -> str:
 
 
 def _name(kind: str, record: Mapping[str, Any]) -> str:
-    """Return what people know an object by, else its request line, its type or the end of its id."""
+    """Return the name that people use for an object; without one its request line, its type or the end of its
+    id.
+    """
     if label := recent_of(kind, record).label:
         return label
     if isinstance(path := record.get("path"), str):
@@ -138,12 +142,12 @@ def _short(text: str) -> str:
     return f"…{text[-6:]}" if is_id(text) else text
 
 
-TRACED_FROM = "accounts"  # a trace or a comparison itself is not resumed
+TRACED_FROM = "accounts"  # a new start shows this screen instead of a trace or a comparison
 _JUMP = "jump"  # the group of workers that read the object to go to
 
 
 class Navigation(Switcher):
-    """Holds a view for each screen that was visited and shows one of them.
+    """Contains a view for each visited screen, and shows one of them.
 
     `tabs` highlights it, and `status` shows the way back.
     """
@@ -164,7 +168,7 @@ class Navigation(Switcher):
 
     @property
     def resource_view(self) -> ResourceView:
-        """The view on screen, which must be a resource's: only those open forms and dialogs of lists."""
+        """The view on screen, which must be a resource's: no other view opens forms and dialogs of lists."""
         view = self.view
         assert isinstance(view, ResourceView)
         return view
@@ -228,7 +232,7 @@ class Navigation(Switcher):
         left = self.view
         if self._trail:
             await self._go_to(self._trail.pop())
-        elif left.place is TRACE:  # it was reached through the history
+        elif left.place is TRACE:  # without a followed link the user came here through the history
             await self.travel(-1)
         elif isinstance(left, ResourceView) and left.resource.under:
             await self.show_place(left.resource.under)
@@ -262,7 +266,7 @@ class Navigation(Switcher):
         return Left(view.place.kind, dict(view.model.filters), at, view.opened)
 
     async def resume(self, left: Left) -> None:
-        """Go to where the user was; what is not there any more is passed over."""
+        """Go to a saved place; ignore parts of it that no longer exist."""
         if left.kind not in PLACE_OF_KIND:
             return
         await self.go(left.kind)
@@ -323,7 +327,7 @@ class Navigation(Switcher):
         self._go_to_object(resource, record_id)
 
     def _go_to_object(self, resource: Resource, record_id: str, *, by_link: bool = False) -> None:
-        """Change to the object's screen once the object was read; on failure, stay and show the reason."""
+        """Read an object and change to its screen; if that fails, stay and show the reason."""
         views = self.query(f"#{resource.kind}").results(ResourceView)
         at_hand = (row for view in views for _index, row in view.model.window.at_hand())
         row = next((row for row in at_hand if row.get("id") == record_id), None)
@@ -360,7 +364,7 @@ class Navigation(Switcher):
                 self._warn(f"{link.label}: none, because a command made the change.")
         elif BY_KIND[link.resource].has_object_path:
             self.post_message(ObjectFound(link.resource, row, by_link=True))
-        else:  # a delivery, in the list of its endpoint
+        else:  # a delivery is shown in the list of its endpoint
             filters = {via.where: via.equals}
             self.post_message(
                 LocationOpened(Location(link.resource, filters, str(row.get("id")), row, by_link=True))
@@ -404,7 +408,7 @@ class Navigation(Switcher):
         for memory in (context.history, context.recent, context.names):
             memory.clear()
         self._trail.clear()
-        if self.view.place is TRACE:  # of something that may not be there any more
+        if self.view.place is TRACE:  # the traced object may no longer exist
             await self.show_place(TRACED_FROM)
         for view in self.children:
             if isinstance(view, View):

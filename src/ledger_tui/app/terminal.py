@@ -1,4 +1,4 @@
-"""The terminal that the dashboard draws on, which can be gone at any moment without a signal."""
+"""The terminal that the dashboard draws on. It can disappear at any moment without a signal."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _PIECE = re.compile(rf"(?s){_ESC}\[200~.*?(?:{_ESC}\[201~|\Z)|{_ESC}(?=[^{_ESC}{
 
 
 class KeyParser(XTermParser):
-    """Textual's parser, for which esc and a key right after it are two keys.
+    """Textual's parser, changed so that esc and a key right after it are two keys.
 
-    Textual takes them as one key with alt or ctrl, and makes `^` of the first of esc, a key and esc in one
-    read. The dashboard uses no letter with alt, and a slow connection delivers keys in bunches.
+    Textual reads both as one key with alt or ctrl; if one read contains esc, a key and esc, it turns the
+    first esc into `^`. The dashboard uses no letter with alt, and a slow connection delivers keys in bunches.
     """
 
     def __init__(self, debug: bool = False) -> None:
@@ -49,7 +49,7 @@ class KeyParser(XTermParser):
             yield from super().feed(data[fed:])
 
     def _end_of_paste(self, data: str) -> int:
-        """Return where the pasted text ends that began in an earlier read."""
+        """Return the position at which pasted text from an earlier read ends."""
         if not self._pasting:
             return 0
         end = data.find(f"{_ESC}[201~")
@@ -57,7 +57,7 @@ class KeyParser(XTermParser):
         return len(data) if self._pasting else end + 1
 
     def _take_escape(self) -> Iterable[Message]:
-        """Parse the esc before as a key, as if no key had followed in time."""
+        """Parse the preceding esc as a key of its own, as after a pause."""
         if self._timeout_time is not None:
             self._timeout_time = 0.0
         yield from self.tick()
@@ -83,7 +83,7 @@ class TerminalDriver(LinuxDriver):
         self._is_suspended = False
 
     def run_input_thread(self) -> None:
-        # Textual's method makes a parser of this name; nothing else reveals it.
+        # Textual's method creates the parser by this name, and offers no other way to replace it.
         vars(linux_driver)["XTermParser"] = KeyParser
         super().run_input_thread()
 
@@ -91,7 +91,7 @@ class TerminalDriver(LinuxDriver):
         self._handle_soon(super()._sigtstp_application)
 
     def _sigcont_application(self, *_: Any) -> None:
-        if self._auto_restart:  # if not, the application resumes it, because it has suspended it
+        if self._auto_restart:  # otherwise the application itself resumes the driver that it has suspended
             self._handle_soon(self.resume_application_mode)
 
     def _handle_soon(self, handler: Callable[[], None]) -> None:
@@ -121,7 +121,7 @@ class TerminalDriver(LinuxDriver):
 
 
 class Output:
-    """The stream that is drawn to; what is written after its terminal is gone is dropped."""
+    """The stream to draw on; it drops everything written after its terminal is gone."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

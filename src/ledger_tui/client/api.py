@@ -1,7 +1,7 @@
-"""Calls to a ledger server: one connection pool, and one way to read every answer.
+"""Sends requests to a ledger server, with one connection pool, and reads all answers in the same way.
 
-`call` tries once. `read` waits for the end of a rate limit or a lost connection, and notes that in the
-session, so a list gets its page when the server is back.
+`call` tries once. `read` tries again after a rate limit or a lost connection, and notes the wait in the
+session; so a list gets its page when the server is back.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _BACKOFF_SECONDS = (0.5, 1.0, 2.0, 4.0, 5.0)
 _MAX_CONNECTIONS = 8
 _CHANGES_NOTHING = frozenset({"GET", "HEAD"})
-# requests that do not change the ledger, though they are POSTs
+# POST requests that do not change the ledger
 _ASKS_FOR_TOKENS = frozenset({"/v1/auth/token", "/oauth/token"})
 
 
@@ -55,7 +55,7 @@ class Api:
         self.session = session
         self._traffic = traffic
         self._client: AsyncLedger | None = None
-        self.looks_back = False  # whether the server has shown that it does
+        self.looks_back = False  # whether the server has proved that it supports `at`
         self._opened = asyncio.Event()
         self._probe: asyncio.Task[None] | None = None
 
@@ -103,9 +103,9 @@ class Api:
     ) -> ApiResponse:
         """Send a request once. Raises LedgerError.
 
-        `if_match` is the ETag that the object must still have, or the answer is 412.
-        `part` names a part beyond the contract: its absence is NotOffered, not NotFound. During the wait of a
-        rate limit the request is sent after it.
+        `if_match` is the ETag that the object must still have, or the answer is 412. `part` names a part
+        beyond the contract: if the server lacks it, this raises NotOffered instead of NotFound. If the rate
+        limit asks to wait, the request is sent after the wait.
         """
         writes = method not in _CHANGES_NOTHING and path not in _ASKS_FOR_TOKENS
         if writes and self.session.moment_ms is not None:
@@ -132,8 +132,8 @@ class Api:
     ) -> ApiResponse:
         """GET until the server gives a definite answer, through rate limits and lost connections.
 
-        It is as it was at the moment that is shown. Raises Unreadable for an answer that is not read to its
-        end, which would be the same again.
+        The answer describes the moment that the screen shows. Raises Unreadable for an answer that was not
+        read to its end, because another attempt would fail in the same way.
         """
         moment = past.shown_moment(self.session)
         if moment is not None:
@@ -170,7 +170,7 @@ class Api:
                 continue  # call() waits before the next try
 
     async def events(self, last_event_id: str | None, *, part: str) -> AsyncIterator[StreamMessage]:
-        """Yield what comes over one connection to the live stream.
+        """Yield the messages of one connection to the live stream.
 
         Raises LedgerError when the server refuses, or when the connection breaks or is silent for too long.
         """
@@ -186,7 +186,7 @@ class Api:
     # ------------------------------------------------------------------ inside
 
     def _noted(self, error: LedgerError, part: str | None) -> LedgerError:
-        """Note a refusal in the session, and return the exception that it is here."""
+        """Note a refusal in the session, and return the dashboard's exception for it."""
         if isinstance(error, RateLimited):
             self.session.rate_limited(error.retry_after)
         if part is not None and error.status in (404, 405):
@@ -210,7 +210,7 @@ class Api:
             await asyncio.sleep(seconds)
 
     async def _until_reachable(self) -> None:
-        # One probe is sent at a time, however many readers wait.
+        # Only one probe is sent at a time, even if several readers wait.
         if self._probe is None or self._probe.done():
             self._probe = asyncio.create_task(self._probe_until_answered())
         await asyncio.shield(self._probe)

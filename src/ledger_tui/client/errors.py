@@ -1,6 +1,6 @@
 """The dashboard's own errors of requests to a server, next to those of `ledger_client.errors`.
 
-The text of each is one sentence, to be shown on the screen (after `literal`).
+The text of each error is one sentence for the screen (after `literal`).
 """
 
 from __future__ import annotations

@@ -28,18 +28,18 @@ class EndpointHealth:
     last_error: str | None
 
     def count(self, *marks: Mark) -> int:
-        """Return how many deliveries carry one of these marks."""
+        """Return the number of deliveries with one of these marks."""
         return sum(mark in marks for mark in self.marks)
 
     @property
     def success(self) -> float | None:
-        """Return the share of deliveries that arrived among those attempted; None when none was."""
+        """Return the share of the attempted deliveries that arrived; None if none was attempted."""
         attempts = len(self.marks) - self.count("waiting")
         return self.count("sent", "late") / attempts if attempts else None
 
 
 def health_of(endpoints: Iterable[Record], deliveries: Sequence[Record]) -> list[EndpointHealth]:
-    """Return the health of each endpoint; `deliveries` are the deliveries of all of them, newest first."""
+    """Return the health of each endpoint; `deliveries` are the deliveries of all endpoints, newest first."""
     results = []
     for endpoint in endpoints:
         its = [each for each in deliveries if each.get("endpoint") == endpoint.get("id")]
@@ -72,11 +72,12 @@ def _last_error(delivery: Record) -> str | None:
 
 ENDPOINTS_READ = 5
 _PAGES_BACK = 3
-DELIVERIES_DRAWN = 50  # of each endpoint; each brings the bodies of its attempts
+# deliveries to read of each endpoint; an answer also contains the bodies of their attempts
+DELIVERIES_DRAWN = 50
 
 
 class NewPostings(NamedTuple):
-    """The newest transactions; `reached` when there are no others; `now` is the server's time."""
+    """The newest transactions; `reached` is true if no older one is unread; `now` is the server's time."""
 
     rows: list[Record]
     reached: bool
@@ -85,13 +86,13 @@ class NewPostings(NamedTuple):
 
 
 async def read_balances(api: Api, pages: int) -> tuple[BalanceSums, list[Record]]:
-    """Return the sums over the newest accounts and the accounts; at most `pages` requests."""
+    """Return the newest accounts and their sums, in at most `pages` requests."""
     accounts, whole = await _read_pages(api, "/v1/accounts", {}, pages, None)
     return BalanceSums(sums_of(accounts, "balance"), len(accounts), not whole), accounts
 
 
 async def read_postings(api: Api, known_id: str | None, pages: int) -> NewPostings:
-    """Return the newest transactions, back to the known one; at most `pages` requests."""
+    """Return the newest transactions, back to the known one, in at most `pages` requests."""
     rows: list[Record] = []
     cursor: str | None = None
     now = api.session.server_time
@@ -106,10 +107,10 @@ async def read_postings(api: Api, known_id: str | None, pages: int) -> NewPostin
 
 
 async def read_invoices(api: Api, pages: int) -> Stages:
-    """Return the invoices by state; at most 2 × `pages` + 1 requests.
+    """Return the number of invoices in each state, in at most 2 × `pages` + 1 requests.
 
-    Paid invoices only become more, so one page of them is counted. Raises NotOffered when the server does not
-    list invoices.
+    The number of paid invoices only grows, so it counts only one page of these. Raises NotOffered when the
+    server does not list invoices.
     """
     stages, overdue = [], [0]
     for status, most in (("draft", pages), ("open", pages), ("paid", 1)):
@@ -122,7 +123,9 @@ async def read_invoices(api: Api, pages: int) -> Stages:
 
 
 async def read_orders(api: Api, pages: int) -> Stages:
-    """Return the orders by state; at most 2 × `pages` + 1 requests, one of them for those shipped."""
+    """Return the number of orders in each state, in at most 2 × `pages` + 1 requests, one of them for shipped
+    orders.
+    """
     stages = []
     for status, most in (("open", pages), ("paid", pages), ("shipped", 1)):
         rows, whole = await _read_pages(api, "/api/orders", {"status": status}, most, None)
@@ -131,9 +134,9 @@ async def read_orders(api: Api, pages: int) -> Stages:
 
 
 async def read_requests(api: Api, known_id: str | None, pages: int) -> list[Record]:
-    """Return the newest requests of the log, back to the known one; at most `pages` requests.
+    """Return the newest entries of the request log, back to the known one, in at most `pages` requests.
 
-    Raises NotOffered where the server keeps no log.
+    Raises NotOffered if the server keeps no request log.
     """
     rows: list[Record] = []
     cursor: str | None = None
@@ -147,14 +150,14 @@ async def read_requests(api: Api, known_id: str | None, pages: int) -> list[Reco
 
 
 async def read_events(api: Api, limit: int) -> list[Record]:
-    """Return the newest events. Raises NotOffered where the server shows none."""
+    """Return the newest events. Raises NotOffered if the server shows no events."""
     return [*(await _read_page(api, "/v1/events", {}, None, "events", limit)).rows]
 
 
 async def read_health(api: Api) -> list[EndpointHealth]:
-    """Return the health of the first endpoints; at most 1 + ENDPOINTS_READ requests.
+    """Return the health of the first endpoints, in at most 1 + ENDPOINTS_READ requests.
 
-    Raises NotOffered where the server shows no endpoints.
+    Raises NotOffered if the server shows no endpoints.
     """
     endpoints, deliveries = await read_deliveries(api, DELIVERIES_DRAWN)
     return health_of(endpoints, deliveries)
@@ -170,7 +173,8 @@ async def read_deliveries(api: Api, each: int = PAGE_SIZE) -> tuple[list[Record]
     for endpoint in endpoints[:ENDPOINTS_READ]:
         path = f"/v1/webhook_endpoints/{quote(str(endpoint.get('id')), safe='')}/deliveries"
         page = await _read_page(api, path, {}, limit=each)
-        for _ in range(_PAGES_BACK):  # in the past the newest are left out, however many they are
+        # in the past newer deliveries are left out, and there can be any number of these
+        for _ in range(_PAGES_BACK):
             if page.rows or page.older is None:
                 break
             page = await _read_page(api, path, {}, page.older)
@@ -185,7 +189,7 @@ async def _read_pages(
     pages: int,
     part: str | None,
 ) -> tuple[list[Record], bool]:
-    """Return the newest objects of a list, and whether those are all."""
+    """Return the newest objects of a list, and whether the list contains no others."""
     rows: list[Record] = []
     cursor: str | None = None
     for _ in range(pages):
@@ -205,5 +209,5 @@ async def _read_page(
     part: str | None = None,
     limit: int = PAGE_SIZE,
 ) -> ListPage:
-    """Return a page in the form of the lists; raises when the answer is not a ledger's."""
+    """Return the page in an answer. Raises an error if the answer does not come from a ledger."""
     return await fetch_page(api, path, filters, Want(0, "page", 0, cursor, limit), part)

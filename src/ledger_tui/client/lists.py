@@ -1,6 +1,6 @@
-"""Lists as pages: the interface's three kinds of paging, and the statement, behind one call.
+"""Reads lists page by page: one call covers the interface's three kinds of paging, and the statement.
 
-Also reads the accounts that rows name only by id.
+It also reads the accounts of rows that contain only an account's id.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PAGES_AFTER = 20
 _PAGES_BETWEEN = 50
 Paging = Literal["starting_after", "cursor", "page", "statement"]
 _DIFFERENCE = "/v1/diff"
-# A statement is one page. Every list that is not here is a generic one (docs/decisions.md#lists).
+# A statement is one page. A list without an entry here is read in the generic way (docs/decisions.md#lists).
 _PAGING: Mapping[str, Paging] = MappingProxyType(
     {
         "/v1/accounts": "starting_after",
@@ -37,7 +37,7 @@ _PAGING: Mapping[str, Paging] = MappingProxyType(
 
 
 class TooMany(LedgerError):
-    """More transactions than are worth reading."""
+    """There are more transactions than the given number of requests can read."""
 
 
 class NotAList(LedgerError):
@@ -45,14 +45,15 @@ class NotAList(LedgerError):
 
 
 def paging_of(path: str) -> Paging:
-    """Return how the list at a path is read page by page: the name of the parameter that takes a cursor."""
+    """Return the name of the parameter that takes the cursor in the list at this path."""
     return "statement" if path.endswith("/statement") else _PAGING.get(path, "cursor")
 
 
 async def learn_account(api: Api, names: AccountNames, account_id: str) -> bool:
     """Read an account's name and currency; returns whether the account exists. Raises LedgerError."""
     try:
-        with past.the_present():  # its name and currency never change
+        # read the present for any moment, because an account's name and currency never change
+        with past.the_present():
             answer = await api.read(f"/v1/accounts/{quote(account_id, safe='')}")
     except NotFound:
         names.mark_absent(account_id)
@@ -76,7 +77,7 @@ async def learn_accounts_until(api: Api, names: AccountNames, name: str) -> None
 
 
 async def learn_users_until(api: Api, names: AccountNames, name: str) -> None:
-    """Read users as `learn_accounts_until` reads accounts. Raises LedgerError."""
+    """Read users until one contains `name`, like `learn_accounts_until`. Raises LedgerError."""
     want = Want(0, "page", 0, None)
     for _page in range(_PAGES_SEARCHED):
         page = await fetch_page(api, "/api/users", {}, want)
@@ -89,7 +90,10 @@ async def learn_users_until(api: Api, names: AccountNames, name: str) -> None:
 async def fetch_page(
     api: Api, path: str, filters: Mapping[str, str], want: Want, part: str | None = None
 ) -> ListPage:
-    """Return the page that a window wants. Waits as `Api.read` does; raises LedgerError for a refusal."""
+    """Return the page for a request of a window.
+
+    Waits like `Api.read`; raises LedgerError for a refusal.
+    """
     if path == _DIFFERENCE:
         return await _difference(api, filters, want)
     return await _page_as_asked(api, path, filters, want, part)
@@ -118,7 +122,10 @@ async def _page_as_asked(
 
 
 async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> ListPage:
-    """Return the changes between two moments; keys come last, because the server does not list them there."""
+    """Return the changes between two moments.
+
+    Changes of keys come last, because the server's list of changes lacks them.
+    """
     if not {"from", "to"} <= filters.keys():
         return ListPage((), None)
     start, end = filters["from"], filters["to"]
@@ -172,7 +179,7 @@ def _page_of(answer: ApiResponse, paging: Paging, want: Want) -> ListPage:
 
 
 def _require_progress(page: ListPage, want: Want) -> None:
-    """Raise when the next cursor was met before, because it would lead to the same pages without end."""
+    """Raise an error if the next cursor was used before: it would lead to the same pages without end."""
     if page.older is not None and (page.older == want.cursor or page.older in want.met):
         raise NotAList("The pages of this list repeat. Is this a ledger server?")
 

@@ -1,4 +1,6 @@
-"""The accounts and users known by id: a transaction names its account, but not its currency."""
+"""Remembers accounts and users by id, because a transaction contains its account's id, but neither name nor
+currency.
+"""
 
 from __future__ import annotations
 
@@ -51,14 +53,16 @@ class Directory(Generic[Named]):
         return [entry for entry in self._by_id.values() if folded in entry.name.casefold()]
 
     def resolve(self, text: str) -> Named | None:
-        """Return the object with this name or a part of it; None when there is none or may be several."""
+        """Return the only object whose name is this text or contains it; None if there is none or there may
+        be several.
+        """
         matches = self.with_name(text) or self.having(text)
         return matches[0] if text.strip() and len(matches) == 1 else None
 
     def search(self, text: str, limit: int = 5) -> list[Named]:
         """Return known objects with `text` in their name, id or email, in any case.
 
-        Objects whose names begin with it come first.
+        Objects whose names begin with `text` come first.
         """
         folded = text.strip().casefold()
         matches = [
@@ -78,7 +82,7 @@ class UserNames(Directory[UserName]):
     """The users seen so far."""
 
     def learn(self, records: Iterable[dict[str, Any]]) -> bool:
-        """Add user records; returns whether any name was new. An erased user has none."""
+        """Add user records; returns whether any name was new. An erased user has no name."""
         return self._learn(
             UserName(record["id"], record["name"], str(record.get("email") or ""))
             for record in records
@@ -89,7 +93,7 @@ class UserNames(Directory[UserName]):
 class AccountNames(Directory[AccountName]):
     """The accounts and users seen so far.
 
-    An account's name and currency never change, so entries stay valid.
+    An account's name and currency never change, so its entry stays valid.
     """
 
     def __init__(self) -> None:
@@ -121,7 +125,7 @@ class AccountNames(Directory[AccountName]):
         return entry.name if entry else None
 
     def mark_absent(self, account_id: str) -> None:
-        """Note that the server does not know this account, so that it is not asked again."""
+        """Note that the server does not know this account, so that nobody asks for it again."""
         self._absent.add(account_id)
 
     def currency(self, account_id: object) -> str | None:
@@ -134,6 +138,6 @@ class AccountNames(Directory[AccountName]):
         return entry.name if entry else account_id
 
     def unknown(self, account_ids: Iterable[object]) -> list[str]:
-        """Return the ids to ask the server for, each once, in order."""
+        """Return the ids of accounts to read from the server: each id once, in the order of the rows."""
         ids = dict.fromkeys(id_ for id_ in account_ids if isinstance(id_, str))
         return [id_ for id_ in ids if id_ not in self._by_id and id_ not in self._absent]

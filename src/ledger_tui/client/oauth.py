@@ -4,7 +4,7 @@
         open_in_a_browser(sign_in.url)
         answer = await sign_in.answer()     # the token response (docs/interface.md#token-response)
 
-The app is registered with `http://127.0.0.1/callback`; the port is a free one each time.
+The app is registered with `http://127.0.0.1/callback`; each sign-in listens on a free port.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class SignIn:
             )
             await writer.drain()
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError, ValueError):
-            pass  # the connection is not a browser's redirect
+            pass  # a broken connection, which is not the browser's redirect
         finally:
             writer.close()
 
@@ -177,14 +177,15 @@ body {{ font: 18px system-ui; margin: 20vh auto; max-width: 32em; text-align: ce
 
 
 class OAuthTokenManager(TokenManager):
-    """Like TokenManager, with the user's grant instead of the exchange of a key."""
+    """Like TokenManager, but the first tokens come from the user's sign-in instead of an API key."""
 
     def __init__(self, api: Api, app: OAuthApp, store: TokenStore) -> None:
         self.app = app
         super().__init__(api, Tokens(self._next, store))
 
     async def resume(self) -> str | None:
-        """Return the stored access token, refreshed if it is about to expire; None: the user has to sign in.
+        """Return the stored access token, refreshed if it is about to expire; None if the user has to sign
+        in.
 
         Raises NotStored, and SignInFailed when tokens are stored but the server does not answer.
         """
@@ -192,7 +193,7 @@ class OAuthTokenManager(TokenManager):
         return self.tokens.pair.access_token if self.tokens.pair is not None else None
 
     def use_key(self) -> None:
-        """Do nothing: an OAuth session has no key to return to."""
+        """Do nothing, because an OAuth session has no API key."""
 
     async def exchange(self) -> None:
         raise NoTokens("This profile signs in through the browser; it has no key to exchange.")

@@ -1,7 +1,7 @@
 """The ledger at an earlier moment: how requests name it, and which parts of an answer may be shown.
 
-A moment is the end of a millisecond (docs/decisions.md#looking-back). A server that looks back is asked with
-`at`; any other shows the present alone, and a sentence tells the user.
+A moment is the end of a millisecond (docs/decisions.md#looking-back). Requests to a server that can look back
+carry `at`. Any other server shows only the present, and the dashboard reports this.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ledger_tui.client.records import Record
 if TYPE_CHECKING:
     from ledger_tui.client.session import Session
 
-PART = "looking back"  # the part beyond the contract
+PART = "looking back"  # the name of this part, which goes beyond the contract
 NOT_OFFERED = "This server does not show earlier moments."
 
 _TAKES_AT = re.compile(
@@ -32,7 +32,7 @@ _moment_choice: ContextVar[tuple[int | None] | None] = ContextVar("_moment_choic
 
 @contextmanager
 def at_moment(ms: int | None) -> Iterator[None]:
-    """Have the requests within read this moment, None for the present, whatever moment is shown."""
+    """Within this context requests read this moment (None is the present), not the moment on screen."""
     token = _moment_choice.set((ms,))
     try:
         yield
@@ -41,7 +41,7 @@ def at_moment(ms: int | None) -> Iterator[None]:
 
 
 def the_present() -> AbstractContextManager[None]:
-    """Have the requests within read the present, whatever moment is shown."""
+    """Within this context requests read the present, not the moment on screen."""
     return at_moment(None)
 
 
@@ -60,13 +60,13 @@ def moment_ms(text: object) -> int | None:
 
 
 def shown_moment(session: Session) -> int | None:
-    """Return the moment that a request made here is to show, in milliseconds; None for the present."""
+    """Return the moment that a request sent now has to read, in milliseconds; None is the present."""
     choice = _moment_choice.get()
     return session.moment_ms if choice is None else choice[0]
 
 
 def asked_then(path: str, params: Mapping[str, str] | None, ms: int) -> dict[str, str]:
-    """Return the query that reads this path as it was."""
+    """Return the query parameters that read this path at the chosen moment."""
     query, at = dict(params or {}), moment_text(ms)
     if _TAKES_AT.fullmatch(path):
         query.setdefault("at", at)
@@ -76,7 +76,7 @@ def asked_then(path: str, params: Mapping[str, str] | None, ms: int) -> dict[str
 
 
 def as_then(body: Any, ms: int) -> Any:
-    """Return an answer without what came after the moment."""
+    """Return an answer without the parts that are newer than the moment."""
     if not isinstance(body, dict):
         return body
     if not isinstance(rows := body.get("data"), list):
@@ -92,7 +92,7 @@ def _is_later(row: Record, at: str) -> bool:
 
 
 def _record_then(record: Record, at: str) -> Record:
-    """Return a delivery with the attempts made until then, and a key that was revoked later as active."""
+    """Return a delivery with its attempts until the moment, and a key as active if it was revoked later."""
     if str(record.get("revoked_at") or "") > at:
         record = {**record, "revoked_at": None}
     attempts = record.get("attempts")
@@ -119,7 +119,7 @@ class Happening:
 
 
 def happenings(rows: Sequence[Record]) -> list[Happening]:
-    """Return what happened, oldest first, from events that are newest first."""
+    """Turn a list of events, newest first, into happenings, oldest first."""
     result = []
     for row in reversed(rows):
         ms = moment_ms(row.get("created"))
@@ -145,7 +145,7 @@ _NAMES = ("number", "name", "customer", "email")
 
 
 def difference_row(change: Record, start: str, end: str) -> Record:
-    """Return a change as a row: of an account its balances, of any other object its states."""
+    """Return a change as a row: an account's two balances, or the two states of any other object."""
     was, is_ = (each if isinstance(each := change.get(name), dict) else None for name in ("before", "after"))
     state = is_ or was or {}
     row = {
@@ -169,7 +169,7 @@ def difference_row(change: Record, start: str, end: str) -> Record:
 
 
 def with_shares(rows: list[Record]) -> list[Record]:
-    """Return the rows with the `share` of each difference in the largest of its currency, from -1 to 1."""
+    """Return the rows with `share`: each difference divided by the largest in its currency, from -1 to 1."""
     largest: dict[str, int] = {}
     for row in rows:
         currency = row.get("currency")

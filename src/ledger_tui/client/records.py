@@ -1,4 +1,4 @@
-"""A record as the server sends it, and a page of a list."""
+"""Defines a record as the server sends it, and a page of a list."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Want:
     slot: int
     cursor: str | None
     limit: int = PAGE_SIZE
-    met: Set[str | None] = frozenset()  # the cursors before it: meeting one of them again would be a circle
+    # the cursors of earlier pages; if one of them comes again, the list never ends
+    met: Set[str | None] = frozenset()
 
 
 class FoundId(NamedTuple):
@@ -35,7 +36,7 @@ class FoundId(NamedTuple):
 
 
 def ids_in(value: Any, is_id: Callable[[str], bool], where: str = "") -> Iterator[FoundId]:
-    """Yield every id in a record, in its order, each once, the record's own last."""
+    """Yield every id in a record once, in the order of the fields; the record's own id comes last."""
     by_id: dict[str, FoundId] = {}
     for path, text in _texts(value, where):
         if is_id(text):
@@ -48,7 +49,7 @@ def ids_in(value: Any, is_id: Callable[[str], bool], where: str = "") -> Iterato
 
 def _texts(value: Any, where: str) -> Iterator[tuple[str, str]]:
     stack = [(where, value)]
-    while stack:  # without recursion, because the server decides how deeply an answer is nested
+    while stack:  # no recursion, because an answer may be nested to any depth
         path, inner = stack.pop()
         if isinstance(inner, str):
             yield path, inner

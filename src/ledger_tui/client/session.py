@@ -9,12 +9,12 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-# Reading must not use up the plan: polling takes at most this share of the requests a minute.
+# The share of the allowed requests a minute that polling uses at most, so that it does not use up the plan.
 _POLL_SHARE = 0.25
 _FASTEST_POLL_SECONDS = 2.0
 # Seconds without an answer before the screen says that the server is slow.
 PATIENT_SECONDS = 2.5
-_LOOK_SECONDS = 0.15  # seven requests a second are within the burst of every plan
+_LOOK_SECONDS = 0.15  # seven requests a second, which the burst of every plan allows
 # a century; a much larger offset leads to years that no date can represent
 _OFFSET_MS_MAX = 100 * 365 * 86_400_000
 _WRITES = "write:projects"
@@ -62,14 +62,16 @@ class Session:
         self.limit: int | None = None
         self.remaining: int | None = None
         self.reset_at: int | None = None
-        self._server_ahead = 0.0  # seconds that the server's clock, by its Date header, is ahead of this one
-        self._ledger_ahead = 0.0  # seconds that the ledger's clock was moved on by test helpers
+        # seconds by which the server's clock (its Date header) is ahead of this machine's
+        self._server_ahead = 0.0
+        self._ledger_ahead = 0.0  # seconds by which test helpers have moved the ledger's clock forward
         self._under_way: dict[int, float] = {}  # when each unanswered request was sent
         self._sent_count = 0
         self._answered_at = 0.0
         self.known_ledger = False
         self._foreign = False
-        self.credentials = 0  # how many credentials were used: what one was refused the next may be allowed
+        # the number of credentials used so far; a refusal holds only for the credential that got it
+        self.credentials = 0
         self.missing_parts: set[str] = set()
         self._lacks_scope = False
         # the moment shown, including all of this millisecond; None means the present
@@ -100,11 +102,11 @@ class Session:
         self._to(ConnectionState.CONNECTING)
 
     def credential_changed(self) -> None:
-        """Note that another credential is used from now on."""
+        """Note that the session now uses another credential."""
         self.credentials += 1
 
     def starting(self, progress: float | None = None) -> None:
-        """Note that the own server is starting, and which share of a demo's data is loaded."""
+        """Note that the dashboard's own server is starting, and which share of a demo's data is loaded."""
         self.progress = progress
         self._to(ConnectionState.STARTING)
 
@@ -150,12 +152,12 @@ class Session:
         return self._sent_count
 
     def done(self, number: int) -> None:
-        """Note that a request was answered, or never will be."""
+        """Note the end of a request, with or without an answer."""
         self._under_way.pop(number, None)
 
     @property
     def unanswered_seconds(self) -> float:
-        """Return how long the server has left a request unanswered; 0 while that is not worth showing."""
+        """Return how long a request has waited for its answer, in seconds; 0 for a wait too short to show."""
         if not self._under_way:
             return 0.0
         since = max(min(self._under_way.values()), self._answered_at)
@@ -164,7 +166,7 @@ class Session:
 
     @property
     def answers(self) -> bool:
-        """Return whether the screen shows the present state: the server answers, and does so now."""
+        """Return whether the screen is up to date: the server answers, and no request waits too long."""
         return self.state is ConnectionState.ONLINE and not self.unanswered_seconds
 
     def saw_ledger(self) -> None:
@@ -200,13 +202,15 @@ class Session:
 
     def lost(self, sentence: str) -> None:
         """Note that a request got no answer."""
-        if self.state is ConnectionState.ENDED:  # its sentence already gives the reason
+        if self.state is ConnectionState.ENDED:  # the sentence of the ended server already gives the reason
             return
         self.state, self.sentence = ConnectionState.LOST, sentence
         self.on_change()
 
     def will_retry(self, attempt: int, seconds: float) -> None:
-        """Note that the next try follows by itself, the `attempt`th since the connection was lost."""
+        """Note that the dashboard will try again by itself, for the `attempt`th time since it lost the
+        connection.
+        """
         self.retries = attempt
         self.next_try_at = self.clock() + seconds
         self.on_change()
@@ -229,7 +233,7 @@ class Session:
 
     @property
     def waiting_seconds(self) -> float:
-        """Return the seconds that the rate limit still asks to wait; 0 if it does not."""
+        """Return the seconds to wait for the rate limit, 0 if there is no need to wait."""
         return max(0.0, self.wait_until - self.clock())
 
     @property
@@ -264,7 +268,7 @@ class Session:
     def server_time(self) -> float:
         """Return the ledger's clock as Unix time, clamped to times that a date can represent.
 
-        While an earlier moment is shown it is that moment.
+        While the screen shows an earlier moment, this returns that moment.
         """
         return self.present_time if self.moment_ms is None else self.moment_ms / 1000
 

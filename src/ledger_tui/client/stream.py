@@ -1,4 +1,6 @@
-"""Events as they happen, over server-sent events: a listener that needs no address."""
+"""Receives events as they happen, over server-sent events; so the dashboard needs no address that a webhook
+could reach.
+"""
 
 from __future__ import annotations
 
@@ -46,14 +48,15 @@ class EventLine:
             yield ReceivedEvent(event, message.is_signed)
 
     def forget(self) -> None:
-        """Start again: the server does not know the last event, or no longer."""
+        """Start again without a last event, because the server does not know it or has forgotten it."""
         self._last_id = None
 
 
 async def repair(api: Api, endpoint: str) -> str:
-    """Tell the receiver behind a webhook endpoint to answer well from now on; return its URL.
+    """Tell the receiver of a webhook endpoint to answer with success from now on; return the receiver's URL.
 
-    The request carries no credential: it goes to the receiver and not to the ledger. Raises LedgerError.
+    The request carries no credential, because it goes to the receiver and not to the ledger. Raises
+    LedgerError.
     """
     path = f"/v1/webhook_endpoints/{quote(endpoint, safe='')}"
     url = str((await api.read(path, part="webhook_endpoints")).record.get("url"))

@@ -1,4 +1,4 @@
-"""The credential of a session: the API key, or the tokens that it was exchanged for."""
+"""The credential of a session: the API key, or the tokens received for the key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TokenManager:
-    """Has the API use the key or the tokens; without tokens the key itself is sent to the server."""
+    """Sets the credential that the API sends: tokens if there are any, otherwise the key itself."""
 
     def __init__(self, api: Api, tokens: Tokens | None = None) -> None:
         self._api = api
@@ -32,9 +32,10 @@ class TokenManager:
         self._use()
 
     async def refresh(self, *, when_due: bool = False) -> bool:
-        """Exchange the refresh token for the next pair; return whether it was to be done. Raises LedgerError.
+        """Exchange the refresh token for the next pair; return whether a refresh was due. Raises LedgerError.
 
-        When the server refuses it, it is used up or revoked, and the API key, if there is one, is used again.
+        If the server refuses the refresh token, it is used up or revoked, and the session uses the API key
+        again if it has one.
         """
         try:
             is_done = await self.tokens.refresh(when_due=when_due)
@@ -47,7 +48,10 @@ class TokenManager:
         return is_done
 
     async def refresh_when_due(self) -> bool:
-        """Refresh if it is time; return whether it was done. A failure is noted in `tokens.problem`."""
+        """Refresh the tokens if they are about to expire; return whether they were refreshed.
+
+        A failure is noted in `tokens.problem`.
+        """
         try:
             return await self.refresh(when_due=True)
         except LedgerError as error:
@@ -55,7 +59,7 @@ class TokenManager:
             return False
 
     def use_key(self) -> None:
-        """Use the API key itself again; the tokens are forgotten."""
+        """Forget the tokens, and use the API key itself again."""
         self.tokens.drop()
         if self.key:
             self._api.use(self.key)
@@ -92,7 +96,7 @@ class TokenManager:
 
 
 def refusal_of(error: LedgerError) -> str:
-    """Return why no tokens were issued, when the server's own message would mislead."""
+    """Return the reason for missing tokens, if the server's own message would mislead."""
     if error.status in (404, 405):
         return "This server issues no tokens."
     return str(error)

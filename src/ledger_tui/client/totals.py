@@ -24,7 +24,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class BalanceSums:
-    """Sums of `accounts` accounts by currency; `partial` when there are more accounts than were read."""
+    """Sums of `accounts` accounts by currency; `partial` is true if some accounts were not read."""
 
     sums: Sequence[Sum]
     accounts: int
@@ -33,7 +33,7 @@ class BalanceSums:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The objects in one state; `partial` when there are more than were counted."""
+    """The objects in one state; `partial` is true if some were not counted."""
 
     status: str
     count: int
@@ -43,7 +43,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """How many objects are in each state, in the order of their life.
+    """The number of objects in each state, in the order in which an object passes through the states.
 
     `overdue` counts the open invoices past their date by age, one number for each of `OVERDUE_AGES`.
     """
@@ -52,7 +52,7 @@ class Stages:
     overdue: Sequence[int] = ()
 
 
-# The ages of overdue invoices: the most days past the date, and the name of the age.
+# The age groups of overdue invoices: the greatest number of days past the due date, and the group's name.
 OVERDUE_AGES: Sequence[tuple[float, str]] = ((7, "≤ 7 d"), (30, "≤ 30 d"), (float("inf"), "> 30 d"))
 
 
@@ -83,19 +83,21 @@ def overdue_by_age(invoices: Iterable[Record], today: date) -> list[int]:
 class PostingRate:
     """The number of transactions in each interval of `BUCKET_SECONDS`.
 
-    Times are the server's, in seconds. A transaction without a time counts when it was first seen. When more
-    were posted at once than were read there is a gap, and their number is an estimate.
+    Times are the server's, in seconds. A transaction without a time counts at the time of the read that first
+    returned it. If more transactions were posted than one read returns, there is a gap, and their number is
+    an estimate.
     """
 
     def __init__(self) -> None:
         self.newest: str | None = None
         self._counts = Counter[int]()
-        self._guesses: dict[int, int] = {}  # the missing number in intervals that were not read completely
+        # estimated numbers of transactions, for intervals that were not read completely
+        self._guesses: dict[int, int] = {}
         self._complete_from: float | None = None
         self._newest_at: float | None = None
 
     def take(self, rows: Sequence[Record], *, now: float, all_read: bool) -> None:
-        """Count transactions, newest first; with `all_read` none is missing before the last of them."""
+        """Count transactions, newest first; `all_read` means that no older one is unread."""
         first = self.newest is None
         known_id = self.newest
         new: list[Record] = []
@@ -106,7 +108,7 @@ class PostingRate:
             new.append(row)
         times = [at for row in new if (at := moment(row.get("created"))) is not None]
         if new and not times and first:
-            self._complete_from = now  # without times only transactions from now on can be counted
+            self._complete_from = now  # without times only transactions posted from now on can be counted
         else:
             times += [now] * (len(new) - len(times))
             self._counts.update(int(at // BUCKET_SECONDS) for at in times)
@@ -124,7 +126,7 @@ class PostingRate:
             self._complete_from = float("-inf") if all_read else min(times, default=now)
         elif not all_read and times and self._newest_at is not None:
             oldest, newest = min(times), max(times)
-            # Transactions all seen at one moment, as without times, give no rate.
+            # Transactions that all count at one moment, because they carry no times, give no rate.
             rate = len(times) / max(1.0, newest - oldest) if newest > oldest else 0.0
             present = int(now // BUCKET_SECONDS)  # a server may date a transaction thousands of years from it
             start_bucket = max(int(self._newest_at // BUCKET_SECONDS), present - _KEPT_BUCKETS)
@@ -135,7 +137,9 @@ class PostingRate:
                 self._guesses[bucket] = self._guesses.get(bucket, 0) + round(seconds * rate)
 
     def per_minute(self, now: float, buckets: int) -> list[float | None]:
-        """Return the rate in each of the last complete buckets, oldest first; None where not all was read."""
+        """Return the rate in each of the last complete buckets, oldest first; None for a bucket that was not
+        read completely.
+        """
         return [
             self._counts[bucket] * 60 / BUCKET_SECONDS
             if self._reaches(bucket) and bucket not in self._guesses
@@ -144,7 +148,7 @@ class PostingRate:
         ]
 
     def last_minute(self, now: float) -> tuple[float, bool] | None:
-        """Return the rate over the last minute's complete buckets, and whether part of it is an estimate."""
+        """Return the rate over the last minute's complete buckets, and whether it contains an estimate."""
         buckets = [bucket for bucket in self._last(now, 60 // BUCKET_SECONDS) if self._reaches(bucket)]
         if not buckets:
             return None
@@ -157,7 +161,7 @@ class PostingRate:
         return range(last - buckets, last)
 
     def _reaches(self, bucket: int) -> bool:
-        """Return whether the bucket begins after the beginning of the read rows."""
+        """Return whether all transactions of the bucket were read."""
         return self._complete_from is not None and bucket * BUCKET_SECONDS >= self._complete_from
 
 

@@ -1,4 +1,4 @@
-"""The latest requests and answers, for the traffic log and copy as curl, stored with secrets masked."""
+"""Stores the latest requests and answers, with masked secrets, for the traffic log and for copy as curl."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dataclasses import replace
 from ledger_client.exchanges import SentRequest as SentRequest
 
 KEPT = 500
-OWN_PREFIX = "own_"  # of the ids of requests that only this dashboard knows
+OWN_PREFIX = "own_"  # the beginning of ids for requests that only this dashboard knows
 IDS_KEPT = 20_000
 _SECRET = re.compile(r"\b(sk_test|sk_live|at|rt|whsec)_[A-Za-z0-9]{4,}")
 
 
 def masked(text: str) -> str:
-    """Return the text with every key, token and signing secret in it cut to its prefix."""
+    """Return the text with each key, token and signing secret cut to its prefix."""
     return _SECRET.sub(r"\1_••••", text)
 
 
@@ -27,7 +27,7 @@ class Traffic:
     def __init__(self) -> None:
         self._exchanges: deque[SentRequest] = deque(maxlen=KEPT)
         self.count = 0
-        self._ids: dict[str, None] = {}  # of the latest requests, with their names in the server's log
+        self._ids: dict[str, None] = {}  # the ids of the latest requests, which the server's log shows too
 
     def add(self, exchange: SentRequest) -> None:
         if exchange.body is not None:

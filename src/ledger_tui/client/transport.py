@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from ledger_client.ledger import AsyncLedger
 
 _SURROGATE = re.compile(rb"\\u[dD]|\xed[\xa0-\xbf]")
-TIMEOUT_SECONDS = 20.0  # without a sign of the server
+TIMEOUT_SECONDS = 20.0  # seconds without any data from the server
 ANSWER_SECONDS_MAX = 60.0
-ANSWER_BYTES_MAX = 16_000_000  # a list's page; more would be parsed for so long that keys wait
+# bytes of a list's page; a larger one would take so long to parse that keys wait
+ANSWER_BYTES_MAX = 16_000_000
 _NUMBER_LENGTH_MAX = 24  # the longest form of a float, such as -1.2345678901234567e-308
 _FLOAT_MAX = 1e24
 
@@ -38,10 +39,10 @@ def client_of(url: str, credential: str | None = None, **settings: Any) -> Async
 
 
 def decoded(text: bytes | str) -> Any:
-    """Return the value of a JSON text, or a signed note; None for anything else, and for a text that is too
-    deep or large.
+    """Return the value of a JSON text, or a signed note; None for any other text, and for one that is nested
+    too deeply or too large.
 
-    Lone surrogates are replaced: no id or text with them could be sent back, shown or stored.
+    Lone surrogates are replaced, because a text with them cannot be sent back, shown or stored.
     """
     try:
         value = parsed(text, number=_number) if text else None

@@ -1,4 +1,4 @@
-"""A dialog that changes several objects in the same way, in sequence, and reports each failure."""
+"""A dialog that does the same action to several objects, one after the other, and reports each failure."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ _NAMED = 5
 def bulk_question(
     resource: Resource, action: ResourceAction, records: Sequence[Record], left_out: int, names: AccountNames
 ) -> str:
-    """Return `Void 3 invoices?`, their sums by currency, and the first of them.
+    """Return the question `Void 3 invoices?`, with the sums by currency and the names of the first invoices.
 
-    `left_out` is how many more are marked, in whose state the action is not possible.
+    `left_out` is the number of marked objects that are left out, because their state does not allow the
+    action.
     """
     begins = action.asks or action.label.capitalize()
     lines = [f"{begins} {_counted(len(records), resource)}?"]
@@ -68,10 +69,10 @@ def _counted(number: int, resource: Resource) -> str:
 
 
 class BulkScreen(Dialog[list[Record]]):
-    """Asks once, then acts on each object; returns the objects as they are now.
+    """Asks once, then acts on each object; returns the objects in their new state.
 
-    `question` names the change and the number of objects. In live mode what cannot be undone asks for their
-    number.
+    `question` names the change and the number of objects. In live mode the user types this number before an
+    action that cannot be undone.
     """
 
     BINDINGS = [
@@ -131,7 +132,7 @@ class BulkScreen(Dialog[list[Record]]):
         return action != "typed" or (self._asks_number and not self._began)
 
     def key_text(self, binding: Binding) -> str:
-        """Return what esc does now."""
+        """Return the present description of esc."""
         if binding.action != "close" or not self._began:
             return binding.description
         return "stop" if self.working else "close"
@@ -153,7 +154,9 @@ class BulkScreen(Dialog[list[Record]]):
         self._act()
 
     def action_close(self) -> None:
-        """Answer no; stop between two objects; or close when all is done."""
+        """Before the action cancel it; during the action stop after the present object; afterwards close the
+        dialog.
+        """
         if not self.working:
             self.dismiss(self._changed_records)
         else:
@@ -220,7 +223,8 @@ def act_on_all(view: ResourceView, action: ResourceAction, records: Sequence[Rec
     text = bulk_question(resource, action, records, left_out, context.names)
     if action.name == "revoke" and any(map(context.tokens.is_own, records)):
         text += "\n\nThis dashboard uses one of these keys and will lose access."
-        records = sorted(records, key=context.tokens.is_own)  # last: the others would be refused after it
+        # last, because the server would refuse every later change
+        records = sorted(records, key=context.tokens.is_own)
 
     def done(changed_records: list[Record] | None) -> None:
         for record in changed_records or ():

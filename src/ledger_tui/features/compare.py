@@ -1,4 +1,4 @@
-"""Balances of several accounts over one period, in one plot and by day, week or month."""
+"""Compares the balances of several accounts, in one plot and in a table by day, week or month."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ TONES: Sequence[Tone] = (
     "minus",
     "warn",
     "strong",
-)  # of the lines, in the order of the marks
+)  # the tones of the lines, in the order in which the accounts were marked
 UNITS = ("day", "week", "month")
 _BLANK = " ⠀"
 
 
 @dataclass(frozen=True)
 class Course:
-    """The balance of an account: what it was at `start_ms`, then after each posting, until `end_ms`."""
+    """The balance of an account at `start_ms`, and after each posting until `end_ms`."""
 
     id: str
     name: str
@@ -77,7 +77,7 @@ def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, en
 
 
 def draw(courses: Sequence[Course], width: int, height: int) -> list[list[Cell]]:
-    """Return the courses in one plot, each in its tone, all courses of one currency on one scale."""
+    """Return a plot with a line in its own tone for each account; lines of one currency use one scale."""
     ends: dict[str | None, tuple[int, int]] = {}
     for course in courses:
         low, high = ends.get(course.currency, (course.balances[0], course.balances[0]))
@@ -108,7 +108,9 @@ def draw(courses: Sequence[Course], width: int, height: int) -> list[list[Cell]]
 
 
 def periods(start_ms: int, end_ms: int, unit: str) -> list[tuple[str, int]]:
-    """Return the days, weeks or months of a period, the newest first: the name, and the moment each ends."""
+    """Return the days, weeks or months of a period, newest first, each with its name and the moment of its
+    end.
+    """
     day, end = (datetime.fromtimestamp(ms / 1000, UTC).date() for ms in (start_ms, end_ms))
     pairs = []
     while day <= end:
@@ -122,7 +124,7 @@ def periods(start_ms: int, end_ms: int, unit: str) -> list[tuple[str, int]]:
 
 
 def _period(day: date, unit: str) -> tuple[str, date]:
-    """Return the name of the period that a day is in, and the first day of the next one."""
+    """Return the name of the period that contains a day, and the first day of the next period."""
     if unit == "day":
         return day.isoformat(), day + timedelta(days=1)
     if unit == "week":
@@ -133,7 +135,7 @@ def _period(day: date, unit: str) -> tuple[str, date]:
 
 
 def table(courses: Sequence[Course], unit: str) -> list[Record]:
-    """Return a row for each period: the balance of each account at its end, and how it changed in it."""
+    """Return a row for each period, with each account's balance at its end and the change during it."""
     start, end = courses[0].start_ms, courses[0].end_ms
     rows: list[Record] = []
     before = start
@@ -149,13 +151,16 @@ def table(courses: Sequence[Course], unit: str) -> list[Record]:
 
 
 _SPANS = ((1_440, "day"), (10_080, "week"), (43_200, "30 days"), (129_600, "90 days"), (525_600, "year"))
-_PAGES = 20  # of transactions, of each account
+_PAGES = 20  # the greatest number of requests for the transactions of one account
 _PERIOD = 10  # cells of its name
 _LEAST_COLUMN = 12
 
 
 class ComparisonView(TimedTiles):
-    """Two to five accounts. Enter on one of the legend's lines lists its transactions in the period."""
+    """Two to five accounts.
+
+    Enter on a line of the legend lists the transactions of that account in the period.
+    """
 
     BINDINGS = COMPARE_KEYS
 
@@ -211,7 +216,7 @@ class ComparisonView(TimedTiles):
         return self.context.session.poll_seconds
 
     def moment_changed(self) -> None:
-        if self._ids:  # the drawing stays until the other is read
+        if self._ids:  # the old drawing stays until the new balances are read
             self.poll()
 
     @asks("compare")
@@ -222,7 +227,7 @@ class ComparisonView(TimedTiles):
             for id_ in ids:
                 account = (await api.read(f"/v1/accounts/{quote(id_, safe='')}")).record
                 transactions = await postings_after(api, start_ms, {"account": id_}, _PAGES)
-                # Postings made during the reads are not in the balance.
+                # The balance does not include postings made during the reads.
                 courses.append(course_of(account, transactions, start_ms, max(end_ms, start_ms)))
         except LedgerError as error:
             self.call_later(self.failed, literal(error))
@@ -284,7 +289,7 @@ class ComparisonView(TimedTiles):
         return TileContent(rows, [Cell(UNITS[self._unit], "dim")])
 
     def _spans(self) -> list[tuple[tuple[str, int], tuple[str, int]]]:
-        """Return each period with the previous one, the newest first."""
+        """Return pairs of a period and the previous one, newest first."""
         first = self._courses[0]
         pairs = periods(first.start_ms, first.end_ms, UNITS[self._unit])
         return [*zip(pairs, [*pairs[1:], ("", first.start_ms)], strict=True)]
@@ -299,7 +304,7 @@ class ComparisonView(TimedTiles):
             self.post_message(LinkFollowed(self._legend.link))
 
     def action_unit(self) -> None:
-        """Go on from days to weeks to months."""
+        """Change from days to weeks, from weeks to months, and from months to days."""
         self._unit = (self._unit + 1) % len(UNITS)
         self.draw()
 

@@ -21,7 +21,7 @@ from ledger_tui.ui.keys import EVENTS_KEYS, RESOURCE_KEYS
 from ledger_tui.ui.view import Context
 
 _AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0)
-_GATHER_SECONDS = 0.1  # events that arrive within this time are drawn together
+_GATHER_SECONDS = 0.1  # seconds; events that arrive within this time are drawn together
 _QUIET_SECONDS = 30.0
 
 
@@ -69,7 +69,7 @@ class EventsView(ResourceView):
             failures += 1
 
     def _gather(self, event: ReceivedEvent | None) -> None:
-        """Collect an event, to be posted together with others; None means that the stream is connected."""
+        """Collect an event, to post several together; None means that the stream is connected."""
         if event is None:
             self.call_later(self._listening_changed, Listening.ON)
             return
@@ -83,7 +83,7 @@ class EventsView(ResourceView):
         note = self.webhooks.note_signature
         new = [each.event for each in events if note(str(each.event["id"]), each.valid)]
         if self.context.session.moment_ms is not None:
-            return  # they are read with the list, once it shows the present
+            return  # the list reads these events when it shows the present again
         # Redraw rows that were already read from the list: their signature marks have changed.
         self.table.redraw()
         self.model.push(new[::-1])
@@ -99,13 +99,13 @@ class EventsView(ResourceView):
     def poll(self) -> float:
         super().poll()
         self._read_deliveries()
-        # With the stream open and no deliveries, there is little to poll for.
+        # While the stream is open and no deliveries are shown, a rare poll is enough.
         quiet = self.webhooks.listening is Listening.ON and not self.webhooks.endpoints
         return max(self._pause, _QUIET_SECONDS) if quiet else self._pause
 
     @property
     def _pause(self) -> float:
-        """The seconds from one poll to the next, of which each also reads the deliveries."""
+        """The seconds between two polls; each poll also reads the deliveries."""
         return self.context.session.pause_after(2 + min(ENDPOINTS_READ, len(self.webhooks.endpoints)))
 
     @asks("deliveries")
@@ -115,13 +115,14 @@ class EventsView(ResourceView):
             return
         try:
             endpoints, deliveries = await read_deliveries(self.context.api)
-        except LedgerError:  # the status bar names the problem
+        except LedgerError:  # the status bar already names the problem
             return
         self.call_later(self._take_deliveries, endpoints, deliveries)
 
     @while_running
     def _take_deliveries(self, endpoints: Sequence[Record], deliveries: Sequence[Record]) -> None:
-        if endpoints and not self.webhooks.endpoints:  # the poll that read them was a quiet one
+        # these are the first endpoints; the wait until the next poll was chosen without them and is too long
+        if endpoints and not self.webhooks.endpoints:
             self.next_poll_at = min(self.next_poll_at, self.context.session.clock() + self._pause)
         self.webhooks.endpoints = {str(each.get("id")): each for each in endpoints}
         self.webhooks.note_deliveries(deliveries)
@@ -138,7 +139,7 @@ class EventsView(ResourceView):
         return super().check_action(action, parameters)
 
     def why_not(self, binding: Binding) -> str:
-        """Return why nothing can be paused, or why a key of every list does nothing."""
+        """Return why the list cannot be paused, or why another key of lists does nothing here."""
         if binding.action == "pause":
             return "No new events are shown now; f shows them as they come."
         return super().why_not(binding)

@@ -1,6 +1,6 @@
-"""Exports of lists to files, page by page.
+"""Exports lists to files, page by page.
 
-Memory is used for one page, and the file gets its name only when it is complete.
+Only one page is in memory at a time, and the file gets its name only when it is complete.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from ledger_tui.ui.view import View
 Format = Literal["csv", "jsonl"]
 
 
-# A spreadsheet reads a cell that begins with one of these as a formula; some also with full-width signs.
+# A spreadsheet reads a cell that begins with one of these signs as a formula; some spreadsheets also accept
+# the full-width signs.
 _FORMULA_STARTS = frozenset("=+-@\t\r\n＝＋－＠")
 
 
@@ -57,7 +58,7 @@ def csv_lines(rows: Iterable[Sequence[str]]) -> str:
 
 
 def columns_of(records: Iterable[Record], columns: Sequence[str] = ()) -> list[str]:
-    """Return the fields of the records, in the order they are met, after those already known."""
+    """Return the known fields, then the new fields of the records in the order of their appearance."""
     return list(dict.fromkeys([*columns, *(name for record in records for name in record)]))
 
 
@@ -69,7 +70,7 @@ def csv_row(record: Record, columns: Sequence[str]) -> list[str]:
 def cell(value: Any) -> str:
     """Return a value as the text of a cell.
 
-    Text that a spreadsheet would evaluate gets a `'` before it; numbers stay numbers.
+    It puts a `'` before text that a spreadsheet would evaluate; numbers stay numbers.
     """
     if value is None:
         return ""
@@ -100,15 +101,16 @@ class ExportRequest:
     file: Path
     format: Format
     replace: bool = False  # whether an existing file may be replaced
-    names: AccountNames = field(default_factory=AccountNames)  # the accounts known already
-    keep: Callable[[Record], bool] | None = None  # which rows of the list are written; None for all
-    rows: Sequence[Record] | None = None  # write these instead of the list
+    # the known accounts, for the currencies of amounts
+    names: AccountNames = field(default_factory=AccountNames)
+    keep: Callable[[Record], bool] | None = None  # the rows of the list to write; None for all
+    rows: Sequence[Record] | None = None  # rows to write instead of the list
 
 
 @dataclass(frozen=True, slots=True)
 class ExportProgress:
     rows: int
-    total: int | None  # from the server; lists paged by cursor show none
+    total: int | None  # reported by the server, except for lists paged by cursor
 
 
 class CannotWrite(LedgerError):
@@ -116,7 +118,7 @@ class CannotWrite(LedgerError):
 
 
 class FileIsThere(CannotWrite):
-    """The file exists, and it must not be replaced."""
+    """The file exists, and the user has not allowed the export to replace it."""
 
 
 async def export(
@@ -125,7 +127,7 @@ async def export(
     """Write the list as it is now, calling `report` after each page. Raises LedgerError.
 
     The rows go to a temporary file next to the target (mode 0600), which takes the target's name at the end,
-    and replaces an existing file only with `replace`. When cancelled, it leaves no file.
+    and replaces an existing file only with `replace`. A cancelled export leaves no file.
     """
     try:
         if request.file.is_dir():
@@ -153,8 +155,8 @@ async def export(
 async def _in_thread(step: Callable[..., None], *arguments: object) -> None:
     """Run a blocking step in a thread.
 
-    A thread cannot be stopped, so when cancelled this waits for it: nothing is cleaned up while the step
-    still writes.
+    If it is cancelled, it waits for the thread, which cannot be stopped; so nothing is cleaned up while the
+    step still writes.
     """
     running = asyncio.ensure_future(asyncio.to_thread(step, *arguments))
     try:
@@ -217,7 +219,7 @@ class _Draft:
         self._path, self._stream = self._new()
 
     def _new(self) -> tuple[Path, TextIO]:
-        # its mode is 0600
+        # `mkstemp` creates the file with mode 0600
         descriptor, name = tempfile.mkstemp(dir=self._file.parent, prefix=f".{self._file.name}.")
         return Path(name), os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="")
 
@@ -257,7 +259,10 @@ class _Draft:
         self._stream.close()
 
     def take_name(self, replace: bool) -> None:
-        """Rename to the wanted name. Raises FileExistsError when somebody else has made it."""
+        """Give the file its final name.
+
+        Raises FileExistsError if somebody else has created a file of this name.
+        """
         if replace:
             os.replace(self._path, self._file)
             return
@@ -265,7 +270,8 @@ class _Draft:
             os.link(self._path, self._file)  # a rename would replace an existing file
         except FileExistsError:
             raise
-        except OSError:  # no hard links here: an empty file takes the name, and is then replaced
+        # this file system lacks hard links: reserve the name with an empty file, then replace that file
+        except OSError:
             os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             try:
                 os.replace(self._path, self._file)
@@ -275,13 +281,18 @@ class _Draft:
 
     def discard(self) -> None:
         """Remove the file, unless it is complete."""
-        with suppress(OSError):  # a full disk: the buffered rest is not needed any more
+        # on a full disk closing fails too, but the buffered rest is not needed any more
+        with suppress(OSError):
             self._stream.close()
         self._path.unlink(missing_ok=True)
 
 
 class ExportScreen(Dialog[str | None]):
-    """Returns the sentence to notify with, or None when cancelled. `known_total` is the list's length."""
+    """The dialog of an export.
+
+    Returns the sentence for the notification, or None if the user cancelled. `known_total` is the length of
+    the list, if it is known.
+    """
 
     BINDINGS = [
         Binding("ctrl+s,enter", "start(False)", "export", show=True, priority=True),
@@ -313,7 +324,7 @@ class ExportScreen(Dialog[str | None]):
 
     def action_cancel(self) -> None:
         if self.working and self._at_work is not None:
-            if self._at_work.state is WorkerState.SUCCESS:  # its last message is still to be handled
+            if self._at_work.state is WorkerState.SUCCESS:  # the last message of the worker may still arrive
                 return
             self._at_work.cancel()
         self.dismiss(None)
@@ -359,7 +370,7 @@ class ExportScreen(Dialog[str | None]):
 
     @while_running
     def _failed(self, sentence: str, there: bool) -> None:
-        """Say why it failed; `there`: because the file exists."""
+        """Show why the export failed; `there` is true if the file exists."""
         self._there = there
         self.query_one(ProgressBar).display = False
         hint = " ^o replaces it; or choose another name." if there else ""

@@ -1,4 +1,4 @@
-"""Money that moved between accounts and the outside in a window of time, live."""
+"""Shows live the money that moved between accounts, and into and out of the ledger, in a window of time."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from ledger_tui.ui.tiles import Tile, TileContent, TileRow, TimedTiles, sentence
 from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded
 
 OUTSIDE, OTHERS = "", "…"
-_ROWS_EACH = 2  # of the drawing for each flow, at least; a smaller flow is among the others
+_ROWS_EACH = 2  # the least rows for each flow in the drawing; smaller flows are summed as "others"
 _ROWS_EACH_MOST = 6
 _LEAST_MIDDLE = 12
 
 Currency = Callable[[object], str | None]
-Pair = tuple[str, str, str]  # the account it comes from, the one it goes to, and the currency
+Pair = tuple[str, str, str]  # the account that pays, the account that receives, and the currency
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Flow:
 
 
 def pair_of(transaction: Record, currency: Currency) -> Pair | None:
-    """Return between which accounts a transaction moved money.
+    """Return the two accounts between which a transaction moved money.
 
-    None for a side of a transfer that its other side shows, and where the currency is not known.
+    None for one of the two sides of a transfer, so that it counts once, and if the currency is not known.
     """
     account, other = str(transaction.get("account")), transaction.get("destination")
     code, debit = currency(account), transaction.get("type") == "debit"
@@ -62,7 +62,9 @@ def pair_of(transaction: Record, currency: Currency) -> Pair | None:
 
 
 def flows_of(transactions: Iterable[Record], currency: Currency) -> list[Flow]:
-    """Return the flows, first the currency with the most flows, within each currency the largest first."""
+    """Return the flows by currency; the currency with the most flows and, within a currency, the largest flow
+    come first.
+    """
     amounts, counts, per_currency = Counter[Pair](), Counter[Pair](), Counter[str]()
     for each in transactions:
         pair, amount = pair_of(each, currency), each.get("amount")
@@ -75,7 +77,7 @@ def flows_of(transactions: Iterable[Record], currency: Currency) -> list[Flow]:
 
 
 def largest(flows: Sequence[Flow], most: int) -> list[Flow]:
-    """Return the flows of one currency, with all but the largest summed as one."""
+    """Return the largest flows of one currency, and all others summed as one flow."""
     if len(flows) <= most:
         return [*flows]
     rest = flows[max(1, most - 1) :]
@@ -90,7 +92,9 @@ def largest(flows: Sequence[Flow], most: int) -> list[Flow]:
 
 @dataclass(frozen=True)
 class _Box:
-    """An account on one side: its place in rows, and the flows that leave or enter it."""
+    """The box of an account on one side of the drawing: its rows, and the flows that leave or enter the
+    account.
+    """
 
     name: str
     top: int
@@ -103,7 +107,7 @@ def draw(
 ) -> list[list[Cell]]:
     """Return flows of one currency as bands from the boxes on the left to the boxes on the right.
 
-    The width of a band is its amount. The `choice` one is drawn in its own colour.
+    The width of a band is its amount. The flow `choice` is drawn in a colour of its own.
     """
     flows = largest(flows, max(1, height // _ROWS_EACH))
     side = max(8, min(26, (width - _LEAST_MIDDLE) // 3))
@@ -115,7 +119,7 @@ def draw(
     rights, right_tops = _side(flows, thickness, lambda flow: flow.target, height)
     bits = [[0] * middle for _ in range(height)]
     owner: list[list[Flow | None]] = [[None] * middle for _ in range(height)]
-    for flow in sorted(flows, key=lambda each: each == choice):  # the chosen one above the others
+    for flow in sorted(flows, key=lambda each: each == choice):  # draw the chosen flow last, above the others
         _band(bits, owner, flow, left_tops[flow], right_tops[flow], thickness[flow])
     lines = []
     for row in range(height):
@@ -126,7 +130,7 @@ def draw(
 
 
 def _thickness(flows: Sequence[Flow], height: int) -> dict[Flow, int]:
-    """Return the rows of each flow, in proportion to its amount, so that the boxes fit between them."""
+    """Return the number of rows for each flow, in proportion to its amount, so that all boxes fit."""
     boxes = max(len({flow.source for flow in flows}), len({flow.target for flow in flows}))
     room = max(len(flows), min(height - (boxes - 1), _ROWS_EACH_MOST * len(flows)))
     total = sum(flow.amount for flow in flows) or 1
@@ -162,7 +166,7 @@ def _side(
 def _band(
     bits: list[list[int]], owner: list[list[Flow | None]], flow: Flow, left: int, right: int, rows: int
 ) -> None:
-    """Fill the dots of a band that goes smoothly from a row on the left to one on the right."""
+    """Fill the dots of a band that runs smoothly from a row on the left to a row on the right."""
     columns, height = len(bits[0]) * 2, len(bits) * 4
     for column in range(columns):
         share = column / max(1, columns - 1)
@@ -185,7 +189,7 @@ def tone_of(flow: Flow | None, choice: Flow | None) -> Tone:
 
 
 def _merged(bits: list[int], owners: list[Flow | None], choice: Flow | None) -> list[Cell]:
-    """Return a row of dots, each run of one tone as one cell."""
+    """Return a row of dots; neighbouring dots of the same tone form one cell."""
     dots = zip(bits, owners, strict=True)
     return joined(Cell(chr(plot.BRAILLE + bit) if bit else " ", tone_of(flow, choice)) for bit, flow in dots)
 
@@ -193,7 +197,9 @@ def _merged(bits: list[int], owners: list[Flow | None], choice: Flow | None) -> 
 def _box_cell(
     boxes: Sequence[_Box], row: int, width: int, currency: str, name_of: Callable[[str], str], side: str
 ) -> Cell:
-    """Return a row of a side: the edge of a box, its name in the middle, and below that its sum."""
+    """Return one row of a side: the edge of a box, with the account's name in the middle row and its sum
+    below the name.
+    """
     box = next((each for each in boxes if each.top <= row < each.top + each.rows), None)
     if box is None:
         return Cell(" " * width)
@@ -225,7 +231,9 @@ _NAME = 18
 
 @dataclass(frozen=True)
 class FlowsReading:
-    """The transactions of a window, newest first, and whether these are all; the accounts of their names."""
+    """The transactions of a window, newest first, and whether they are complete; and the accounts, for their
+    names.
+    """
 
     rows: list[Record]
     whole: bool
@@ -233,7 +241,7 @@ class FlowsReading:
 
 
 async def read_since(api: Api, start_ms: int, known_rows: Sequence[Record], pages: int) -> FlowsReading:
-    """Return the transactions after a moment, together with known ones, in at most this many requests."""
+    """Return the transactions after a moment, combined with known ones, in at most `pages` requests."""
     params = {"created_after": moment_text(start_ms)}
     newest = known_rows[0].get("id") if known_rows else None
     rows: list[Record] = []
@@ -265,7 +273,8 @@ class FlowsView(TimedTiles):
         super().__init__(place, context)
         self._accounts_read = False
         self._read: FlowsReading | None = None
-        self._known_rows: Sequence[Record] = ()  # what need not be read again
+        # the transactions of the last read, which need not be read again
+        self._known_rows: Sequence[Record] = ()
         self._flows: list[Flow] = []
         self._list = Tile("flows", self._draw_list, Link("", "transactions"), id="flow-list")
         self._bands = Tile("money", self._draw_bands, Link("", "transactions"), id="flow-bands")
@@ -296,7 +305,9 @@ class FlowsView(TimedTiles):
         self.reading, self._known_rows = False, ()
 
     def moment_changed(self) -> None:
-        self._known_rows = []  # what was read is drawn until this is, but is not a part of it
+        # the former window stays drawn until the new one is read, but its transactions do not belong to the
+        # new one
+        self._known_rows = []
         self.poll()
 
     @asks("flows")
@@ -355,9 +366,9 @@ class FlowsView(TimedTiles):
         return by_label.get(row.link.label) if row is not None and row.link is not None else None
 
     def _listed(self) -> list[Flow]:
-        """Return the flows that are shown, of each currency the largest, the rest summed as others.
+        """Return the flows to show: the largest of each currency, and the rest summed as "others".
 
-        The list and the bands both show this many of a currency, so that "others" means the same in both.
+        The list and the bands show the same number of flows, so that "others" means the same in both.
         """
         currencies = dict.fromkeys(flow.currency for flow in self._flows)
         rows, bands = (tile.content_size.height - 1 for tile in (self._list, self._bands))  # below the title
@@ -424,5 +435,5 @@ class FlowsView(TimedTiles):
 
 
 def _row_link(flow: Flow) -> Link:
-    """Return what identifies the row of a flow, while its amount and the window go on."""
+    """Return a text that identifies the row of a flow while its amount and the window change."""
     return Link(f"{flow.currency} {flow.source} {flow.target}", "transactions")

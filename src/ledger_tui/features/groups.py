@@ -1,4 +1,4 @@
-"""Sums of a list's rows in groups: by type, day, account or the beginning of the description."""
+"""Shows the sums of a list's rows in groups: by type, day, account or the beginning of the description."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.keys import KeyBar
 from ledger_tui.ui.view import toned_line
 
-_WORDS = 2  # of a description are its beginning
+_WORDS = 2  # this many words of a description form the name of its group
 _MONEY = 16
 
 
 def _beginning(record: Record, _names: AccountNames) -> str:
-    """Return the first words of the description, without numbers, which differ in each."""
+    """Return the first words of the description, without numbers, because each description contains another
+    number.
+    """
     words = [word for word in str(record.get("description") or "").split() if not any(map(str.isdigit, word))]
     return " ".join(words[:_WORDS]).rstrip(",:;") or "–"
 
@@ -45,9 +47,10 @@ def _kind(record: Record) -> str:
 
 
 def groups_of(records: Iterable[Record], by: str, names: AccountNames) -> list[Record]:
-    """Return a row for each group and currency: `count`, `credit`, `debit` and `net`, and one for their sum.
+    """Return a row for each group and currency: `count`, `credit`, `debit` and `net`, and one for all of a
+    currency.
 
-    The largest amounts come first, days by their order, and the sums last.
+    The largest amounts come first (but days in their order), and the rows for all come last.
     """
     key_of = dict(BY)[by]
     groups: dict[tuple[str, str], Record] = {}
@@ -73,7 +76,7 @@ def groups_of(records: Iterable[Record], by: str, names: AccountNames) -> list[R
 
 
 class GroupsScreen(Dialog[None]):
-    """The sums of rows in groups; `g` groups them by something else, `^e` writes them to a file."""
+    """The sums of rows in groups; `g` changes the grouping, `^e` writes the sums to a file."""
 
     BINDINGS = [
         Binding("g,tab", "next", "by something else", show=True, priority=True),
@@ -146,7 +149,7 @@ class GroupsScreen(Dialog[None]):
 
 
 def show_groups(view: ResourceView) -> None:
-    """Show the sums of the marked rows, else of all that are shown and loaded."""
+    """Show the sums of the marked rows, or of all loaded rows if none is marked."""
     marks = view.model.marked
     records = marks or [record for _index, record in view.model.window.at_hand()]
     whole = "all" if view.model.window.complete and not marks else "the marked" if marks else "the loaded"

@@ -1,4 +1,4 @@
-"""The JSON of a record: a text to read and to copy in a dialog, or in the pager or editor."""
+"""Shows the JSON of a record, in a dialog to read and copy, or in the user's pager or editor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ DEEPEST = 200  # levels of nesting that are shown
 
 def json_text(value: Any) -> str:
     """Return indented JSON with secrets masked; it is still JSON when copied."""
-    if _is_too_deep(value):  # the indents take its depth squared, and not every Python sets a limit
+    # deep nesting would take memory for indents in the square of the depth, and not every Python limits the
+    # depth
+    if _is_too_deep(value):
         return "nested too deep to be shown"
     try:
         text = json.dumps(value, indent=2, ensure_ascii=False)
@@ -47,7 +49,7 @@ def _is_too_deep(value: Any) -> bool:
 
 
 class JsonText(Log):
-    """A read-only text. Only the lines that are seen are drawn, and the mouse selects in them."""
+    """A read-only text. It draws only the visible lines, and the mouse can select text in them."""
 
     BINDINGS = [
         Binding("k", "scroll_up", "up", show=False),
@@ -86,7 +88,7 @@ class RawScreen(Dialog[None]):
         self.notify("Copied the JSON", markup=False)
 
 
-# Used when the variable is not set, the first that is installed.
+# If the variable is not set, the first installed program of these is used.
 _DEFAULTS = {"PAGER": ("less", "more"), "EDITOR": ("sensible-editor", "nano", "vi")}
 
 
@@ -101,7 +103,7 @@ def show_in_program(app: App[Any], variable: str, record: Record, key_variables:
 def in_program(
     app: App[Any], variable: str, text: str, key_variables: Collection[str], suffix: str = ".json"
 ) -> tuple[str, str]:
-    """Open a text in a program; return why it failed, or "", and the text as it was left.
+    """Open a text in a program; return the reason for a failure (or "") and the edited text.
 
     The file is the user's alone and is removed afterwards. The program's environment equals the environment
     of own commands, without keys.
@@ -134,6 +136,6 @@ def _command(variable: str) -> list[str] | None:
     if program:
         try:
             return shlex.split(program) or None
-        except ValueError:  # a quote is not closed
+        except ValueError:  # the variable contains an unclosed quote
             return [program]
     return next(([each] for each in _DEFAULTS[variable] if shutil.which(each)), None)

@@ -72,11 +72,11 @@ class RequestsView(ResourceView):
 
 
 class RequestTextError(ValueError):
-    """The text is no request; the message gives the reason."""
+    """The edited text is not a request; the message gives the reason."""
 
 
 class EditedRequest(NamedTuple):
-    """A request as it was edited."""
+    """A request that the user has edited."""
 
     method: str
     path: str
@@ -93,7 +93,7 @@ def request_text(record: Record) -> str:
 
 
 def parse_request(text: str) -> EditedRequest:
-    """Return the request that a text is. Raises BadRequest."""
+    """Parse an edited text as a request. Raises BadRequest."""
     head, _, rest = text.strip().partition("\n")
     method, _, target = head.strip().partition(" ")
     path, _, query = target.strip().partition("?")
@@ -115,7 +115,9 @@ def parse_request(text: str) -> EditedRequest:
 
 
 def answer_text(status: object, body: object) -> str:
-    """Return an answer to compare: its status and its body, of an error what it says of the request."""
+    """Return an answer as a text to compare: its status and body; from an error only the parts about the
+    request.
+    """
     if isinstance(body, str):
         try:
             body = json.loads(body)
@@ -144,7 +146,7 @@ def compared(before: str, after: str, width: int) -> list[Content]:
 def _pretty(body: object) -> str:
     try:
         return json_text(json.loads(str(body)))
-    except (ValueError, RecursionError):  # cut off after 4 KB, or not JSON
+    except (ValueError, RecursionError):  # the log cuts a body off after 4 KB, or the body is not JSON
         return str(body)
 
 
@@ -190,7 +192,7 @@ class ResendScreen(Dialog[None]):
             self.note(problem, problem=True)
 
     def action_send(self) -> None:
-        """Send it; where money is live, only after its path was typed."""
+        """Send the request; in live mode only after the user has typed its path."""
         session = self._view_context.session
         try:
             request = parse_request(self._text)

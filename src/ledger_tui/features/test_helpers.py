@@ -1,4 +1,5 @@
-"""The server's test helpers: what `:clock +1d`, `:fault unavailable` ask of it, and their screen.
+"""The server's test helpers: the requests for lines such as `:clock +1d` and `:fault unavailable`, and their
+screen.
 
 docs/decisions.md#test-helpers lists their shapes; only `serve --test-helpers` offers them.
 """
@@ -42,7 +43,10 @@ class HelperState(NamedTuple):
 
 
 async def read_helpers(api: Api, root: str, part: str) -> HelperState:
-    """Read the clock, the snapshots and the faults. Raises NotOffered where there are none."""
+    """Read the clock, the snapshots and the faults.
+
+    Raises NotOffered if the server offers no test helpers.
+    """
     clock = (await api.read(f"{root}/clock", part=part)).record
     snapshots = (await api.read(f"{root}/snapshots", _PAGE)).record.get("data")
     faults = (await api.read(f"{root}/faults", _PAGE)).record.get("data")
@@ -69,7 +73,9 @@ _SPAN = re.compile(r"(\d+)(s|min|m|h|d|w|)")
 
 
 class ReadyFault(NamedTuple):
-    """A fault with a name: what it does in a few words, and to which requests; for webhooks to all."""
+    """A ready fault with a name: its effect in a few words, and the requests it applies to (a fault of
+    webhooks applies to all).
+    """
 
     about: str
     action: Mapping[str, Any]
@@ -95,7 +101,8 @@ READY_FAULTS: Mapping[str, ReadyFault] = {
 class HelperRequest:
     """A request to a helper.
 
-    A `question` is asked first; after one that `rewinds`, everything is read again.
+    The user answers its `question` first. After a request that `rewinds` the ledger, everything is read
+    again.
     """
 
     method: Literal["POST", "DELETE"]
@@ -109,7 +116,7 @@ class HelperRequest:
 
 
 def parse_helper(word: str, rest: str) -> HelperRequest:
-    """Return the request that a line asks for. Raises BadLine."""
+    """Return the request for a typed line. Raises BadLine."""
     match word:
         case "clock":
             return HelperRequest("POST", f"{ROOT}/clock", _clock(rest))
@@ -144,7 +151,7 @@ def resetting() -> HelperRequest:
 
 
 def deleting(record: Record) -> HelperRequest:
-    """Return the request that deletes a snapshot, which is asked for, or ends a fault."""
+    """Return the request that deletes a snapshot, after a question, or ends a fault."""
     if record.get("object") == "fault":
         return HelperRequest("DELETE", f"{ROOT}/faults/{quote(str(record.get('id')), safe='')}")
     name = str(record.get("name"))
@@ -184,7 +191,7 @@ def _fault(name: str) -> Mapping[str, Any]:
 
 
 def helper_completions(word: str, typed: str, snapshots: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield what the last word of a helper's line may become, each with a few words on it."""
+    """Yield the completions of the last word of a helper's line, each with a short description."""
     if word == "clock":
         some = (("+1h", "an hour on"), ("+1d", "a day on"), ("+30d", "a month on"), ("freeze", "stand still"))
         yield from ((text, about) for text, about in (*some, ("run", "go on")) if text.startswith(typed))
@@ -202,7 +209,7 @@ def helper_completions(word: str, typed: str, snapshots: Sequence[str]) -> Itera
 
 
 def outcome_of(request: HelperRequest, answer: Record) -> str:
-    """Return what a request has done, in one sentence."""
+    """Return the effect of a request, in one sentence."""
     name = literal(answer.get("name", ""))
     if request.path.endswith("/clock"):
         state = "stands still at" if answer.get("frozen") else "is"
@@ -226,7 +233,7 @@ def outcome_of(request: HelperRequest, answer: Record) -> str:
 
 
 def described(fault: Record) -> str:
-    """Return what a fault does to what: `503 to POST /api/orders*`."""
+    """Return a fault's effect and the requests it applies to: `503 to POST /api/orders*`."""
     action, match = (fault.get(part) or {} for part in ("action", "match"))
     values: dict[str, Any] = {name: value for name, value in action.items() if value is not None}
     delay = f"{values.get('delay_ms', '')} ms" + (
@@ -256,7 +263,7 @@ def described(fault: Record) -> str:
 
 
 def hits_of(fault: Record) -> Cell:
-    """Return how often a fault has happened, of how often it may."""
+    """Return how often a fault has happened, and how often it may happen at most."""
     hits, times = fault.get("hits"), fault.get("times")
     over = isinstance(hits, int) and isinstance(times, int) and hits >= times
     return Cell(f"{hits} of {times}" if times is not None else f"{hits}", "dim" if over else "warn")
@@ -419,7 +426,7 @@ class HelpersView(TiledView):
 
     @while_running
     def take_state(self, state: HelperState | None, problem: str = "") -> None:
-        """Show what was read, or why it was not."""
+        """Show the data that was read, or the reason why the read failed."""
         self.reading = False
         self.problem = problem
         if state is not None or problem == MISSING:
@@ -486,7 +493,7 @@ def _faults(state: HelperState, width: int, height: int) -> TileContent:
 
 
 def _listed(rows: Iterable[TileRow], empty: str, width: int, height: int) -> TileContent:
-    """Return the rows that fit and how many there are; a sentence where there are none."""
+    """Return the rows that fit and the number of all rows; a sentence if there are none."""
     every = [*rows]
     if not every:
         return sentence(empty, width)

@@ -1,4 +1,4 @@
-"""The token status: the credential in use, its rights, its limits, and when it expires; and signing in."""
+"""Shows the credential in use, with its rights, limits and end, and signs the user in."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LABEL_WIDTH = 14
 
 
 class Panel(Widget):
-    """`draw` returns the lines for a width and a height, and is called at each refresh."""
+    """A widget whose lines `draw` returns for a width and a height at each refresh."""
 
     DEFAULT_CSS = "Panel { width: 1fr; height: 1fr; padding: 0 1; }"
 
@@ -196,7 +196,7 @@ class TokenView(View, can_focus=True):
 
     def tick(self) -> None:
         super().tick()
-        self.query_one("#limits").refresh()  # it shows the seconds
+        self.query_one("#limits").refresh()  # the screen counts seconds
         self.query_one("#tokens").refresh()
 
     def changed(self) -> None:

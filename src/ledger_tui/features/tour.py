@@ -1,6 +1,7 @@
 """The tour: a minute through the screens of the demo that plays itself, with a caption for each step.
 
-It presses keys, like a person, so it shows the real effects of keys. Any key of the user ends it.
+The tour presses keys like a person, so the screen shows their real effects. Any key of the user ends the
+tour.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from ledger_tui.client.session import ConnectionState, Session
 from ledger_tui.formats import plot
 from ledger_tui.ui.handlers import KeyOrder
 
-_KEY_SECONDS = 0.3  # between two keys of a step
-_PATIENCE_SECONDS = 20.0  # for the requests that a key has caused
+_KEY_SECONDS = 0.3  # seconds between two keys of a step
+_PATIENCE_SECONDS = 20.0  # the longest wait for the requests that a key has caused, in seconds
 _LOOK_SECONDS = 0.02
 _LONGER = {"/": "slash", ":": "colon", ",": "comma", ".": "full_stop", "-": "minus", " ": "space"}
 
 
 class TourStep(NamedTuple):
-    """A caption, the keys pressed under it, and how long what they lead to is shown, in seconds."""
+    """A caption, the keys to press while it is shown, and how many seconds to show their result."""
 
     caption: str
     keys: tuple[str, ...]
@@ -78,7 +79,7 @@ class TourCaption(Widget):
 class Tour:
     """Plays the steps `pace` times as fast as a person can read them.
 
-    `is_reading` says whether an answer for the screen is awaited.
+    `is_reading` returns whether the screen waits for an answer.
     """
 
     def __init__(
@@ -93,11 +94,11 @@ class Tour:
         self.playing = False
 
     def start(self) -> None:
-        """Play it in a worker of the application."""
+        """Play the tour in a worker of the application."""
         self._app.run_worker(self.play(), group="tour", exit_on_error=False)
 
     def stop(self) -> None:
-        """End it at once, as a key was pressed."""
+        """End the tour at once, because the user has pressed a key."""
         self.playing = False
         self._app.workers.cancel_group(self._app, "tour")
         self._app.run_worker(self.end(), group="tour", exit_on_error=False)

@@ -1,4 +1,4 @@
-"""Amounts as people write them: integers of the smallest unit on the wire, major units on the screen."""
+"""Reads and writes amounts of money: integers of the smallest unit on the wire, major units on the screen."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def decimals(currency: str) -> int | None:
 
     entry = iso4217.raw_table.get(currency.upper())
     units = str(entry["CcyMnrUnts"]) if entry else ""
-    return int(units) if units.isdigit() else None  # gold and the like are written with "N.A."
+    # the table writes "N.A." for the decimals of gold and similar units
+    return int(units) if units.isdigit() else None
 
 
 @lru_cache(maxsize=1)
@@ -34,19 +35,19 @@ def decimal_comma() -> bool:
     try:
         locale.setlocale(locale.LC_NUMERIC, "")
         return locale.localeconv()["decimal_point"] == ","
-    except locale.Error:  # it is not installed
+    except locale.Error:  # the locale is not installed
         return False
     finally:
         locale.setlocale(locale.LC_NUMERIC, before)
 
 
 def localised(text: str) -> str:
-    """Return an amount with a point before its decimals from the locale's form, or the other way round."""
+    """Exchange the locale's decimal sign and the point, in either direction."""
     return text.translate(_SWAPPED) if decimal_comma() else text
 
 
 def as_number(text: str) -> Decimal:
-    """Return the value of an amount as it is shown. Raises InvalidOperation."""
+    """Return an amount as it is shown, without its currency. Raises InvalidOperation."""
     return Decimal(localised(text).replace(MINUS, "-").replace(",", "").rstrip("u"))
 
 
@@ -67,7 +68,8 @@ def format_amount(minor: int, currency: str | None, *, sign: bool = False) -> st
 
 
 def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
-    """Return `1250` for `12.50` EUR, exactly. Raises BadAmount unless it is an amount of `least` or more.
+    """Return `1250` for `12.50` EUR, exactly. Raises BadAmount for any other text and for an amount below
+    `least`.
 
     The text uses the locale's decimal sign.
     """

@@ -22,8 +22,9 @@ def line(
     """Return the values from left to right as a stepped line: `height` lines of `width` cells.
 
     Each value lasts from its time to the next one's; without times they are evenly spaced. A column of dots
-    shows every value in its time, so none is lost. The lowest value is on the lowest dots, the highest on the
-    highest, or the bounds of `within`, to draw several lines on one scale; equal ones run in the middle.
+    shows all values of its span of time, so that no value is lost. The scale runs from the lowest to the
+    highest value, or between the bounds of `within`, so that several lines can use one scale. Equal values
+    form a line in the middle.
     """
     columns, rows = width * 2, height * 4
     cells = [[0] * width for _ in range(height)]

@@ -1,7 +1,7 @@
 """Text of the server made safe to draw.
 
-A terminal obeys control characters wherever they come from, and Textual passes them on even with markup off.
-So everything that came over the wire goes through `literal` on its way to the screen.
+A terminal obeys control characters in any text, and Textual passes them on even if markup is off. So each
+text from the server goes through `literal` before it is drawn.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from rich.cells import cell_len, set_cell_size
 # Cc: control (ESC, C1 …), Cf: format (bidi overrides, zero width …), Cs: lone surrogates, Zl/Zp: separators.
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 # Terminals disagree about the width of an emoji with a colour of skin, with a variation selector (which asks
-# for the form of an emoji or of a text), and with others joined to it. A text of the server could use that to
-# move everything after it, so of these the first emoji alone is drawn: all terminals give it the same width.
+# for the form of an emoji or of a text), and with others joined to it. A text of the server could use this to
+# shift the rest of its line. So only the first emoji of such a group is drawn: all terminals give it the same
+# width.
 _EMOJI = "[\U0001f000-\U0001f3fa\U0001f400-\U0001faff\u2190-\u2bff]"
 _SKIN = "\U0001f3fb-\U0001f3ff"
 _SELECTOR = "\ufe00-\ufe0f"
@@ -31,10 +32,10 @@ ELLIPSIS = "…"
 
 
 def literal(value: object) -> str:
-    """Return the text of `value` as it is drawn, as wide in every terminal as `fit` counts.
+    """Return `value` as a text that is safe to draw, and as wide in every terminal as `fit` counts.
 
-    Each character that a terminal would obey is replaced by a visible one. The result is for the screen
-    alone: a copy, a file and a request contain the text itself.
+    Each character that a terminal would obey is replaced by a visible one. Use the result only on the screen;
+    a copy, a file and a request contain the original text.
     """
     text = value if isinstance(value, str) else str(value)
     if text.isprintable() and (text.isascii() or not _MODIFIED.search(text)):

@@ -1,6 +1,6 @@
-"""How times are written: in UTC, in the time of this machine, or as how long ago.
+"""Writes times in the chosen style: in UTC, in this machine's time zone, or as their distance from now.
 
-The choice holds for the whole program, as a locale does; `chosen` is read wherever a time is drawn.
+The choice holds for the whole program, like a locale; code that draws a time reads `chosen`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class TimeStyle(Enum):
 
     @property
     def next(self) -> TimeStyle:
-        """Return the style after this one."""
+        """Return the style that follows this style when the user changes it."""
         styles: list[TimeStyle] = [*TimeStyle]
         return styles[(styles.index(self) + 1) % len(styles)]
 
     @property
     def in_words(self) -> str:
-        """Return how times are written, for a sentence."""
+        """Return the name of the style, for use in a sentence."""
         return {"utc": "UTC", "local": "the time of this machine", "relative": "how long ago"}[self.value]
 
     @property
@@ -55,7 +55,8 @@ def written(text: str, now: datetime | None = None) -> str | None:
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         if chosen.style is TimeStyle.LOCAL:
             return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError):  # no such day, or here it is before the year 1 or after 9999
+    # there is no such day, or the local time is before the year 1 or after 9999
+    except (ValueError, OverflowError):
         return as_sent
     return since((now or datetime.now(UTC)) - moment)
 

@@ -1,8 +1,9 @@
-"""The object that a form edits, while others may edit it too: what they have changed is noticed and shown.
+"""The object that a form edits. Other people may edit it at the same time, and the form shows their changes.
 
-Before the change is sent the object is read again. If the object has an ETag, its differences from the form's
-first values are shown first, and the change is sent with this ETag, so that the server refuses it when
-somebody was faster (docs/decisions.md#invoices). On a server without ETags the change is sent as it is.
+Before the form sends its change, it reads the object again. If the object has an ETag, its differences from
+the form's first values are shown first, and the change is sent with this ETag, so that the server refuses it
+when somebody was faster (docs/decisions.md#invoices). If the server sends no ETag, the form sends the change
+without this check.
 """
 
 from __future__ import annotations
@@ -47,15 +48,16 @@ class EditedObject:
         self._names = names
 
     async def look(self, typed: Mapping[str, str]) -> OtherChanges | None:
-        """Read the object, and return the form's fields that have changed; None if none has, or without an
-        ETag.
+        """Read the object, and return the fields of the form that others have changed; None without such a
+        field or an ETag.
 
-        A field that was changed to the typed value is none of them. Raises LedgerError.
+        A field whose new value equals the typed value does not count. Raises LedgerError.
         """
         self.etag = None
         try:
             answer = await self._api.read(self._form.path)
-        except (NotFound, PermissionDenied):  # the change itself is answered, or the credential only writes
+        # the answer to the change itself will show the reason, or the credential may write but not read
+        except (NotFound, PermissionDenied):
             return None
         self.etag = answer.headers.get("ETag")
         form = self._resource.edit(answer.record, self._names)
@@ -73,7 +75,7 @@ class EditedObject:
         return is_now not in (self.values.get(name, "").strip(), typed.get(name, "").strip())
 
     def accept(self, changed: OtherChanges) -> None:
-        """Continue from the present object: the others' changes were shown."""
+        """Continue from the present state of the object, because the user has seen the changes of others."""
         self.values = changed.now
 
 
@@ -82,7 +84,10 @@ _VALUE_WIDTH = 28
 
 
 class ChangedScreen(Dialog[bool | None]):
-    """Shows what others have changed; returns True to overwrite it, False to take it, None to do nothing."""
+    """Shows the changes of others.
+
+    Returns True to overwrite them, False to take them into the form, None to do nothing.
+    """
 
     BINDINGS = [
         Binding("o", "dismiss(True)", "overwrite", show=True),

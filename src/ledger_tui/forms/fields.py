@@ -89,7 +89,7 @@ _LEAST_LOOKED_FOR = 2  # characters
 
 
 class PickerField(Vertical):
-    """An input that lists the matching objects while the user types, and the chosen one after that."""
+    """An input that lists matching objects while the user types, and then shows the chosen object."""
 
     BINDINGS = [
         Binding("down", "pick(1)", "next match", show=False),
@@ -102,7 +102,8 @@ class PickerField(Vertical):
         self._value = value
         self._hint = hint
         self._matches: list[AccountName | UserName] = []
-        self._choice: AccountName | UserName | None = None  # while its name stands in the input
+        # the chosen object, as long as the input shows its name
+        self._choice: AccountName | UserName | None = None
 
     def compose(self) -> ComposeResult:
         choice = self._directory.get(self._value)
@@ -125,14 +126,14 @@ class PickerField(Vertical):
 
     @property
     def looks_for(self) -> str:
-        """The typed part of a name that no known object has; "" when there is nothing to look for."""
+        """The typed text if no known object's name contains it; "" if no search on the server is needed."""
         text = self.value
         matches = self._directory.get(text) or self._matches
         return "" if matches or len(text) < _LEAST_LOOKED_FOR or not self.has_focus_within else text
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the typed text is in the name of no known object."""
+        """Whether no known object's name contains the typed text."""
         text = self.value
         return bool(text) and self._directory.get(text) is None and not self._directory.search(text, 1)
 
@@ -143,7 +144,7 @@ class PickerField(Vertical):
 
     @property
     def offers(self) -> bool:
-        """Whether a listed object can be chosen."""
+        """Whether the list shows an object to choose."""
         return bool(self._matches)
 
     @property
@@ -177,9 +178,9 @@ class PickerField(Vertical):
         return True
 
     def take_only(self) -> bool:
-        """Choose the object whose whole name was typed, or the only one that matches.
+        """Choose the object whose whole name the user typed, or else the only matching object.
 
-        Return whether only a part of its name was typed, so that the user has not seen which one it is.
+        Return whether the user typed only part of the name, and so has not seen which object was chosen.
         """
         text = self.value
         match = self._directory.resolve(text)
@@ -208,7 +209,7 @@ class PickerField(Vertical):
 
 
 def _beside(object_named: AccountName | UserName) -> str:
-    """Return what distinguishes objects of the same name: an account's currency, a user's email."""
+    """Return a detail that distinguishes objects of the same name: an account's currency, a user's email."""
     return object_named.currency if isinstance(object_named, AccountName) else object_named.email
 
 
@@ -222,7 +223,7 @@ _HEADINGS = (("description", "description"), ("quantity", "quantity"), ("unit-am
 
 
 class _Row(Horizontal):
-    """One line; its inputs are ordered as in `TypedLine`."""
+    """One line of an invoice; its inputs stand in the order of `TypedLine`."""
 
     def __init__(self, line: TypedLine) -> None:
         super().__init__(classes="line")
@@ -239,7 +240,11 @@ class _Row(Horizontal):
 
 
 class LinesField(Vertical):
-    """Starts without rows, as an amount may be given instead. `currency` is called at each drawing."""
+    """The lines of an invoice.
+
+    The field starts without rows, because the user may type an amount instead. It calls `currency` each time
+    it draws the sum.
+    """
 
     BINDINGS = [
         Binding("down", "step(1)", "the line below", show=False),
@@ -276,7 +281,7 @@ class LinesField(Vertical):
         return any(True for _row in self.rows)
 
     def show_sum(self) -> None:
-        """Show the sum of the rows, in the currency of the account chosen now."""
+        """Show the sum of the rows, in the currency of the chosen account."""
         self.query_one("#line-headings").display = self.has_rows
         text = (
             sum_as_typed((row.line for row in self.rows), self._currency()) if self.has_rows else self._hint
@@ -303,7 +308,7 @@ class LinesField(Vertical):
         row.query(Input).first().focus()
 
     async def remove_row(self) -> None:
-        """Remove the focused row and focus its neighbour; after the last, the next field."""
+        """Remove the focused row, and focus its neighbour, or the next field if no row is left."""
         here, rows = self._focused_row(), [*self.rows]
         if here is None:
             return

@@ -44,18 +44,18 @@ from ledger_tui.ui.view import Context, NamesLoaded
 class Created(Message):
     """A form has created or changed an object."""
 
-    record: Record | None  # None when unknown: an earlier request created it
+    record: Record | None  # None if an earlier request created the object, so its content is unknown
     sentence: str
     secret: str | None = None  # shown once
     _: KW_ONLY
-    edited: bool = False  # changed, not created
+    edited: bool = False  # whether the form has changed an object instead of creating one
 
 
-_TYPING_SECONDS = 0.3  # after the last key, a name that is not known is looked for
+_TYPING_SECONDS = 0.3  # seconds after the last key until an unknown name is searched on the server
 
 
 _ROOMY_ROWS, _FEW_FIELDS = 30, 4
-_FACT_CELLS = 40  # of each fact in the notification of a created object
+_FACT_CELLS = 40  # the width of each fact in the notification of a created object
 _DISCARD = "Discard what you typed?"
 _NOT_TAKEN = "The form is being sent: what you type or paste now is dropped."
 _LEAVE_UNANSWERED = "The change may have been made. Leave the form?"
@@ -66,10 +66,10 @@ _LOOK_FIRST = "The change may have been made: check before you send it again."
 class FormScreen(Dialog[Created | None]):
     """A form, which sends one request: sending again cannot create a second object.
 
-    While it is being sent no field can be changed, so that the screen shows the sent values.
+    While the request is being sent, no field can be changed, so the screen shows the sent values.
     """
 
-    _looked_for: frozenset[str] = frozenset()  # parts of names for which the server was asked
+    _looked_for: frozenset[str] = frozenset()  # parts of names that were already searched on the server
 
     BINDINGS = [
         Binding("enter", "next", "next", show=True, priority=True),
@@ -87,13 +87,15 @@ class FormScreen(Dialog[Created | None]):
         super().__init__("form", submission.form.title + mode_text, session.mode)
         self.submission = submission
         self._form = submission.form
-        self._about = about  # names the object that is edited
+        self._about = about  # a text that names the edited object
         self._prefill = submission.prefill
         self._session = session
         self._names = context.names
-        self._result: Created | None = None  # returned when the form is left: an earlier try succeeded
+        # the result to return if the user leaves the form after an earlier try succeeded
+        self._result: Created | None = None
         self._typed_at_first: dict[str, str] = {}
-        self._guesses: dict[str, str] = {}  # the values when the user was asked whom they mean
+        # the values at the time the form asked which account or user is meant
+        self._guesses: dict[str, str] = {}
         self._typed_as_sent: dict[str, str] = {}
         self._focus_as_sent: Widget | None = None
         self._selection_as_sent = Selection.cursor(0)
@@ -134,13 +136,15 @@ class FormScreen(Dialog[Created | None]):
         dense = self._has_lines or (small and len(self._form.fields) > _FEW_FIELDS)
         self.query_one("#form").set_class(dense, "-dense")
         self._typed_at_first = self.typed()
-        edits = self._form.method == "PATCH"  # an edit starts in the first field, even if it is filled
+        # an edit starts in the first field, which is filled; a new form in the first empty one
+        edits = self._form.method == "PATCH"
         empty = next((f for f in self._form.fields if edits or not self._prefill.get(f.name)), None)
         self._show_amount_or_lines()
         if empty is not None:
             self._focus_field(empty.name)
         if any(field.kind == "user" for field in self._form.fields):
-            self._learn_names("", users=True)  # the newest, to be chosen by name
+            # read the newest ones, so that the user can choose them by name
+            self._learn_names("", users=True)
 
     def typed(self) -> dict[str, str]:
         """Return the value of each field."""
@@ -150,7 +154,7 @@ class FormScreen(Dialog[Created | None]):
         entry = self.query_one(f"#field-{field.name}")
         assert isinstance(entry, Input | ChoiceField | PickerField | LinesField)
         if field.kind == "amount" and self._lines_are_given:
-            return ""  # the sum of the lines is shown instead
+            return ""  # the lines' sum is shown in another place
         return entry.value
 
     def _focus_field(self, name: str) -> None:
@@ -219,7 +223,7 @@ class FormScreen(Dialog[Created | None]):
 
     def action_send(self) -> None:
         guesses = [entry for entry in self.query(PickerField) if entry.take_only()]
-        if guesses:  # whom it is about is seen before it is sent
+        if guesses:  # the user sees the chosen object before the form is sent
             guesses[0].query_one(Input).focus()
             self._guesses = self.typed()
             question = "Is this the right one? Send the form again to confirm."
@@ -250,7 +254,7 @@ class FormScreen(Dialog[Created | None]):
         self.refresh_bindings()
 
     def rest(self, text: str, *, problem: bool = False) -> None:
-        """Enable the fields again, with the focus where it was; no answer is awaited any more."""
+        """Enable the fields again after the request, and restore the focus."""
         if self._question is not None:
             self._question.dismiss(False)
         self.query_one("#fields").disabled = False
@@ -284,7 +288,7 @@ class FormScreen(Dialog[Created | None]):
 
     @while_running
     def _take(self, result: Result | None) -> None:
-        """Show what came of it; None where the user did not confirm it."""
+        """Show the outcome of sending; None if the user did not confirm."""
         match result:
             case FormSent(record):
                 self._close_with(dict(record))
@@ -304,7 +308,7 @@ class FormScreen(Dialog[Created | None]):
                 self.rest("Nothing was sent.")
 
     def _ask_about(self, changes: OtherChanges) -> None:
-        """Ask whether to overwrite what others changed, or to take it into the form."""
+        """Ask whether to overwrite the changes of others, or to take them into the form."""
 
         async def answered(overwrite: bool | None) -> None:
             if overwrite is None:
@@ -319,7 +323,7 @@ class FormScreen(Dialog[Created | None]):
         self.app.push_screen(screen, answered)
 
     async def _take_theirs(self, changes: OtherChanges) -> None:
-        """Show the others' values in the form instead of its first ones."""
+        """Replace the form's first values by the changed values of others."""
         fields = self.query_one("#fields")
         for field in changes.fields:
             old = self.query_one(f"#row-{field.name}")
@@ -345,7 +349,7 @@ class FormScreen(Dialog[Created | None]):
         )
 
     def _sent_before(self, before: SentBefore) -> None:
-        """Close the form, as an earlier request succeeded; stay open when there is more to say than that."""
+        """Close the form, because an earlier request succeeded; keep it open if there is more to report."""
         sentence = f"Already done: {literal(before.original or 'an earlier try succeeded')}"
         notes = [before.otherwise] if before.otherwise else []
         if self._form.shows_once:
@@ -379,12 +383,12 @@ class FormScreen(Dialog[Created | None]):
             self.dismiss(self._result)
 
     def on_key(self, event: events.Key) -> None:
-        """Warn that the fields take no key while the form is sent."""
+        """Warn that the fields ignore keys while the form is being sent."""
         if self.working and event.is_printable:
             self.notify(_NOT_TAKEN, severity="warning")
 
     def on_paste(self, event: events.Paste) -> None:
-        """Warn that the fields take no pasted text while the form is sent."""
+        """Warn that the fields ignore pasted text while the form is being sent."""
         if self.working and event.text:
             self.notify(_NOT_TAKEN, severity="warning")
 
@@ -407,10 +411,10 @@ class FormScreen(Dialog[Created | None]):
 
     @handles(FieldChanged)
     def field_changed(self, message: FieldChanged) -> None:
-        """Remove a field's error when its value differs from the sent one."""
+        """Remove a field's error once its value differs from the sent value."""
         message.stop()
         self.set_timer(_TYPING_SECONDS, self._look_for_names)
-        self.refresh_bindings()  # enter may now do something else
+        self.refresh_bindings()  # the new value may change the action of enter
         for lines in self.query(LinesField):
             lines.show_sum()
         self._say_what_moves()
@@ -420,7 +424,7 @@ class FormScreen(Dialog[Created | None]):
                 self._show_error(field, "")
 
     def _say_what_moves(self) -> None:
-        """Name the account and the amount while the user types, unless the form's note is needed for
+        """Show the account's name and the amount while the user types, unless the note of the form shows
         something else.
         """
         values = self.typed()
@@ -458,7 +462,7 @@ class FormScreen(Dialog[Created | None]):
 
     @handles(events.DescendantBlur)
     def check_left(self, event: events.DescendantBlur) -> None:
-        """Ask for an account or user that is not known, once its field is left."""
+        """Read an unknown account or user from the server, once the user leaves its field."""
         for field in self._form.fields:
             entry = self.query_one(f"#field-{field.name}")
             if isinstance(entry, PickerField) and entry in event.widget.ancestors and entry.is_unknown:

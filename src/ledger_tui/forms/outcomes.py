@@ -1,4 +1,4 @@
-"""The sentences after a change: what is true now, or why nobody knows."""
+"""The sentences after a change: the new state, or why the state is unknown."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def uncertain(error: LedgerError) -> str:
     if isinstance(error, NotConnected):
         answer = "No usable answer" if isinstance(error, Unreadable) else "No answer"
         return f"{answer} ({literal(error).rstrip('.')}); the change may still have been made."
-    # When its storage is lost, the message of a ledger says what became of the change.
+    # If the ledger cannot reach its storage, its message says whether the change was made.
     if isinstance(error, ApiError) and error.code != "storage_unavailable":
         request = f", request {literal(error.request_id)}" if error.request_id else ""
         return f"The server failed; the change may still have been made. Status {error.status}{request}."

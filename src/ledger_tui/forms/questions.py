@@ -1,4 +1,4 @@
-"""The questions before something is sent: about an action on an object, and about a form in live mode."""
+"""The questions before a request is sent, for an action on an object and for a form in live mode."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from ledger_tui.resources.webhooks import known_by, subject
 
 
 def question(resource: Resource, action: ResourceAction, record: Record, names: AccountNames) -> str:
-    """Return `Pay INV-000202, 151.00 EUR from Market hall GmbH to Till?`, and under it the id."""
+    """Return `Pay INV-000202, 151.00 EUR from Market hall GmbH to Till?`, and the id on the line below."""
     begins = action.asks or action.label.capitalize()
     return f"{begins} {named(resource, record, names)}?\n\n{literal(record.get('id'))}"
 
 
 def called(resource: Resource, record: Record) -> str | None:
-    """Return an object's number, or its kind with its URL or name; None for an object without any of them."""
+    """Return an object's number, or its kind with its URL or name; None for an object without number, URL
+    and name.
+    """
     if isinstance(number := record.get("number"), str):
         return literal(number)
     texts = (record.get(field) for field in ("url", "name"))
@@ -34,7 +36,7 @@ def called(resource: Resource, record: Record) -> str | None:
 def named(resource: Resource, record: Record, names: AccountNames) -> str:
     """Return the name by which people know an object, and its kind if the name does not show it."""
     about = subject(record) or record
-    kind = record.get("type" if about is not record else "event_type")  # of an event or a delivery
+    kind = record.get("type" if about is not record else "event_type")  # the type of an event or a delivery
     head = literal(kind) if isinstance(kind, str) else called(resource, record)
     if head is None:
         head = f"the {'draft' if record.get('status') == 'draft' else resource.singular}"
@@ -99,10 +101,10 @@ def question_of_form(
     mode: Mode,
     about: str = "",
 ) -> tuple[str, str | None] | None:
-    """Return what to ask before a form is sent, and what to type to confirm; None in test mode.
+    """Return the question before a form is sent, and the text to type as confirmation; None in test mode.
 
-    `body` is the body to send, and `about` names the object that the form changes. A form that moves money
-    asks for its amount; others for `y`.
+    `body` is the body to send, and `about` names the object that the form changes. To confirm, the user types
+    the amount if the form moves money, otherwise `y`.
     """
     if mode is Mode.TEST:
         return None
@@ -135,7 +137,7 @@ def _shown_value(
 
 
 def what_moves(form: Form, values: Mapping[str, str], names: AccountNames) -> str:
-    """Return what a form that moves money would do: `Credits Till 12.50 EUR`; "" while it is incomplete."""
+    """Return the effect of a form that moves money: `Credits Till 12.50 EUR`; "" while it is incomplete."""
     account = names.get(values.get("account", "").strip())
     kind = dict(form.sends).get("type", values.get("type"))
     if not form.moves_money or account is None or kind not in ("credit", "debit"):

@@ -39,7 +39,7 @@ class FormSent(NamedTuple):
 
 
 class FormRefused(NamedTuple):
-    """The values of a form are wrong: the errors by field name, "" for the form as a whole."""
+    """The values of a form are wrong; the errors are stored by field name, "" for the whole form."""
 
     errors: Mapping[str, str]
 
@@ -47,7 +47,7 @@ class FormRefused(NamedTuple):
 class SentBefore(NamedTuple):
     """An earlier request with this idempotency key succeeded, but its answer was lost.
 
-    `otherwise` says how the earlier request may differ from the present one.
+    `otherwise` describes how the earlier request may differ from the present one.
     """
 
     original: str | None
@@ -55,7 +55,7 @@ class SentBefore(NamedTuple):
 
 
 class FormUnanswered(NamedTuple):
-    """No answer came, or the server failed, so that the change may have been made; `sentence` says which."""
+    """No answer came, or the server failed, so the change may have been made; `sentence` gives the reason."""
 
     sentence: str
 
@@ -70,7 +70,7 @@ _SEVERAL = "Several accounts match: choose one."
 
 
 class PreparedForm(NamedTuple):
-    """A request ready to be sent, with the typed values it was made from."""
+    """A request that is ready to send, with the typed values it was made from."""
 
     typed: Mapping[str, str]
     body: Mapping[str, Any]
@@ -89,7 +89,7 @@ class Submission:
         self.edited = EditedObject(resource, form, prefill, context.api, context.names)
         self.idempotency_key = new_idempotency_key()
         self.in_flight = False  # whether the request was sent: until then it can be cancelled
-        self.unanswered: list[Mapping[str, Any]] = []  # each body that was sent without an answer
+        self.unanswered: list[Mapping[str, Any]] = []  # the bodies that were sent and got no answer
 
     async def prepare(self, values: Mapping[str, str]) -> PreparedForm | FormRefused | OtherChanges:
         """Return the request made from the typed values, or their errors.
@@ -102,7 +102,8 @@ class Submission:
             currency = await self._currency(values)
             self._require_same_currency(values)
             if self.form.method == "PATCH":
-                changes_of(self.form, values, self.edited.values, currency)  # what is wrong comes first
+                # report wrong values before the changes of others
+                changes_of(self.form, values, self.edited.values, currency)
                 if (changes := await self.edited.look(values)) is not None:
                     return changes
                 body, key = changes_of(self.form, values, self.edited.values, currency), None
@@ -116,9 +117,10 @@ class Submission:
         return PreparedForm(values, body, key, currency)
 
     async def send(self, form: PreparedForm, notify: Callable[[bool], object]) -> Result:
-        """Send the request and return what came of it.
+        """Send the request and return its outcome.
 
-        `notify` is called with True when the request is sent, with False when it waits for the rate limit.
+        It calls `notify` with True when it sends the request, and with False while it waits for the rate
+        limit.
         """
         values, body, key = form.typed, form.body, form.idempotency_key
         try:
@@ -132,14 +134,14 @@ class Submission:
                 return await self._changed_since(values)
             return FormRefused({self._field_of(error, values): literal(error)})
         record_id = answer.record.get("id")
-        # A transfer from an account is answered with a transaction.
+        # The answer to a transfer from an account is a transaction.
         kind = next((each for each in RESOURCES if each.path == self.form.path), self._resource)
         if isinstance(record_id, str) and record_id.startswith(kind.id_prefix):
             return FormSent(answer.record)
         return self._no_answer(NO_LEDGER, body)
 
     async def _changed_since(self, values: Mapping[str, str]) -> OtherChanges | FormRefused:
-        """Return what others changed after the object was read to send the change."""
+        """Return the changes that others made after this form last read the object."""
         self.in_flight = False
         try:
             changes = await self.edited.look(values)
@@ -150,7 +152,7 @@ class Submission:
     async def _write(
         self, body: Mapping[str, Any], key: str | None, notify: Callable[[bool], object]
     ) -> ApiResponse:
-        """Send as `Api.write` does, while keeping `in_flight` true only once the request was sent.
+        """Send like `Api.write`, and set `in_flight` only while a sent request waits for its answer.
 
         A request that the rate limit refuses was not sent.
         """
@@ -218,7 +220,7 @@ class Submission:
         return bool(self._names.search(name, 1))
 
     async def refusal_of(self, field: Field, text: str) -> str:
-        """Return the problem with an account or user, as far as the server reports it; "" for none."""
+        """Ask the server about an account or user; return the problem, "" if there is none."""
         users = field.kind == "user"
         try:
             if await self.learn_named(text, users=users):
@@ -226,7 +228,7 @@ class Submission:
             await (self._require_user({field.name: text}) if users else self._currency({"account": text}))
         except FieldErrors as error:
             return next(iter(error.errors.values()))
-        except LedgerError:  # it is asked again when the form is sent
+        except LedgerError:  # the form asks again when it is sent
             pass
         return ""
 
@@ -249,8 +251,8 @@ class Submission:
     def _field_of(self, refusal: LedgerError, values: Mapping[str, str]) -> str:
         """Return the name of the field that a refusal is about, or "".
 
-        It is the first part of `param`; without a `param`, as in the directory's errors, the field whose
-        value the message quotes.
+        The name is the first part of `param`. Errors of the directory carry no `param`; then it is the field
+        whose value the message quotes.
         """
         name = (refusal.param or "").partition(".")[0]
         for field in self.form.fields:
@@ -264,7 +266,7 @@ class Submission:
 _MOST_PAIRS = 20
 _PRICE = r"(?:\s*@\s*([\d.,]{1,20})(?:\s*([A-Za-z]{3}))?)?"
 _ITEM = re.compile(r"(?:(\d{1,9})(?:\s*[xX]\s+|\s*×\s*))?([^@;\s][^@;]*?)" + _PRICE)
-# `2xl shirt` may be a name, and `2,000 x Mug` cannot be read with certainty: neither is guessed at.
+# Do not guess: `2xl shirt` may be a name, and `2,000 x Mug` may mean 2 or 2000.
 _LIKE_A_QUANTITY = re.compile(r"[-+]?\d[\d.,']*\s*[xX×*]")
 
 
@@ -299,7 +301,7 @@ def body_of(form: Form, values: Mapping[str, str], currency: str | None = None) 
 
 
 def _given_otherwise(field: Field, form: Form, values: Mapping[str, str]) -> bool:
-    """Return whether another field was filled instead of this one."""
+    """Return whether the user filled the alternative field instead of this field."""
     return field.name in form.either and any(values.get(name, "").strip() for name in form.either)
 
 
@@ -319,7 +321,7 @@ def changes_of(
     fields = [f for f in form.fields if values.get(f.name, "").strip() != before.get(f.name, "").strip()]
     if not fields:
         raise FieldErrors({"": "Nothing was changed."})
-    if any(f.kind == "account" for f in fields):  # in its currency the same text is another amount
+    if any(f.kind == "account" for f in fields):  # in another currency the same text is another amount
         fields = [f for f in form.fields if f in fields or f.kind in ("amount", "lines")]
     body: dict[str, Any] = {f.name: None for f in fields if not f.required and f.name not in form.either}
     return body | body_of(replace(form, fields=tuple(fields)), values, currency)

@@ -1,4 +1,4 @@
-"""Connecting to the server that the options choose: an own server, a URL, or a profile."""
+"""Connects to the server that the options choose: the dashboard's own server, a URL, or a profile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ledger_tui.client.tokens import TokenPair
     from ledger_tui.server.embedded import EmbeddedServer
 
-# An own server that ran this long is restarted without asking; one that ends at once is not.
+# If the dashboard's own server ends after running this long, it is restarted without a question; a server
+# that ends sooner is not.
 RESTART_AFTER_SECONDS = 20.0
 
 
@@ -133,7 +134,7 @@ class ServerConnection:
 
     async def _find_key(self) -> str:
         profile = self._profile
-        if profile is None or self._options.key:  # a key that the user typed instead of the profile's
+        if profile is None or self._options.key:  # a typed key, which replaces the profile's key
             return self._options.key or ""
         if profile.key.startswith("env:"):
             name = profile.key.removeprefix("env:")
@@ -163,7 +164,7 @@ class ServerConnection:
             access = await token_manager.resume()
         except NotStored as error:
             raise CannotConnect(str(error)) from None
-        # the server does not answer now; requests with the stored token show the reason
+        # the server does not answer now; later requests with the stored token will show the reason
         except LedgerError:
             access = token_manager.tokens.pair.access_token if token_manager.tokens.pair else None
         if access is None:
@@ -182,7 +183,9 @@ class ServerConnection:
     # ------------------------------------------------------------------ the dashboard's own server
 
     async def server_ended(self) -> str | None:
-        """Wait until the own server ends by itself; returns its last output, None when it was stopped."""
+        """Wait until the dashboard's own server ends by itself, and return its last output; None if the
+        dashboard stopped it.
+        """
         assert self.server is not None
         return await asyncio.to_thread(self.server.wait_for_end)
 

@@ -1,7 +1,8 @@
 """The dashboard's own server, which runs as a subprocess.
 
-Only this module starts the server program. A separate process means that the two do not share an interpreter
-lock. The server stops when its standard input closes, so that it cannot outlive the dashboard.
+Only this module starts the server program. It is a separate process, so that dashboard and server do not
+share an interpreter lock. The server stops when its standard input closes, so that it cannot outlive the
+dashboard.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _STDERR_LINES_KEPT = 20
 
 
 def _sets_another_server(name: str) -> bool:
-    """Return whether a variable is a setting of `serve` that is meant for servers which the user starts."""
+    """Return whether a variable is a setting of `serve`, which holds only for servers that the user
+    starts.
+    """
     ours = ("LEDGER_DATABASE", "LEDGER_SECRET_KEY", "LEDGER_SECRET_KEY_PREVIOUS")
     return name.startswith("LEDGER_") and name not in ours
 
@@ -68,7 +71,7 @@ class EmbeddedServer:
             env=environment,
             text=True,
             errors="replace",
-            start_new_session=True,  # the terminal's signals are for us alone
+            start_new_session=True,  # the terminal's signals must reach only the dashboard
         )
         if self._has_stopped:  # stop() was called while the process was being created
             self.stop()
@@ -99,7 +102,7 @@ class EmbeddedServer:
         if self._has_stopped:
             return None
         self._process.stdin.close()
-        self._listener.join(STOP_SECONDS)  # what it printed last may not have been read yet
+        self._listener.join(STOP_SECONDS)  # the last line of the server may not have been read yet
         return self._last_lines[-1] if self._last_lines else "the server ended and printed nothing"
 
     def stop(self) -> None:
@@ -128,7 +131,7 @@ class EmbeddedServer:
 
         def read() -> None:
             with stdout:
-                for line in stdout:  # to the end: a full pipe would block the server
+                for line in stdout:  # read to the end, because a full pipe would block the server
                     lines.put(line)
             lines.put("")
 

@@ -68,11 +68,13 @@ class AccessGuard:
 
     @property
     def cookie(self) -> str:
-        # The port is in the name, as a browser shares cookies between all ports of a host.
+        # The cookie's name contains the port, because a browser shares cookies between all ports of a host.
         return f"ledger-tui-{self.port}"
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a request, with 403 when it is meant for another server or carries no session."""
+        """Answer a request; the answer is 403 if the request is meant for another server or carries no
+        session.
+        """
         if not self._is_for_this_server(request):
             return _no("This address is not served here.")
         if request.method not in ("GET", "HEAD"):
@@ -110,7 +112,7 @@ def _no(sentence: str) -> web.Response:
 
 
 class WebDashboard(Server):
-    """textual-serve's server behind an AccessGuard. Each page opened is a dashboard in its own process."""
+    """textual-serve's server behind an AccessGuard. Each open page is a dashboard in its own process."""
 
     def __init__(self, command: Sequence[str], shows: str, background: str) -> None:
         super().__init__(shlex.join(command), host=HOST, title=f"Ledger · {shows}")
@@ -156,7 +158,7 @@ class WebDashboard(Server):
         socket = f"ws://{HOST}:{self.guard.port}"
         response.headers.update(
             {
-                # Nothing is loaded from another host, and no other page may embed this one.
+                # Forbid the page to load anything from another host, and other pages to embed it.
                 "Content-Security-Policy": (
                     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline';"
                     f" img-src 'self' data:; font-src 'self' data:; connect-src 'self' {socket};"
@@ -188,7 +190,7 @@ def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None
         if url is None and options.profile is None:
             server = EmbeddedServer(options.database, demo=options.demo)
             url, key = server.start()
-        if key is not None:  # in the environment: everybody can read a command line
+        if key is not None:  # pass secrets in the environment, because other users can read a command line
             os.environ["LEDGER_API_KEY"] = key
         # The children get our sys.path, so that they find the package where we did, also in an archive.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
@@ -250,7 +252,7 @@ def _watch(server: EmbeddedServer, end_event: asyncio.Event) -> list[str]:
     def wait() -> None:
         if (sentence := server.wait_for_end()) is not None:
             last_words.append(sentence)
-            with suppress(RuntimeError):  # the loop was closed in the meantime
+            with suppress(RuntimeError):  # the loop has been closed since
                 loop.call_soon_threadsafe(end_event.set)
 
     # Not a thread of the loop's executor: the loop would wait for it when closing, while the thread waits for

@@ -1,4 +1,4 @@
-"""Figures that are not read again, because no event has changed them since."""
+"""Decides which figures need no new read, because no event has changed them since the last read."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from ledger_tui.client.records import Record
 
 EVENTS_READ = 60
 _CHANGED_BY = {"balances": ("account", "transaction"), "invoices": ("invoice",), "orders": ("order",)}
-_DAY_MS = 86_400_000  # another day makes other invoices overdue
+_DAY_MS = 86_400_000  # on another day other invoices are overdue
 
 
 class KnownFigures:
-    """The moment whose figures are read, `ms` (None for now), and the moment that each was last read for."""
+    """The moment `ms` to read figures for (None for now), and for each figure the moment of its last read."""
 
     def __init__(self) -> None:
         self.ms: int | None = None
         self._read_for: dict[str, int | tuple[object, int]] = {}
-        self._events: deque[tuple[int, Sequence[Record]]] = deque(maxlen=2)  # the newest until a moment
+        # pairs of a moment and the newest events until then
+        self._events: deque[tuple[int, Sequence[Record]]] = deque(maxlen=2)
         self._newest: tuple[object, int] | None = None  # the newest event's id, and the day
 
     def begin(self, ms: int | None) -> None:
@@ -28,7 +29,7 @@ class KnownFigures:
         self.ms, self._newest = ms, None
 
     def take(self, name: str, figure: Any, now: float) -> None:
-        """Note that a figure was read; a text in its place gives the reason for a failure.
+        """Note that a figure was read; `value` is a text if the read failed, and gives the reason.
 
         The events are read first.
         """
@@ -43,13 +44,13 @@ class KnownFigures:
             self._read_for[name] = stamp
 
     def stays(self, name: str) -> bool:
-        """Return whether a figure is still what it was when it was read."""
+        """Return whether a figure is unchanged since its last read."""
         read_for = self._read_for.get(name)
         if self.ms is None:
             return name in _CHANGED_BY and self._newest is not None and read_for == self._newest
         if not isinstance(read_for, int):
             return False
-        if name == "log":  # it shows only the present
+        if name == "log":  # the tile of the log shows only the present
             return True
         first, last = sorted((read_for, self.ms))
         if name not in _CHANGED_BY or first // _DAY_MS != last // _DAY_MS:

@@ -38,10 +38,10 @@ _POSTED_KEPT = 5_000
 
 
 class BalanceHistory:
-    """The newest transactions that are known, from which earlier sums follow.
+    """The newest known transactions, from which this computes earlier sums.
 
-    The sum of a currency at a time is the present sum without what was posted since. Nothing is claimed for a
-    time before the oldest transaction read, and nothing at all if transactions show no times.
+    The sum of a currency at a time is the present sum minus all later transactions. It returns no sum for a
+    time before the oldest known transaction, and none at all if transactions carry no times.
     """
 
     def __init__(self) -> None:
@@ -52,9 +52,9 @@ class BalanceHistory:
     def take(
         self, rows: Sequence[Record], *, all_read: bool, currency: Callable[[object], str | None]
     ) -> None:
-        """Add transactions, newest first; `all_read` when no other comes before the last of them.
+        """Add transactions, newest first; `all_read` means that there are no older ones.
 
-        `currency` returns an account's. After a gap everything before it is forgotten.
+        `currency` returns the currency of an account. If a gap follows the known transactions, forget these.
         """
         new: list[Record] = []
         for row in rows:
@@ -81,14 +81,14 @@ class BalanceHistory:
     ) -> dict[str, Sequence[int]]:
         """Return each currency's sums at evenly spaced times of the last `seconds`, oldest first.
 
-        The last one is the present. Times from which not everything is known are left out.
+        The last time is the present. Times after which a transaction may be unknown are left out.
         """
         if self._newest is None or points < 2:
             return {}
         step = seconds / (points - 1)
         since: dict[str, list[int]] = defaultdict(lambda: [0] * points)
         for at, currency, amount in self._postings:
-            # The posting is not part of the sum at any point before it.
+            # Subtract the posting from the sum at every earlier point.
             before = min(points, int((at - (now - seconds)) // step) + 1)
             if before > 0:
                 since[currency][before - 1] += amount
@@ -119,8 +119,9 @@ class RequestOutcome(NamedTuple):
 class RequestFigures:
     """The newest requests of other clients, at most 300.
 
-    The dashboard's own are left out, because it asks more often than most clients; another client may use its
-    key. `own` means that there is no request log, and that these are the dashboard's own requests.
+    The dashboard's own requests are left out, because they outnumber most clients' requests. Another client
+    may use the same key, so ids tell them apart. `own` means that the server has no request log, so these are
+    the dashboard's own requests.
     """
 
     def __init__(self) -> None:
@@ -129,9 +130,9 @@ class RequestFigures:
         self._outcomes: deque[RequestOutcome] = deque(maxlen=_ANSWERED_KEPT)  # newest last
 
     def take(self, rows: Sequence[Record], is_own: Callable[[object], bool]) -> None:
-        """Add the rows of the request log that are new, newest first.
+        """Add new rows of the request log, newest first.
 
-        `is_own` says whether a request, given by its id, is the dashboard's own.
+        `is_own` returns whether the request with this id is the dashboard's own.
         """
         new: list[Record] = []
         for row in rows:
@@ -145,7 +146,7 @@ class RequestFigures:
             self.newest = str(new[0].get("id"))
 
     def replace(self, outcomes: Iterable[RequestOutcome]) -> None:
-        """Replace all requests by these, oldest first: the dashboard's own."""
+        """Replace all requests by the dashboard's own requests, oldest first."""
         self.own = True
         self._outcomes.clear()
         self._outcomes.extend(outcomes)
@@ -158,12 +159,14 @@ class RequestFigures:
         return len(self._outcomes)
 
     def by_status(self) -> list[tuple[int | None, int]]:
-        """Return the number of answers of each status, in the order of the statuses; None comes last."""
+        """Return the number of answers for each status, sorted by status; None (no answer) comes last."""
         counts = Counter(each.status for each in self._outcomes)
         return sorted(counts.items(), key=lambda item: item[0] or 1000)
 
     def percentile_ms(self, percent: float) -> float | None:
-        """Return the duration that `percent` of the requests did not exceed (nearest rank); None for none."""
+        """Return the duration that `percent` of the requests did not exceed (nearest rank); None without
+        requests.
+        """
         durations = sorted(each.duration_ms for each in self._outcomes if each.status is not None)
         return durations[max(0, ceil(len(durations) * percent / 100) - 1)] if durations else None
 
@@ -188,7 +191,7 @@ _URL = re.compile(r"^https?://")
 def balances(
     figure: BalanceSums, earlier: Mapping[str, Sequence[int]], seconds: float, width: int, height: int
 ) -> TileContent:
-    """Return the balance of each currency, with its course over this many seconds if that is known."""
+    """Return the balance of each currency, with its course over the last `seconds` if the course is known."""
     if not figure.accounts:
         return sentence("No accounts yet.", width)
     text = f"{figure.accounts:,} account{'s' if figure.accounts != 1 else ''}"
@@ -201,7 +204,8 @@ def balances(
     widest = max(map(len, amounts), default=0)
     changes = [_change(earlier.get(one.currency, ()), one.currency) for one in sums]
     widest_change = max((len(change.text) for change in changes), default=0)
-    if each < 3 and width - 7 - widest - widest_change < _LEAST_COURSE:  # the course rather than the amount
+    # cut the course rather than the amount
+    if each < 3 and width - 7 - widest - widest_change < _LEAST_COURSE:
         changes = [Cell(change.text[:1], change.tone) for change in changes]
         widest_change = 1
     rows: list[TileRow] = []
@@ -220,7 +224,7 @@ def balances(
             if each > len(cells) + 1:
                 rows.append(TileRow([]))
         else:
-            # A line of dots in the room that is left, before the change, which stands at the end.
+            # A line of dots fills the room between the amount and the change at the end of the line.
             if len(values) > 1 and room >= _LEAST_COURSE:
                 line += [Cell("  "), Cell(plot.line(values, room - 2, 1)[0], "accent")]
             rows.append(TileRow([*line, change]))
@@ -271,7 +275,7 @@ def postings(rate: PostingRate, now: float, width: int, height: int) -> TileCont
 def last_postings(
     rows: Sequence[Record], names: AccountNames, ago: str, width: int, height: int, today: str
 ) -> TileContent:
-    """Return the newest transactions of a ledger that is quiet, and how long ago that was."""
+    """Return the rows for a quiet ledger: the age of its last transaction, and the newest transactions."""
     titles = ("amount", "account", "description")
     lines = [_ticked(row, TRANSACTIONS, titles, names, width, today) for row in rows[:height]]
     return TileContent(lines, [Cell(f"last posting {ago}", "dim")])
@@ -337,7 +341,9 @@ def _count(stage: Stage) -> str:
 
 
 def _sums(stage: Stage, room: int) -> list[Cell]:
-    """Return the sum of the commonest currency and the number of others, in words if they fit; else short."""
+    """Return the sum of the most frequent currency and the number of other currencies, in words if they fit,
+    otherwise short.
+    """
     if not stage.sums:
         return []
     one = stage.sums[0]
@@ -365,14 +371,14 @@ def _bar(share: float, width: int, tone: Tone) -> Cell:
 
 
 def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
-    """Return the answers by status, and how long the slowest half and twentieth took."""
+    """Return the number of answers by status, and the 50th and 95th percentile of the durations."""
     if not len(figure):
         return sentence("No requests of other clients yet.", width)
     counts = {str(status or "none"): count for status, count in figure.by_status()}
     for class_pair in (
         "23",
         "45",
-    ):  # if not all fit in rows of their own, the successful ones share one first
+    ):  # if there are too many statuses for a row each, those of a class share one, successful ones first
         if len(counts) > height - figure.own:  # the tile always names the origin of the requests
             counts = _by_class(counts, class_pair)
     most = max(counts.values())
@@ -445,7 +451,7 @@ def webhooks(figure: Sequence[EndpointHealth], width: int, height: int) -> TileC
 
 
 def _names(healths: Sequence[EndpointHealth]) -> list[str]:
-    """Return the endpoints' URLs, or only their paths when all are of one host and differ."""
+    """Return the endpoints' URLs, or only the paths if all URLs name one host and the paths differ."""
     urls = [_URL.sub("", literal(each.endpoint.get("url", ""))) for each in healths]
     hosts, paths = {url.partition("/")[0] for url in urls}, {url.partition("/")[2] for url in urls}
     if len(hosts) > 1 or len(paths) < len(urls) or len(urls) == 1:
@@ -460,7 +466,7 @@ def _strip(health: EndpointHealth, width: int) -> list[Cell]:
 
 
 def _state(health: EndpointHealth, *, is_disabled: bool) -> Cell:
-    """Return what is wrong with an endpoint, or that nothing is."""
+    """Return an endpoint's problem in a few words, or a text for a healthy endpoint."""
     if is_disabled:
         return Cell("disabled", "warn")
     retrying, failures, waiting = health.count("retrying"), health.count("failed"), health.count("waiting")
@@ -477,7 +483,7 @@ def _state(health: EndpointHealth, *, is_disabled: bool) -> Cell:
 
 
 def events(rows: Sequence[Record], names: AccountNames, width: int, height: int, today: str) -> TileContent:
-    """Return the newest events, the newest first."""
+    """Return rows for the newest events, newest first."""
     if not rows:
         return sentence("No events yet.", width)
     return TileContent(
@@ -488,7 +494,7 @@ def events(rows: Sequence[Record], names: AccountNames, width: int, height: int,
 def newest_postings(
     rows: Sequence[Record], names: AccountNames, width: int, height: int, today: str
 ) -> TileContent:
-    """Return the newest transactions, for a server that shows no events."""
+    """Return rows for the newest transactions, for a server that shows no events."""
     if not rows:
         return sentence("No postings yet.", width)
     titles = ("amount", "account", "description")
@@ -498,7 +504,7 @@ def newest_postings(
 
 
 def _when(created: str, today: str) -> str:
-    """Return the time of a record; its date in the same room if that is not `today`."""
+    """Return the time of a record, or its date, in the same width, if the date is not `today`."""
     date, time = literal(created)[:10], literal(created)[11:19]
     if date == today:
         return time.ljust(8)
@@ -508,7 +514,7 @@ def _when(created: str, today: str) -> str:
 def _ticked(
     record: Record, resource: Resource, titles: Sequence[str], names: AccountNames, width: int, today: str
 ) -> TileRow:
-    """Return a row with the time of a record, or its date if that is not `today`."""
+    """Return a row with the time of a record, or with its date if the date is not `today`."""
     columns = [column for title in titles for column in resource.columns if column.title == title]
     created = record.get("created")
     cells = [Cell(_when(created, today), "dim")] if isinstance(created, str) else []

@@ -34,12 +34,12 @@ from ledger_tui.ui.status_bar import awaited
 from ledger_tui.ui.tiles import MARGIN, Tile, TileContent, TiledView, sentence
 from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded, ObjectFound, ScreenRow
 
-_PAGES = 10  # read at most for one figure, on a server with a high rate limit
+_PAGES = 10  # the most requests for one figure, on a server with a high rate limit
 _PAGES_OF_STAGE = 3
-_DRAW_SECONDS = 0.1  # from a figure until it is drawn
+_DRAW_SECONDS = 0.1  # seconds from the read of a figure to its drawing
 _GENEROUS_LIMIT = 600
-_PACE_SECONDS = 0.15  # between figures on a server with a small burst
-_WIDE_COLUMNS = 100  # from this width on the webhooks are next to the events
+_PACE_SECONDS = 0.15  # seconds between two figures on a server with a small burst
+_WIDE_COLUMNS = 100  # from this width on the tile of webhooks stands next to the events
 _TALL_ROWS = 30
 _HISTORY_POINTS = 120
 _LONGER_SECONDS = (3_600, 86_400, 604_800, 2_592_000)  # the time shown of a ledger that is quiet
@@ -60,7 +60,7 @@ _LACKS = {
 
 
 class Overview(TiledView):
-    """Reads its figures in sequence, within the share of the rate limit that polling may use."""
+    """Reads its figures one after the other, within the share of the rate limit that polling may use."""
 
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
@@ -68,7 +68,7 @@ class Overview(TiledView):
         self._known_figures = KnownFigures()
         self._requests = 1
         self._read_at = 0.0
-        self._undrawn: set[str] = set()  # the tiles of figures that were read since they were drawn
+        self._undrawn: set[str] = set()  # the tiles whose figures were read since the last drawing
         self._drawing: Timer | None = None
         self._is_settled = False
 
@@ -95,7 +95,8 @@ class Overview(TiledView):
         self.rate = PostingRate()
         self.history = BalanceHistory()
         self.requests = RequestFigures()
-        self.figures: dict[str, Any] = {}  # a text in place of a figure gives the reason why there is none
+        # a text instead of a figure gives the reason why the figure is missing
+        self.figures: dict[str, Any] = {}
         self.latest: list[Record] = []
 
     def forget(self) -> None:
@@ -106,7 +107,7 @@ class Overview(TiledView):
     def moment_changed(self) -> None:
         """Read the figures again; the drawn ones stay until then.
 
-        The figures of a past moment are read to the end, so that held keys show something.
+        A read of a past moment is never interrupted, so that something is shown while a key is held down.
         """
         self._is_settled = False
         if self._known_figures.ms is None:
@@ -115,7 +116,10 @@ class Overview(TiledView):
         self.tick()
 
     def _awaited(self) -> str:
-        """Return the text in place of a figure; while it connects, the line at the top explains it."""
+        """Return the text for a missing figure.
+
+        While the dashboard connects it is short, because the line at the top explains the state.
+        """
         session = self.context.session
         begins = session.state in (ConnectionState.STARTING, ConnectionState.CONNECTING)
         return "" if begins and not session.unanswered_seconds else awaited(session).plain
@@ -139,11 +143,12 @@ class Overview(TiledView):
 
     @property
     def unread(self) -> bool:
-        return not self.has_figures or bool(self._undrawn)  # a key acts on the rows that are drawn
+        # draw the tile first, because a key acts on the drawn rows
+        return not self.has_figures or bool(self._undrawn)
 
     @property
     def settled(self) -> bool:
-        """Whether all figures belong to the shown moment."""
+        """Return whether all figures belong to the shown moment."""
         return self._is_settled
 
     def action_open(self) -> None:
@@ -170,7 +175,8 @@ class Overview(TiledView):
     async def _read(self, ms: int | None) -> None:
         session, traffic = self.context.session, self.context.traffic
         generous = session.limit is None or session.limit >= _GENEROUS_LIMIT
-        pages = _PAGES if generous and ms is None else 1  # the past is read at each step
+        # the past is read again at each step, so a read must be short
+        pages = _PAGES if generous and ms is None else 1
         before = traffic.count
         for name in _FIGURES:
             if _PARTS.get(name) in session.missing_parts:
@@ -213,8 +219,8 @@ class Overview(TiledView):
 
     @while_running
     def take_figure(self, name: str, figure: Any) -> None:
-        """Show a figure; a text in its place gives the reason why there is none, and None that the server
-        lacks it.
+        """Show a figure. A text instead gives the reason why the figure is missing, and None means that the
+        server lacks it.
         """
         if name == "done":
             self.read_in(figure)
@@ -242,7 +248,7 @@ class Overview(TiledView):
         self._undrawn.update(_DRAWN_WITH.get(name, (f"tile-{name}",)))
         if name == "done":
             self._draw_taken()
-        elif self._drawing is None:  # several that come soon after one another are drawn together
+        elif self._drawing is None:  # figures that arrive soon after one another are drawn together
             self._drawing = self.set_timer(_DRAW_SECONDS, self._draw_taken)
 
     @while_running
@@ -278,7 +284,7 @@ class Overview(TiledView):
 
     def tick(self) -> None:
         super().tick()
-        for tile in self.tiles[:2]:  # the bars and courses move without a request
+        for tile in self.tiles[:2]:  # time moves the bars and courses without a request
             tile.show_changes()
 
     def session_changed(self) -> None:
@@ -307,9 +313,12 @@ class Overview(TiledView):
         return Content.assemble(left, " " * width_left, (right, style))
 
     def _with_log(self, left: Content, width: int) -> Content:
-        """Add how many events the log contains, the age of the newest, and its witnesses, if that fits."""
+        """Add the number of events in the log, the age of the newest one, and the log's witnesses, if these
+        fit.
+        """
         log, latest = self.figures.get("log"), self.figures.get("events")
-        if self.context.session.moment_ms is not None:  # the log counts the events of now
+        # the checkpoint describes the present log, not the log at that moment
+        if self.context.session.moment_ms is not None:
             return left
         if not isinstance(log, CheckpointText):
             text, tone = f"   {log}" if log == NO_LOG else "", "$muted"
@@ -328,7 +337,7 @@ class Overview(TiledView):
         return "/v1/accounts"
 
     def _balances(self, figure: BalanceSums, width: int, height: int) -> TileContent:
-        # The same time as the bars of the postings show, or a time that reaches back to the last posting.
+        # The period of the postings' bars, or a longer one that reaches back to the last posting.
         columns = self.tiles[1].content_size.width - MARGIN - tiles.AXIS
         seconds_shown, quiet = max(1, columns) * BUCKET_SECONDS, self._quiet_seconds
         seconds = next((each for each in (seconds_shown, *_LONGER_SECONDS) if each >= quiet), seconds_shown)
@@ -338,7 +347,7 @@ class Overview(TiledView):
 
     @property
     def _quiet_seconds(self) -> float:
-        """How long ago the last transaction was posted; 0 where that is not known."""
+        """Return how long ago the last transaction was posted; 0 if that is not known."""
         at = moment(self.latest[0].get("created")) if self.latest else None
         return 0.0 if at is None else self.context.session.server_time - at
 
@@ -353,7 +362,7 @@ class Overview(TiledView):
         names = self.context.names
         if _PARTS["events"] not in self.context.session.missing_parts:
             return tiles.events(rows, names, width, height, self._today)
-        postings = self.figures.get("postings")  # which are read after the events
+        postings = self.figures.get("postings")  # postings are read after the events, so they may be missing
         if postings is None or isinstance(postings, str):
             return sentence(postings or self._awaited(), width)
         return tiles.newest_postings(self.latest, names, width, height, self._today)

@@ -1,7 +1,8 @@
-"""The time machine: the moment that all screens show, and the line under the tabs that names it.
+"""The time machine: it sets the moment that all screens show, and draws the line of time under the tabs.
 
-It is hidden in the present. It changes `Session.moment_ms`, which every request follows, and lets the view on
-screen read again. While a key is held down the line moves at each step, and the view is read less often."""
+It is hidden in the present. It changes `Session.moment_ms`, the moment that every request reads, and makes
+the view on screen read again. While a key is held down the line moves at each step, and the view is read less
+often."""
 
 from __future__ import annotations
 
@@ -30,13 +31,14 @@ _PART = re.compile(r"(\d+)([wdhms])")
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?")
 _DAY_MS = 86_400_000
-_UNSURE_MS = 1_000  # the server tells its time in whole seconds
+_UNSURE_MS = 1_000  # the server reports its time in whole seconds
 
 
 def parse_moment(text: str, now_ms: int) -> int | None:
-    """Return the moment that a text names, in milliseconds, None for now. Raises BadLine.
+    """Return the moment that a text stands for, in milliseconds; None for now. Raises BadLine.
 
-    It is a date, a time in UTC with or without its date, or how long ago: `2026-11-23 14:05`, `14:05`, `-2h`.
+    The text is a date, a time in UTC with or without a date, or a distance back from now: `2026-11-23 14:05`,
+    `14:05`, `-2h`.
     """
     text = text.strip()
     if text == "now":
@@ -61,7 +63,7 @@ def parse_moment(text: str, now_ms: int) -> int | None:
 class Around:
     """The events around the shown moment, without a gap, oldest first.
 
-    `begins` and `ends` say that nothing comes before the first, or after the last.
+    `begins` is true if nothing comes before the first event, `ends` if nothing comes after the last.
     """
 
     def __init__(self) -> None:
@@ -70,7 +72,7 @@ class Around:
         self._times: list[int] = []
 
     def begin(self, happenings: Sequence[Happening], *, begins: bool, ends: bool) -> None:
-        """Know these alone."""
+        """Replace the known events by this run."""
         self.known, self.begins, self.ends = [*happenings], begins, ends
         self._count()
 
@@ -83,13 +85,13 @@ class Around:
         self._count()
 
     def _count(self) -> None:
-        # The events of one millisecond are one step: no moment is between them.
+        # All events of one millisecond form one step, because no moment is between them.
         self._times = sorted({each.ms for each in self.known})
 
     def step(self, ms: int | None, steps: int) -> int | None:
-        """Return the moment this many steps from the present one, the first or last known if there are fewer.
+        """Return the moment this many steps away, or the first or last known moment if there are fewer steps.
 
-        None is now, before and after.
+        None stands for now, as argument and as result.
         """
         here = len(self._times) - 1 if ms is None else bisect_right(self._times, ms) - 1
         target = here + steps
@@ -98,14 +100,16 @@ class Around:
         return self._times[max(0, target)]
 
     def needs(self, ms: int | None, steps: int) -> str:
-        """Return which happenings are to be read before such a step: "older", "newer" or ""."""
+        """Return the direction to read in before such a step: "older", "newer", or "" if no read is
+        needed.
+        """
         here = len(self._times) - 1 if ms is None else bisect_right(self._times, ms) - 1
         if here + steps < 0 and not self.begins:
             return "older"
         return "newer" if here + steps >= len(self._times) and not self.ends else ""
 
     def at(self, ms: int) -> Sequence[Happening]:
-        """Return what happened last until this moment, all of it in one millisecond."""
+        """Return the last happenings until this moment; they share one millisecond."""
         here = bisect_right(self._times, ms) - 1
         return [each for each in self.known if each.ms == self._times[here]] if here >= 0 else ()
 
@@ -114,7 +118,7 @@ class Around:
 
 
 def column_of(ms: int, first_ms: int, now_ms: int, width: int) -> int:
-    """Return the column of a moment on a line from the first event to now."""
+    """Return the column of a moment on the line of time, which runs from the first event to now."""
     share = (ms - first_ms) / max(1, now_ms - first_ms)
     return max(0, min(width - 1, round(share * (width - 1))))
 
@@ -127,7 +131,9 @@ def moment_at(column: int, first_ms: int, now_ms: int, width: int) -> int:
 def line(
     ms: int, first_ms: int, now_ms: int, failures: Sequence[int], marks: Mapping[str, int], width: int
 ) -> list[Cell]:
-    """Return the line in this many cells: the past, the moment, failures, and the two marked moments."""
+    """Return the line of time in `width` cells, with the past, the moment, failures, and the two marked
+    moments.
+    """
     here = column_of(ms, first_ms, now_ms, width)
     cells = [Cell("━", "accent") if n < here else Cell("─", "dim") for n in range(width)]
     for failure in failures:
@@ -140,7 +146,7 @@ def line(
 
 
 def short(ms: int, now_ms: int) -> str:
-    """Return a moment as briefly as can be understood: without the year when it is this one."""
+    """Return a moment in a short form, without the year if it is the present year."""
     at, now = (datetime.fromtimestamp(each / 1000, UTC) for each in (ms, now_ms))
     if now - at < timedelta(milliseconds=_DAY_MS) and at.date() == now.date():
         return f"{at:%H:%M:%S}"
@@ -148,7 +154,7 @@ def short(ms: int, now_ms: int) -> str:
 
 
 def long(ms: int) -> str:
-    """Return a moment to the millisecond."""
+    """Return a moment with its milliseconds."""
     at = datetime.fromtimestamp(ms / 1000, UTC)
     return f"{at:%Y-%m-%d %H:%M:%S}.{ms % 1000:03}"
 
@@ -163,7 +169,7 @@ _PLAY_SECONDS = 0.6
 
 
 class TimeMachine(Widget):
-    """The line, and the moment. `see` lets the view on screen show another moment."""
+    """The line of time, and the chosen moment. `see` makes the view on screen show this moment."""
 
     def __init__(self, see: Callable[[], None], status: StatusBar, context: Context) -> None:
         super().__init__()
@@ -173,7 +179,7 @@ class TimeMachine(Widget):
         self._session = context.session
         self._around = Around()
         self._first_ms: int | None = None
-        self._latest_ms = 0  # when the newest event that is known happened
+        self._latest_ms = 0  # the time of the newest known event
         self._failures: Sequence[int] = ()
         self.marks: dict[str, int] = {}  # the moments `a` and `b`
         self._playing: Timer | None = None
@@ -181,7 +187,7 @@ class TimeMachine(Widget):
         self._seen_at = self._stepped_at = 0.0
         self._steps_held = 0
         self._reading = False
-        self._reads = 0  # the answer to an earlier read than this comes too late
+        self._reads = 0  # answers to reads before this number come too late
 
     @property
     def ms(self) -> int | None:
@@ -199,7 +205,7 @@ class TimeMachine(Widget):
     # ------------------------------------------------------------------ going
 
     def step(self, direction: int) -> None:
-        """Go an event back (-1) or forward (1); several at once while the key is held down."""
+        """Go one event back (-1) or forward (1); while the key is held down, several events at once."""
         now = self._session.clock()
         same = now - self._stepped_at <= _HELD_SECONDS and self._steps_held * direction >= 0
         self._steps_held = self._steps_held + direction if same else direction
@@ -312,7 +318,7 @@ class TimeMachine(Widget):
 
     @while_running
     def _take_around(self, read: PastReading, side: str, ms: int | None, steps: int, number: int) -> None:
-        """Know more events, and go this many steps from `ms`."""
+        """Add newly read events, and go this many steps from `ms`."""
         if number != self._reads:
             return
         self._reading = False
@@ -336,7 +342,7 @@ class TimeMachine(Widget):
 
     @while_running
     def _take_line(self, first_ms: int | None, latest_ms: int, failures: Sequence[int]) -> None:
-        """Know when the first and the newest event happened, and when something failed."""
+        """Store the times of the first event, the newest event and the failures."""
         self._first_ms, self._latest_ms = first_ms, latest_ms
         self._failures = failures or self._failures
         self.refresh()
@@ -356,7 +362,7 @@ class TimeMachine(Widget):
             self.refresh()
 
     def comparison(self) -> Link:
-        """Return the link to the changes between the two moments: by default from this one until now."""
+        """Return the link to the changes between the two moments: by default the shown moment and now."""
         here = self.now_ms if self.ms is None else self.ms
         marks = [*self.marks.values()] or [here]
         if len(marks) == 1:

@@ -1,4 +1,4 @@
-"""Reads what the time machine needs to know: what happened around a moment, when all began, what failed."""
+"""Reads data for the time machine: the events around a moment, the time of the first event, and failures."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ledger_tui.resources.webhooks import attempts_of
 
 _LONG_AGO = "2020-01-01T00:00:00.000Z"
 _HOUR_MS = 3_600_000
-_PRECISION = 200  # the first event is found to this part of all the time there is
+_PRECISION = 200  # the search for the first event stops at this fraction of the whole time
 _SEARCHES_MAX = 40
 _SERVER_ERRORS = 500
 
 
 @dataclass(frozen=True)
 class PastReading:
-    """A run of happenings, oldest first, and whether nothing is before or after them."""
+    """A run of happenings, oldest first, and whether others come before or after them."""
 
     known: list[Happening]
     begins: bool
@@ -32,7 +32,7 @@ class PastReading:
 
 
 async def require_looking_back(api: Api) -> None:
-    """Raise NotOffered unless the server shows earlier moments; it is asked once."""
+    """Raise NotOffered unless the server shows earlier moments. Only the first call asks the server."""
     if api.looks_back:
         return
     if past.PART in api.session.missing_parts:
@@ -47,19 +47,22 @@ async def require_looking_back(api: Api) -> None:
 
 
 async def read_around(api: Api, ms: int | None) -> PastReading:
-    """Return what happened until this moment, or until now. Raises NotOffered of a server that forgets it."""
+    """Return the happenings until this moment, or until now.
+
+    Raises NotOffered if the server shows no events.
+    """
     await require_looking_back(api)
     at = {} if ms is None else {"at": moment_text(ms)}
     return replace(await _events(api, at, Want(0, "page", 0, None)), ends=ms is None)
 
 
 async def read_older(api: Api, first: Happening) -> PastReading:
-    """Return the happenings just before one."""
+    """Return the happenings just before another."""
     return await _events(api, {}, Want(0, "page", 0, first.id))
 
 
 async def read_newer(api: Api, last: Happening) -> PastReading:
-    """Return the happenings just after one; none where the server cannot page upwards."""
+    """Return the happenings just after another; none if the server cannot page upwards."""
     try:
         read = await _events(api, {}, Want(0, "newer", 0, last.id))
     except LedgerError:
@@ -73,9 +76,9 @@ async def _events(api: Api, filters: dict[str, str], want: Want) -> PastReading:
 
 
 async def read_first(api: Api, now_ms: int) -> int | None:
-    """Return about when the ledger's first event happened; None where that cannot be found.
+    """Return the approximate time of the ledger's first event; None if it cannot be found.
 
-    No list begins at its oldest object, so the time is halved until the first event is near.
+    No list begins with its oldest object, so this halves the time until it is near the first event.
     """
     oldest_found, nothing, reach = now_ms, None, _HOUR_MS
     for _ in range(_SEARCHES_MAX):

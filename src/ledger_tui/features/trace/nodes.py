@@ -31,7 +31,8 @@ Line = tuple[Cell, ...]
 class Node:
     """One entry of the tree: `line` is its text, `below` the lines under it, `time` the text next to it.
 
-    `kind` and `record` are its object, `place` the screen of it; a note shows none and is passed over.
+    `kind` and `record` describe its object, `place` is the object's screen. A note shows no object, and the
+    cursor skips it.
     """
 
     kind: NodeKind
@@ -41,7 +42,7 @@ class Node:
     below: tuple[Line, ...] = ()
     place: str = ""
     record: Record | None = None
-    gap: str = ""  # on a line of its own above it: the time since the previous one
+    gap: str = ""  # the time since the previous node, on a line of its own above this node
 
     @property
     def record_id(self) -> str:
@@ -49,14 +50,14 @@ class Node:
 
     @property
     def link(self) -> Link | None:
-        """Return the link to the node's own screen, None where there is none."""
+        """Return the link to the node's own screen; None if it has no screen."""
         if self.record is None or self.kind == "note":
             return None
         return Link("", self.place, record_id=self.record_id)
 
 
 def nodes_of(trace: Trace, names: AccountNames) -> list[Node]:
-    """Return the tree, in the order it is drawn."""
+    """Return the nodes of the tree from top to bottom."""
     nodes: list[Node] = []
     if not trace.steps:
         nodes += _without_steps(trace, names)
@@ -72,7 +73,7 @@ def nodes_of(trace: Trace, names: AccountNames) -> list[Node]:
 
 
 def summary(trace: Trace) -> Line:
-    """Return what the trace holds in one line: requests, objects, events, deliveries by their state."""
+    """Return one line with the numbers of requests, objects, events, and deliveries by state in the trace."""
     if not trace.steps:
         return ()
     events = [event for step in trace.steps for event in step.events]
@@ -101,7 +102,7 @@ def summary(trace: Trace) -> Line:
 
 
 def title(trace: Trace, names: AccountNames) -> str:
-    """Return what is traced, in the words people know it by."""
+    """Return the name that people use for the traced object."""
     record, kind = trace.record, trace.kind
     if kind == "requests":
         return f"{literal(record.get('method', ''))} {literal(record.get('path', ''))}"
@@ -131,7 +132,7 @@ def _started(step: TraceStep) -> str | None:
 
 
 def _request(step: TraceStep, start: str | None, before: str | None) -> Node:
-    """Return the node of a step; `before` is when the one above it started."""
+    """Return the node of a step; `before` is the start of the step above."""
     time = time_of({"at": start}, "at").text
     gap = ""
     if before is not None:
@@ -224,7 +225,7 @@ def _object(event: Record, about: Record, step: TraceStep, names: AccountNames) 
 
 
 def _difference(event: Record, about: Record, step: TraceStep, names: AccountNames) -> tuple[Line, ...]:
-    """Return the fields that the event's change has changed; of a posting, its account's balance."""
+    """Return the fields that changed with the event; for a posting, the account's balance."""
     currency = currency_of(about, names)
     if str(event.get("type")).endswith(".created"):
         before = balance_before(about)
@@ -322,7 +323,7 @@ def _later(record: Record, name: str, start: float | None) -> str:
 
 
 def _without_steps(trace: Trace, names: AccountNames) -> Iterator[Node]:
-    """Yield the object and its own times, if no event says more."""
+    """Yield the object with its own times, for an object without events."""
     record = trace.record
     if trace.problem:
         yield _note(0, trace.problem)
@@ -348,11 +349,13 @@ def _count(number: int, noun: str) -> str:
 
 
 def guides(nodes: Sequence[Node]) -> list[tuple[str, str]]:
-    """Return the lines of the tree left of each node: on its own line, and on those below it."""
+    """Return the lines of the tree to the left of each node: for the node's first line, and for its
+    further lines.
+    """
     lines: list[tuple[str, str]] = []
     open_after: list[set[int]] = []
     still: set[int] = set()
-    for node in reversed(nodes):  # a branch goes on where a later node of its depth follows
+    for node in reversed(nodes):  # a branch continues if a later node of the same depth follows
         open_after.append(set(still))
         still = {depth for depth in still if depth <= node.depth} | {node.depth}
     for node, follows in zip(nodes, reversed(open_after), strict=True):

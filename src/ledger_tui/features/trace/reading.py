@@ -1,6 +1,7 @@
 """A trace: the requests that concern one object, what each changed, the events, and their deliveries.
 
-It is read in a bounded number of requests, in sequence, and yielded as it grows. `nodes.py` draws it.
+It is read with a limited number of requests, one after the other, and yielded after each part. `nodes.py`
+draws it.
 """
 
 from __future__ import annotations
@@ -31,9 +32,8 @@ _DEPTH_MAX = 4
 class TraceStep:
     """One request, or a command, with the events it caused, oldest first.
 
-    `before` is the object of an event as it was before, for the events where the ledger knows it.
-    `deliveries` are the deliveries of each event that was read. The sentences give the reason for each
-    missing part.
+    `before` contains for an event its object's former state, if the ledger knows that. `deliveries` are the
+    deliveries of each event that was read. The sentences give the reason for each missing part.
     """
 
     request_id: str | None
@@ -45,12 +45,15 @@ class TraceStep:
     before: Mapping[str, Record] = field(default_factory=dict)
     deliveries: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
     no_deliveries: str = ""
-    entries: Mapping[str, int] = field(default_factory=dict)  # by event: its number in the transparency log
+    # for each event its number in the transparency log
+    entries: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Trace:
-    """The trace of `record`, an object of `kind`; `requests` is how many requests it took to read."""
+    """The trace of `record`, an object of `kind`; `requests` is the number of requests that the trace has
+    taken.
+    """
 
     kind: str
     record: Record
@@ -74,12 +77,12 @@ class Trace:
     def settled(self, now: float) -> bool:
         """Return whether nothing here is expected to change after `now`, in Unix time by the ledger's clock.
 
-        An event has no deliveries at first, and never any if no endpoint wants it: they may still come while
-        it is young.
+        A new event has no deliveries yet, and gets none if no endpoint accepts its type. So a young event
+        without deliveries may still get some.
         """
         waits = any(delivery.get("status") == "pending" for delivery in self.deliveries())
         to_come = any(
-            step.deliveries.get(str(event.get("id"))) == ()  # asked for, and none there
+            step.deliveries.get(str(event.get("id"))) == ()  # the deliveries were read, and there are none
             and now - (moment(event.get("created")) or 0.0) < _DELIVERIES_WITHIN_SECONDS
             for step in self.steps
             for event in step.events
@@ -119,7 +122,7 @@ def _fields(record: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iter
 
 
 def balance_before(transaction: Mapping[str, Any]) -> int | None:
-    """Return the balance of a transaction's account before it, None where the record does not say."""
+    """Return the balance of a transaction's account before it, None if the record does not contain it."""
     after, amount, kind = (transaction.get(name) for name in ("balance_after", "amount", "type"))
     if not isinstance(after, int) or not isinstance(amount, int) or kind not in ("credit", "debit"):
         return None
@@ -141,13 +144,13 @@ def later(seconds: float) -> str:
     return f"+{seconds / 86400:.0f} d"
 
 
-REQUESTS_MAX = 15  # of one trace; fewer where that is more than a quarter of the rate limit
+REQUESTS_MAX = 15  # the most requests for one trace, at most a quarter of the rate limit a minute
 _SHARE = 4
 _FEWEST = 4
 _EVENTS_SHOWN = 8  # of one request
 _STEPS_SHOWN = 5  # requests of one object
 _GENEROUS_LIMIT = 600
-_PAUSE_SECONDS = 0.15  # between requests where the limit is smaller, which stays below its burst
+_PAUSE_SECONDS = 0.15  # seconds between requests if the rate limit is smaller, to stay below its burst
 
 NO_EVENTS = "this server shows no events"
 _NO_LOG = "this server keeps no request log"
@@ -199,9 +202,9 @@ class _Reader:
         if object_id not in self.of_object:
             try:
                 events_listed = await self.listed("/v1/events", "events", object=object_id, limit="100")
-            except InvalidRequest:  # it knows no such parameter
+            except InvalidRequest:  # the server does not know this parameter
                 raise _Without(_NO_OBJECT_FILTER) from None
-            # A server that passes over an unknown parameter lists all events.
+            # A server that ignores the unknown parameter lists all events.
             self.of_object[object_id] = [
                 each for each in events_listed if subject(each).get("id") == object_id
             ]
@@ -209,12 +212,12 @@ class _Reader:
 
 
 def most_requests(limit: int | None) -> int:
-    """Return how many requests a trace may take with a rate limit of this many a minute."""
+    """Return the greatest number of requests for a trace, for a rate limit of `limit` requests a minute."""
     return REQUESTS_MAX if not limit else max(_FEWEST, min(REQUESTS_MAX, limit // _SHARE))
 
 
 async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace]:
-    """Yield the trace of an object, event, delivery or request, each time with more of it.
+    """Yield the trace of an object, event, delivery or request several times, each time with more parts.
 
     Takes at most `most_requests`. Raises LedgerError only if the credential or the server is lost.
     """
@@ -228,7 +231,7 @@ async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace
     trace = replace(trace, steps=tuple(steps), more_steps=more, requests=reader.count)
     yield trace
     no_deliveries: str | None = None  # not known yet
-    for number in reversed(range(len(steps))):  # the newest has the first claim to the requests
+    for number in reversed(range(len(steps))):  # read the newest step first, because requests may run out
         for part in (_with_request, _with_events, _with_before):
             steps[number] = await part(reader, steps[number])
         yield replace(trace, steps=tuple(steps), requests=reader.count)
@@ -238,7 +241,7 @@ async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace
         steps[number] = await _with_deliveries(reader, steps[number], no_deliveries or "", record)
         trace = replace(trace, steps=tuple(steps), requests=reader.count)
         yield trace
-    if any(trace.deliveries()):  # to endpoints that were deleted since then
+    if any(trace.deliveries()):  # deliveries to endpoints that were deleted since
         steps = [_after_deletion(step) for step in steps]
     for number in reversed(range(len(steps))):
         steps[number] = await _with_entries(reader, steps[number])
@@ -269,11 +272,11 @@ async def _first_steps(reader: _Reader, kind: str, record: Record) -> tuple[list
 
 def _request_of(event: Record) -> str | None:
     request = event.get("request")
-    return request if isinstance(request, str) else None  # a server may answer anything
+    return request if isinstance(request, str) else None  # the server's answer may have any form
 
 
 async def _endpoints(reader: _Reader) -> tuple[list[Record], str]:
-    """Return the endpoints, and why there are no deliveries where that is known already."""
+    """Return the endpoints, and the reason for missing deliveries if it is known already."""
     try:
         endpoints = await reader.listed("/v1/webhook_endpoints", "webhook_endpoints", limit="100")
     except _UsedUp:
@@ -290,7 +293,7 @@ async def _with_request(reader: _Reader, step: TraceStep) -> TraceStep:
     try:
         request = await reader.get(f"/v1/requests/{quote(step.request_id, safe='')}")
     except NotFound as error:
-        # A log without such an entry answers in a ledger's words; a server without a log does not.
+        # A log without this entry answers with an error of the ledger; a server without a log does not.
         return replace(step, no_request=NOT_LOGGED if error.code else _NO_LOG)
     except (_Without, LedgerError) as error:
         return replace(step, no_request=_why(error, _NO_LOG))
@@ -317,7 +320,7 @@ async def _with_events(reader: _Reader, step: TraceStep) -> TraceStep:
 
 
 async def _with_before(reader: _Reader, step: TraceStep) -> TraceStep:
-    """Return the step with each object as it was before, read from the event before."""
+    """Return the step with each object's former state, which is read from the object's previous event."""
     before = dict(step.before)
     for event in step.events:
         if str(event.get("type")).endswith(".created"):
@@ -336,7 +339,7 @@ async def _with_before(reader: _Reader, step: TraceStep) -> TraceStep:
 async def _with_deliveries(reader: _Reader, step: TraceStep, none: str, record: Record) -> TraceStep:
     """Return the step with the deliveries of its events; the traced event's deliveries are read first.
 
-    They are also read if no endpoint is registered: one may have been deleted since then.
+    It reads them even if no endpoint is registered, because an endpoint may have been deleted since.
     """
     if none not in ("", _NO_ENDPOINTS) or not step.events:
         return replace(step, no_deliveries=none)
@@ -350,7 +353,7 @@ async def _with_deliveries(reader: _Reader, step: TraceStep, none: str, record: 
         except (_Without, LedgerError) as error:
             if not isinstance(error, _UsedUp) and isinstance(
                 record.get("attempts"), list
-            ):  # the traced delivery itself is known
+            ):  # the traced delivery itself is already known
                 by_event.setdefault(str(record.get("event")), (record,))
             why = none or _why(error, _NO_DELIVERIES)
             return replace(
@@ -370,7 +373,7 @@ def _after_deletion(step: TraceStep) -> TraceStep:
 
 
 async def _with_entries(reader: _Reader, step: TraceStep) -> TraceStep:
-    """Return the step with the numbers of its events in the log, as far as requests are left for that."""
+    """Return the step with the numbers of its events in the log, until no request is left."""
     entries: dict[str, int] = {}
     for event in step.events:
         try:
@@ -382,7 +385,7 @@ async def _with_entries(reader: _Reader, step: TraceStep) -> TraceStep:
 
 
 def _why(error: Exception, not_offered: str) -> str:
-    """Return why a part is not there."""
+    """Return why a part is missing."""
     if isinstance(error, NotOffered):
         return not_offered
     if isinstance(error, PermissionDenied):

@@ -40,8 +40,8 @@ from ledger_tui.ui.view import (
     toned_line,
 )
 
-_TIME_WIDTH = 12  # with a space at either side
-_TIMES_FROM = 60  # columns; with fewer there is no room for them
+_TIME_WIDTH = 12  # includes a space at either side
+_TIMES_FROM = 60  # columns; with fewer there is no room for the times
 
 
 class TraceTree(ScrollView, can_focus=True):
@@ -165,8 +165,8 @@ class TraceTree(ScrollView, can_focus=True):
 
 
 WIDE_COLUMNS = 110
-# A user who watches a delivery wants to see it arrive; a trace that is open for longer is read again with
-# `r`.
+# A trace is read again by itself for a while, so that a watched delivery is seen to arrive; later the user
+# presses `r`.
 _WATCHED_SECONDS = 120.0
 _RESEND = "resend_delivery"
 
@@ -219,7 +219,7 @@ class TraceView(View):
         self.trace = None
 
     def moment_changed(self) -> None:
-        self.reading = False  # of another moment
+        self.reading = False  # the trace belongs to another moment
         self.action_refresh()
 
     def poll_soon(self) -> None:
@@ -260,7 +260,7 @@ class TraceView(View):
 
     @while_running
     def take_trace(self, new_trace: Trace | None, problem: str = "") -> None:
-        """Show a trace, or the part of it that was read so far, or why it was not read."""
+        """Show a trace, the part of a trace that was read so far, or the reason for a failed read."""
         self.problem = problem
         old_trace = self.trace
         if new_trace is None:
@@ -270,7 +270,7 @@ class TraceView(View):
             old_trace.record_id,
         ):
             self.reading = not new_trace.complete
-            # While it is read again the whole one stays.
+            # During a new read the former whole trace stays.
             if new_trace.complete or not old_trace.complete:
                 self.trace = new_trace
         self.draw()
@@ -301,11 +301,12 @@ class TraceView(View):
         self.refresh_bindings()
 
     def _cursor_in(self, nodes: list[Node]) -> int:
-        """Return the node to stand on: the user's choice, else the newest that shows the traced object."""
+        """Return the node for the cursor: the user's choice, or the newest node of the traced object."""
         assert self.trace is not None
         before = self._tree.node
         if self._tree.moved and before is not None:
-            at = self._tree.cursor  # an object has a node for each request that changed it
+            # an object may appear in several nodes: one for each request that changed it
+            at = self._tree.cursor
             same = [n for n, node in enumerate(nodes) if _same(node, before)]
             return min(same, key=lambda n: abs(n - at), default=at)
         id = self.trace.record_id
