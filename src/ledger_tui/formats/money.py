@@ -47,7 +47,7 @@ def localised(text: str) -> str:
 
 
 def as_number(text: str) -> Decimal:
-    """Return an amount as it is shown, without its currency. Raises InvalidOperation."""
+    """Return the number that a shown amount stands for. Raises InvalidOperation."""
     return Decimal(localised(text).replace(MINUS, "-").replace(",", "").rstrip("u"))
 
 

@@ -141,7 +141,7 @@ class Submission:
         return self._no_answer(NO_LEDGER, body)
 
     async def _changed_since(self, values: Mapping[str, str]) -> OtherChanges | FormRefused:
-        """Return the changes that others made after this form last read the object."""
+        """Read the object again after a 412; return the changes of others, or why there are none to show."""
         self.in_flight = False
         try:
             changes = await self.edited.look(values)

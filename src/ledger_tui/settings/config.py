@@ -1,4 +1,4 @@
-"""The config file: a theme, keys, lists, profiles of servers. A mistake in it is an error, never ignored.
+"""Reads the config file: theme, keys, lists, and profiles of servers. Each mistake in the file is an error.
 
     theme = "ledger-contrast"
 
@@ -13,7 +13,7 @@
     client_id = "app_…"       # to sign in with OAuth instead of a key
     scope = "read:projects read:users"
 
-It never contains secrets. `Options` are its settings and the command line's for one run.
+The file never contains secrets. `Options` combine its settings with those of the command line, for one run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ledger_tui.settings.own_commands import OwnCommand
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A screen with its filters, and the object under the cursor, which was open or not."""
+    """A screen with its filters, the object under the cursor, and whether the object was open."""
 
     kind: str
     filters: Mapping[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Left:
 
 
 def entries_of(settings: ListSettings) -> Mapping[str, Any]:
-    """Return the entries for the file: those that are set."""
+    """Return the entries for the file, without entries that are not set."""
     values = {"columns": [*settings.columns], "sort": settings.sort, "filters": [*settings.filters]}
     return {name: value for name, value in values.items() if value}
 
@@ -51,12 +51,14 @@ def entries_of(settings: ListSettings) -> Mapping[str, Any]:
 DETAIL_COLUMNS = 47
 
 
-LEAST_COLUMNS = 24  # of either pane
+LEAST_COLUMNS = 24  # the least width of either pane
 
 
 @dataclass
 class PaneChoice:
-    """The user's choice, which holds for all screens: `split` is None while the width decides."""
+    """The user's choice, which holds for all screens: `split` is None as long as the width of the screen
+    decides.
+    """
 
     split: bool | None = None
     detail_width: int = DETAIL_COLUMNS
@@ -101,7 +103,7 @@ _VARIABLE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 _SCOPES = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*")  # RFC 6749, 3.3
 
 
-Bad = Callable[[str, str], "BadConfig"]  # makes the error for an entry and the reason
+Bad = Callable[[str, str], "BadConfig"]  # a function that returns the error for an entry and a reason
 
 
 class BadConfig(Exception):
@@ -110,16 +112,19 @@ class BadConfig(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One server under the user's name for it. `key` says where its secret is: "stored" or "env:VARIABLE"."""
+    """One server under the user's name for it.
+
+    `key` names the place of its secret: "stored" or "env:VARIABLE".
+    """
 
     name: str
     url: str
     key: str = STORED
     read_only: bool = False
-    mode_color: str | None = None  # the colour of the mode's mark, to distinguish servers
+    mode_color: str | None = None  # the colour of the mode label, so that the user can tell servers apart
     client_id: str | None = None
     scope: str = ""
-    auth_url: str | None = None  # where to sign in; the server itself when missing
+    auth_url: str | None = None  # the address to sign in at; without it, the server's own address
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +141,7 @@ class Config:
 
     @property
     def key_variables(self) -> frozenset[str]:
-        """The environment variables that hold the keys of profiles."""
+        """The environment variables that contain the keys of profiles."""
         keys = (profile.key.partition("env:")[2] for profile in self.profiles.values())
         return frozenset(filter(None, keys))
 
@@ -151,7 +156,7 @@ def config_file() -> Path:
 
 
 def read_config(file: Path) -> Config:
-    """Return the file's content; without a file nothing is configured. Raises BadConfig."""
+    """Return the file's content, or an empty Config if there is no file. Raises BadConfig."""
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -187,8 +192,8 @@ def write_private(file: Path, text: str) -> None:
 
 
 def parse_config(text: str, file: str) -> Config:
-    """Return the content of `text`; BadConfig names it `file`."""
-    import tomllib  # without a file the first paint does not need it
+    """Parse `text` as a config. An error names the file as `file`."""
+    import tomllib  # imported here, because the first paint needs it only if there is a file
 
     try:
         data = tomllib.loads(text)
@@ -219,7 +224,10 @@ def parse_config(text: str, file: str) -> Config:
 
 
 def _take_out_former(data: dict[str, Any]) -> str:
-    """Remove the entries of an older version. Return a sentence that names them, "" without any."""
+    """Remove the entries of an older version.
+
+    Return a sentence that names the removed entries; "" if there were none.
+    """
     former = [name for name in _FORMER if data.pop(name, None) is not None]
     keys = data.get("keys", {})
     if isinstance(keys, dict):
@@ -267,18 +275,18 @@ def _profile(name: str, table: Mapping[str, Any], bad: Bad) -> Profile:
     return profile
 
 
-# ---------------------------------------------------------------------- what each entry may be
-# A check returns what is wrong with a value, None where nothing is. It does not quote it: it may be a secret.
+# ---------------------------------------------------------------------- what each entry may be A check
+# returns the fault of a value, or None. It does not quote the value, which may be a secret.
 
 Check = Callable[[Any], str | None]
 
-# Entries of an older version, and actions that once had a key, with the command to use now if there is one.
+# Entries and actions of an older version, each with the command that replaces it, if there is one.
 _FORMER = {"notify": "`ledger-engine tail`"}
 _FORMER_KEYS = {"batch": "`ledger-engine post --file`", "unusual": ""}
 
 
 def _check(where: str, table: Any, entries: Mapping[str, Check], bad: Bad) -> None:
-    """Raise BadConfig for a value that is no table, for an unknown entry, and for an impossible value."""
+    """Raise BadConfig for a value that is not a table, for an unknown entry, and for a wrong value."""
     if not isinstance(table, dict):
         raise bad(where, "must be a table")
     for entry, value in table.items():
@@ -325,7 +333,7 @@ _PANES: Mapping[str, Check] = {
         f"must be a number of columns, at least {LEAST_COLUMNS}",
     ),
 }
-# The tables with names of the user's choice, and the entries that each may contain.
+# The tables whose names the user chooses, and the entries that each may contain.
 _NAMED: Mapping[str, Mapping[str, Check]] = {
     "profiles": {
         "url": _address,
@@ -341,7 +349,7 @@ _NAMED: Mapping[str, Mapping[str, Check]] = {
         ),
         "auth_url": _address,
     },
-    "themes": {"base": _text},  # and colours, whose names ui.styles knows
+    "themes": {"base": _text},  # a theme also contains colours; ui.styles checks their names
     "lists": {
         "columns": _texts,
         "sort": _is(lambda value: isinstance(value, str), 'must be a column in quotes, like "-amount"'),
@@ -367,7 +375,8 @@ def _one_line(text: object) -> str:
     return literal(" ".join(str(text).split()).rstrip("."))
 
 
-LEFT_VARIABLE = "LEDGER_TUI_LEFT"  # names the file that tells a browser's page its last place
+# an environment variable with the file in which a browser's page finds its last place
+LEFT_VARIABLE = "LEDGER_TUI_LEFT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,16 +394,16 @@ class Options:
     of_demo: bool = False  # `url` is the server of a demo, started by another process
     tour_pace: float | None = None  # how fast to play the tour, on a demo alone; None not to play it
     resume: Left | None = None  # where to begin
-    left_file: str = ""  # of a browser's pages: each begins where the last one was
+    left_file: str = ""  # the file in which a page of a browser stores its last place for the next page
 
     @property
     def shows_demo(self) -> bool:
-        """Whether what is shown is a demo."""
+        """Whether the dashboard shows a demo."""
         return self.demo or self.of_demo
 
     @property
     def connection(self) -> str:
-        """Return what distinguishes this connection from others."""
+        """Return a text that distinguishes this connection from all others."""
         if self.profile is not None:
             return f"profile {self.profile.name}"
         return self.url or f"own {self.database or ''}".rstrip()

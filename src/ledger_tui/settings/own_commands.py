@@ -15,8 +15,9 @@ from ledger_tui.client.traffic import masked
 from ledger_tui.formats.text import literal
 
 _SECONDS_MAX = 60.0
-_SHOWN = 200  # characters of what a command wrote last
-# Only these become variables: the server chooses what else a record has, up to what fits no environment.
+_SHOWN = 200  # characters of a command's last line of output
+# Only these fields become variables, because a server could send any other field, too large for an
+# environment.
 _FIELDS = (
     *("account", "address", "amount", "attempts", "balance", "balance_after", "created", "credential"),
     *("credential_id", "currency", "customer", "data", "deactivated_at", "description", "destination"),
@@ -30,7 +31,9 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class OwnCommand:
-    """One command of the config file: `run` is for the shell, `screens` are its screens, all if empty."""
+    """One command of the config file: `run` is the line for the shell, `screens` are the screens it works
+    on (all if empty).
+    """
 
     name: str
     key: str
@@ -39,9 +42,9 @@ class OwnCommand:
 
 
 def environment(record: Mapping[str, Any], kind: str, url: str) -> dict[str, str]:
-    """Return the variables that a command gets: `LEDGER_ROW_ID` and so on, and the whole in `LEDGER_JSON`.
+    """Return the variables for a command: `LEDGER_ROW_ID` and so on, and the whole record in `LEDGER_JSON`.
 
-    Inner values are JSON too; null is an empty text.
+    Nested values are JSON too; null becomes an empty text.
     """
     variables = {"LEDGER_KIND": kind, "LEDGER_URL": url, "LEDGER_JSON": json.dumps(record)}
     for name in _FIELDS:
@@ -62,11 +65,12 @@ def without_secrets(key_variables: Collection[str]) -> dict[str, str]:
 
 
 async def run(command: OwnCommand, variables: Mapping[str, str], key_variables: Collection[str] = ()) -> str:
-    """Run a command in the shell, without a terminal; return how it ended, with the last line it wrote.
+    """Run a command in the shell, without a terminal; return a sentence with its result and its last line of
+    output.
 
-    It gets these variables in addition to this process's, but not `key_variables`.
+    The command gets `variables` and this process's environment without `key_variables`.
     """
-    import asyncio  # not before: commands that only read the config file need none of it
+    import asyncio  # imported here, because commands that only read the config file do not need it
 
     try:
         process = await asyncio.create_subprocess_shell(

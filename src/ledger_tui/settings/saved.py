@@ -1,10 +1,9 @@
-"""Settings that the user chooses while the dashboard runs and finds again at the next start, and the
-profiles.
+"""Saves the profiles, and settings that the user chooses while the dashboard runs, for the next start.
 
-Settings and profiles are in the config file, whose comments and order stay: tomlkit makes the edits. Each
-result is parsed and checked before it is written; if it differs from the intended one, the file is left alone
-and BadConfig reports it. The filter lines used before, and the last place of the dashboard (for `--resume`),
-are in files next to it, by connection.
+Settings and profiles go to the config file; tomlkit edits it, so comments and order stay. Each edited text is
+parsed and checked before it is written. If it differs from the intended config, the file stays unchanged and
+BadConfig reports the difference. The filter lines used before, and the last place of the dashboard (for
+`--resume`), are in files next to it, by connection.
 """
 
 from __future__ import annotations
@@ -94,7 +93,10 @@ def set_panes(file: Path, choice: PaneChoice) -> None:
 
 
 def unless_saved(what: str, save: Callable[..., None], *values: object) -> str:
-    """Save values in the config file; return that `what` until the user quits where that failed, or ""."""
+    """Save values in the config file.
+
+    If that fails, return a sentence that `what` lasts only until the user quits; otherwise "".
+    """
     try:
         save(config_file(), *values)
     except (BadConfig, OSError) as error:
@@ -103,12 +105,15 @@ def unless_saved(what: str, save: Callable[..., None], *values: object) -> str:
 
 
 def _set(file: Path, entry: tuple[str, ...], value: Any, **expected: Any) -> None:
-    """Set an entry, or an entry of a table; the file then contains what is `expected`. Raises BadConfig."""
+    """Set an entry of the file or of a table in it; check that the config then equals `expected`.
+
+    Raises BadConfig.
+    """
     import tomlkit
 
     before = read_config(file)
     *tables, name = entry
-    # A new line goes to the top: further down it would come under a comment on something else.
+    # A new line goes to the top, because further down it could stand under a comment on another entry.
     is_new = isinstance(value, str) and getattr(before, name) is None
     document = _document(file, f"{name} = ''\n\n" if is_new else "")
     table: Any = document
@@ -125,7 +130,7 @@ def _entries(profile: Profile) -> dict[str, Any]:
 
 
 def _document(file: Path, before: str = "") -> TOMLDocument:
-    """Return the file's content, with its own line ends, after the text `before`."""
+    """Return the content of the file, whose line ends stay, with `before` in front of it."""
     import tomlkit
 
     text = before + (file.read_bytes().decode("utf-8") if file.exists() else "")
@@ -144,7 +149,7 @@ def _write(file: Path, document: TOMLDocument, expected: Config) -> None:
 def save_connection(name: str, url: str, profile: Profile | None, key: str | None) -> tuple[Profile, str]:
     """Save a server and its key under a name, with the settings of its profile, if there is one.
 
-    Return the new profile and a sentence that says where it is. Raises BadConfig and OSError.
+    Return the new profile, and a sentence that names the place of its key. Raises BadConfig and OSError.
     """
     file = config_file()
     profile_saved = replace(profile, name=name) if profile is not None else Profile(name, url)
@@ -184,14 +189,15 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 _FILTERS_FILE = "filters.json"
-_LINES = 20  # of each list
+_LINES = 20  # saved filter lines of each list
 
 
 class SavedChoices:
     """The settings of each list, how times are written, the panes, and the filter lines used before.
 
-    Those lines are saved for each connection, because they may name its objects; with "" they last until the
-    end. Unless it `saves`, the settings of lists and the panes last until the end too.
+    Filter lines are saved for each `connection`, because they may name its objects; if it is "", they last
+    until the dashboard ends. Without `saves` the settings of lists and panes last until the dashboard ends
+    too.
     """
 
     def __init__(
@@ -225,7 +231,7 @@ class SavedChoices:
         return unless_saved(what, set_list, kind, self.of(kind))
 
     def in_config(self, config: Config) -> Config:
-        """Return a config with all of this as it is now, for the next dashboard of this run."""
+        """Return a config with all present settings, for the next dashboard of this run."""
         if self._saves:
             config = replace(config, lists=dict(self._lists), panes=replace(self.panes))
         return replace(config, times=times.chosen.style)
@@ -245,7 +251,7 @@ class SavedChoices:
         return self._used.get(kind, [])
 
     def use_filter(self, kind: str, line: str) -> None:
-        """Note that a line was used."""
+        """Note that the user has used a filter line."""
         lines = [line, *(each for each in self.used_filters(kind) if each != line)][:_LINES]
         if self._used is not None and lines != self.used_filters(kind):
             self._used[kind] = lines
@@ -266,7 +272,7 @@ class SavedChoices:
 
 
 def read_left(file: Path, connection: str) -> Left | None:
-    """Return where the dashboard of this connection was left, None if that is not known."""
+    """Return the last place in the dashboard of this connection; None if it is not known."""
     entry = read_entry(file, connection)
     if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
         return None

@@ -33,22 +33,22 @@ class Secrets:
 
     def __repr__(self) -> str:
         kinds = [name for name in self.__slots__ if getattr(self, name) is not None]
-        # a log or a crash report shows which there are, never their values
+        # a log or a crash report shows the names of the secrets, never their values
         return f"Secrets({', '.join(kinds)})"
 
 
 class SecretStore:
     """The secrets of all profiles.
 
-    The keyring is tried first; `file` is the fallback. The calls may block: use a thread next to an event
-    loop.
+    The keyring is tried first; `file` is the fallback. The methods may block, so call them in a thread if
+    there is an event loop.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def get(self, profile: str) -> Secrets | None:
-        """Return the secrets of a profile or None. Raises BadConfig for a file that others may read."""
+        """Return the secrets of a profile, or None. Raises BadConfig for a file that other users may read."""
         text = _from_keyring(profile)
         entry = _decoded(text) if text is not None else self._read_file().get(profile)
         if not isinstance(entry, dict):
@@ -61,7 +61,7 @@ class SecretStore:
         """Store the secrets; returns where, in words."""
         entry = {name: value for name, value in asdict(secrets).items() if value is not None}
         if _to_keyring(profile, json.dumps(entry)):
-            self._change_file(profile, None)  # an older copy must not remain
+            self._change_file(profile, None)  # delete an older copy in the file
             return "the keyring"
         self._change_file(profile, entry)
         return str(self._file)
@@ -74,7 +74,7 @@ class SecretStore:
     def acquire_lock(self, profile: str) -> AbstractContextManager[object]:
         """Wait for the profile's lock, for a limited time; the context releases it.
 
-        For reading, changing and writing as one step.
+        Use it to read, change and write secrets in one step.
         """
         return self._lock(f".{profile}.lock")
 
@@ -91,11 +91,13 @@ class SecretStore:
                 self._file.with_name(name),
                 LOCK_SECONDS,
                 mode=0o600,
-                thread_local=False,  # acquired in a thread next to the event loop, and released in any thread
+                # a thread next to the event loop acquires the lock, and any thread may release it
+                thread_local=False,
                 fallback_to_soft=False,
             )
             return lock.acquire()
-        except OSError:  # Timeout is one; if the folder cannot be made, storing fails with a message
+        # Timeout is an OSError too; if the folder cannot be made, storing fails later with a message
+        except OSError:
             return nullcontext()
 
     # ------------------------------------------------------------------ the file
@@ -121,7 +123,8 @@ class SecretStore:
     def _change_file(self, profile: str, entry: dict[str, Any] | None) -> None:
         if entry is None and not self._file.exists():
             return
-        # A profile's lock is not enough: all profiles share the file, and would undo each other's changes.
+        # A profile's lock is not enough: all profiles share the file, so two of them could undo each other's
+        # changes.
         with self._lock(f"{self._file.name}.lock"):
             self._change_entry(profile, entry)
 
@@ -158,7 +161,8 @@ def _to_keyring(profile: str, text: str) -> bool:
 
     try:
         keyring.set_password(_SERVICE, profile, text)
-        return keyring.get_password(_SERVICE, profile) == text  # a null backend accepts it and stores nothing
+        # read it back, because a null backend accepts a secret and stores nothing
+        return keyring.get_password(_SERVICE, profile) == text
     except Exception:
         return False
 
@@ -176,4 +180,4 @@ def _decoded(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return {"api_key": text}  # added by hand, with the keyring's own program
+        return {"api_key": text}  # the user may have added it with the keyring's own program

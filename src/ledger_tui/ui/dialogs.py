@@ -24,17 +24,18 @@ from ledger_tui.ui.handlers import WorkerFailed, handles, while_running
 from ledger_tui.ui.keys import KeyBar
 from ledger_tui.ui.layer import Layer
 
-_ASIDE = frozenset({"names", "check"})  # the workers that a dialog does not wait for
+_ASIDE = frozenset({"names", "check"})  # the groups of workers that a dialog does not wait for
 
 
 class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
-    """A box with a title, `content`, and a line for notes, where `content` yields it.
+    """A box with a title and `content`; the content may include a line for notes.
 
-    It can be closed only once: a second click or a late answer has no effect. While it is `working`, which
-    `begin` and `rest` say, it waits for an answer.
+    It can be closed only once: a second click or a late answer has no effect. Between `begin` and `rest` it
+    is `working`: it waits for an answer.
     """
 
-    # Tried after the copy of a selection. Over a dialog Textual leaves out the keys of the application.
+    # Textual tries this after copying a selection. While a dialog is open, Textual leaves out the
+    # application's keys, so it binds them itself.
     BINDINGS = [Binding("ctrl+c", "app.help_quit", show=False)]
 
     def __init__(self, name: str, title: str = "", mode: Mode | None = None) -> None:
@@ -56,7 +57,7 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
 
     def on_mount(self) -> None:
         self.set_class(self.mode is Mode.LIVE, "-live")
-        self.mount(KeyBar())  # over the bar of the main screen, whose keys do nothing now
+        self.mount(KeyBar())  # covers the key bar of the main screen, whose keys do nothing now
 
     def note(self, text: str, *, problem: bool = False) -> None:
         """Show a note, or a problem, instead of the last one."""
@@ -90,18 +91,21 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         if self not in self.app.screen_stack:
             return AwaitComplete()
-        while self.app.screen is not self:  # dialogs opened over it close with it
+        while self.app.screen is not self:  # dialogs above this one close with it
             self.app.pop_screen()
         return super().dismiss(result)
 
     @while_running
     def end(self, result: ScreenResultType | None = None) -> None:
-        """Close with a result that a worker has, whose `call_later` would await what `dismiss` returns."""
+        """Close with the result of a worker.
+
+        A worker cannot pass `dismiss` to `call_later`, which would wait for its return value.
+        """
         self.dismiss(result)
 
 
 class DiscardScreen(Dialog[bool]):
-    """Returns True when the key that asked is pressed again, or esc; False on any other key."""
+    """Returns True if the user presses the asking key again, or esc; False for any other key."""
 
     def __init__(self, question: str, key: str = "esc") -> None:
         super().__init__("discard")
@@ -117,7 +121,7 @@ class DiscardScreen(Dialog[bool]):
 
 
 class Offers(OptionList, can_focus=False):
-    """Completions of a typed line, next to the input, which keeps the focus."""
+    """The completions of a typed line. They stand next to the input, which keeps the focus."""
 
     def __init__(self) -> None:
         super().__init__(markup=False, compact=True)
@@ -149,7 +153,7 @@ class ConfirmScreen(Dialog[bool]):
         super().__init__("confirm", "Confirm", mode)
         self._question = question
         self._proof = proof
-        self._what = what  # names the text to type
+        self._what = what  # describes the text to type
 
     def content(self) -> ComposeResult:
         yield Static(Content(self._question))
@@ -172,7 +176,7 @@ class ConfirmScreen(Dialog[bool]):
 def confirm(
     app: App[Any], question: str, proof: str | None, mode: Mode, then: Callable[[], object], what: str = ""
 ) -> None:
-    """Ask as `ConfirmScreen` does, and call `then` once it is confirmed."""
+    """Open a ConfirmScreen, and call `then` if the user confirms."""
 
     def answered(yes: bool | None) -> None:
         if yes:
@@ -250,8 +254,7 @@ _TWO_COLUMNS = 116  # from this width of the screen on
 
 
 class HelpScreen(Dialog[None]):
-    """All keys that are active on the screen that opened it, from the bindings themselves: the view's keys
-    first.
+    """Shows all keys that are active on the screen below, made from the bindings; the view's keys come first.
 
     `/` searches: only keys whose description or name contains the typed text are shown.
     """

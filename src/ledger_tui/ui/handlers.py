@@ -1,12 +1,12 @@
-"""How messages and keys are handled: not once the dashboard is closing, and in order.
+"""Handles messages and keys in order, and ignores them once the dashboard is closing.
 
 While Textual removes the screens it still delivers pending messages, to widgets whose children are gone.
-`handles` is Textual's `on` without those, and `asks` its `work`.
+`handles` is Textual's `on`, and `asks` its `work`, without such messages.
 
 Keys are handled in order: `KeyOrder` dispatches each one when the effects of the previous one are complete.
-Textual sends a key to the focused widget, from which it bubbles up to the application, and only there its
-binding is looked up. Keys that arrive in one read (a slow connection delivers them in bunches) would all go
-to the focused widget, even when the first of them opens the form that the rest are meant for.
+Textual sends a key to the focused widget. From there it bubbles up to the application, which alone looks for
+its binding. Keys that arrive in one read (a slow connection delivers them in bunches) would all go to the
+focused widget, even when the first of them opens the form that the rest are meant for.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ Starting = Callable[Concatenate[Node, P], Worker[None]]
 def asks(group: str, *, exclusive: bool = True) -> Callable[[Asking[Node, P]], Starting[Node, P]]:
     """Make an async method a worker, which replaces the worker of its group if it is `exclusive`.
 
-    It asks the server and touches no widget: it passes the answer to a method by `call_later`. An unexpected
-    error goes up from its widget as `WorkerFailed`.
+    The method sends requests and touches no widget: it passes the answer to another method with `call_later`.
+    An unexpected error goes up from its widget as `WorkerFailed`.
     """
 
     def decorate(method: Asking[Node, P]) -> Starting[Node, P]:
@@ -99,15 +99,15 @@ class KeyOrder:
     """A queue of keys; `give_out` dispatches one of them in the application.
 
     After each key a callback passes from the focused widget up to the application. Each widget runs it after
-    the messages that were in its queue. When it has passed all of them and their queues are empty, the key is
-    complete; if not, or when the screen or the focus has changed, it passes through again.
+    the messages that were in its queue. When the callback has passed all widgets and their queues are empty,
+    the key is complete. Otherwise, or if the screen or the focus has changed, the callback starts again.
     """
 
     def __init__(self, app: App[Any], give_out: Callable[[events.Event], Awaitable[None]]) -> None:
         self._app = app
         self._give_out = give_out
         self._waiting: deque[events.Event] = deque()
-        self._given_at: float | None = None  # when the incomplete key was dispatched
+        self._given_at: float | None = None  # the time at which the incomplete key was dispatched
         self._path_followed: tuple[MessagePump, ...] = ()  # the path of the current callback
         self._rounds = 0
 
@@ -117,7 +117,7 @@ class KeyOrder:
         return self._given_at is None
 
     async def take(self, event: events.Event) -> None:
-        """Queue a key or pasted text, and dispatch it when no other is incomplete."""
+        """Queue a key or pasted text, and dispatch it once no earlier key is incomplete."""
         self._waiting.append(_joiner_as_text(event))
         if self._given_at is None or time.monotonic() - self._given_at > _PATIENCE_SECONDS:
             await self._next()
@@ -139,7 +139,7 @@ class KeyOrder:
         return (*(part for part in parts if part is not self._app), self._app)
 
     def _go(self, path: tuple[MessagePump, ...], at: int) -> None:
-        """Schedule the callback on the path's first widget from `at` on that still runs."""
+        """Schedule the callback on the first widget of the path, from position `at` on, that still runs."""
         for number in range(at, len(path)):
             if path[number].call_later(
                 self._go if number + 1 < len(path) else self._returned, path, number + 1
@@ -147,7 +147,8 @@ class KeyOrder:
                 return
 
     async def _returned(self, path: tuple[MessagePump, ...], _at: int) -> None:
-        if path is not self._path_followed:  # its key took too long and was given up
+        # this callback's key took too long, so a later key has replaced it
+        if path is not self._path_followed:
             return
         self._rounds += 1
         # One pass is never enough: the application, at the end of the path, may have posted a message to a

@@ -1,7 +1,7 @@
-"""All keys of the dashboard, and the config file's own, checked and completed for `App.set_keymap`.
+"""Defines all keys of the dashboard, and checks and completes the config file's keys for `App.set_keymap`.
 
-The help, the key bar and the key map are built from these bindings. Each has an id, by which the config file
-can assign another key to it.
+The help, the key bar and the key map are built from these bindings. Each binding has an id, with which the
+config file assigns another key to it.
 """
 
 from __future__ import annotations
@@ -67,8 +67,7 @@ GLOBAL_KEYS: list[BindingType] = [
     _key("R", "app.repair", "repair a demo's receiver, or restart the server", show=True),
 ]
 
-# Keys of the time machine, while the past is shown: nothing is written, and these come before a screen's
-# keys.
+# Keys of the time machine while the past is shown. They come before a screen's keys, which could change data.
 PAST_KEYS: list[BindingType] = [
     _key("space", "past('play')", "play what happened", show=True, priority=True),
     _key("a", "past('a')", "the first moment to compare", priority=True),
@@ -117,7 +116,7 @@ EVENTS_KEYS: list[BindingType] = [
     _key("p", "pause", "pause or resume", show=True),
 ]
 
-# The first two instead of Textual's own, which move the focus.
+# The first two replace Textual's own keys, which move the focus.
 TILE_KEYS: list[BindingType] = [
     _key("tab", "tile(1)", "next tile", show=True),
     _key("shift+tab", "tile(-1)", "previous tile", show=True),
@@ -165,7 +164,7 @@ TABLE_KEYS: list[BindingType] = [
     _key("pageup,ctrl+b", "move_pages(-1)", "page up"),
     _key("pagedown,ctrl+f", "move_pages(1)", "page down"),
     _key("home", "newest", "the newest"),
-    # By the name of the key in lists: a change there changes it everywhere.
+    # These keys use the ids of the keys in lists: a change of such an id changes the key everywhere.
     Binding("g", "newest", "the newest", show=False, id="group"),
     _key("end,G", "oldest", "the oldest loaded, then the oldest"),
 ]
@@ -180,8 +179,8 @@ LIST_TABLE_KEYS: list[BindingType] = [
 
 MOST_KEYS_IN_BAR = 12
 
-# The keys of the bar in its order, the most useful first; a dialog's keys, not listed, come before. If it is
-# too narrow for all, the last are left out, but never the key of the help.
+# The keys of the key bar in their order, the most useful first; a dialog's keys are not listed and come
+# before all. If the bar is too narrow, the last keys are left out, but never the key of the help.
 _BY_USE = (
     "open",
     "past(",
@@ -233,7 +232,7 @@ class _Shown(NamedTuple):
     """One key of the bar: the text, its rank, and the action of a click on it."""
 
     text: Content
-    rank: tuple[bool, bool, int]  # the highest is left out first
+    rank: tuple[bool, bool, int]  # the key with the highest rank is left out first
     action: str
     node: DOMNode
     enabled: bool
@@ -325,7 +324,7 @@ def spelled(key: str) -> str:
     return before + joint + _SHORT.get(last, last)
 
 
-# The screens, and the bindings that are active on each at the same time, so that each key has one meaning.
+# For each screen the bindings that are active at the same time, so each key must have one meaning among them.
 _SCREENS: list[tuple[str, list[Binding]]] = [
     (_name_of("token"), _made([*_EVERYWHERE, *VIEW_KEYS, *TOKEN_KEYS])),
     (_name_of("events"), _made([*_EVERYWHERE, *VIEW_KEYS, *EVENTS_KEYS, *LIST_TABLE_KEYS])),
@@ -342,7 +341,7 @@ BY_ID: dict[str, Binding] = {binding.id or "": binding for group in TOGETHER for
 
 
 def descriptions() -> dict[str, str]:
-    """Return what the key of each id does, with all that it does on different screens."""
+    """Return for each id the meanings of its key on all screens."""
     all_of: dict[str, list[str]] = {}
     for binding in (binding for group in TOGETHER for binding in group):
         texts = all_of.setdefault(binding.id or "", [])
@@ -352,7 +351,7 @@ def descriptions() -> dict[str, str]:
 
 
 _FEW_SCREENS = 4  # are named
-# Keys of all screens that wait for something: what they do, and what they need for it.
+# Keys of all screens that work only under a condition: their action, and the condition.
 _NEEDS = {
     "repair": "repairs a demo's receiver: choose its row (tab on the overview) first",
     "sign_in": "signs in again: it needs a profile with the id of an app",
@@ -360,7 +359,7 @@ _NEEDS = {
 
 
 def use_elsewhere(key: str, own_keys: Mapping[str, str]) -> str:
-    """Return a sentence about what a letter does, and on which screens; "" for a letter that does nothing.
+    """Return a sentence with a letter's meanings and their screens; "" for a letter that does nothing.
 
     `own_keys` holds the user's own keys.
     """
@@ -389,7 +388,7 @@ def use_elsewhere(key: str, own_keys: Mapping[str, str]) -> str:
 
 
 def _long_name(character: str) -> str:
-    """Return the name of a character that is no letter or digit: `slash` for `/`."""
+    """Return the name of a character that is neither a letter nor a digit: `slash` for `/`."""
     name = unicodedata.name(character, character).lower().replace("-", "_").replace(" ", "_")
     return KEY_NAME_REPLACEMENTS.get(name, name)
 
@@ -412,7 +411,7 @@ _SHORT = {long: character for character, long in _LONG.items()} | {
 _TAKEN = {"ctrl+p": "it opens the palette", "ctrl+q": "it quits", "ctrl+c": "the terminal uses it"}
 _AS_ESC = "what a terminal sends for esc and the key after it"
 _MODIFIED = re.compile(r"((?:(?:ctrl|shift|alt|super)\+)*)(.+)")
-# For each of these, most terminals send the same bytes as for its partner.
+# Most terminals send the same bytes for both keys of a pair.
 _SENT_AS = {
     "ctrl+i": "tab",
     "ctrl+m": "enter",
@@ -462,7 +461,8 @@ def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
     keys_by_name = {name: _split(keys.get(name, binding.key)) for name, binding in BY_ID.items()}
     for bindings in TOGETHER:
         _require_apart(bindings, keys_by_name, keys, file)
-    # Textual changes every binding that shares a key with a changed one, so the others are listed too.
+    # If one of several bindings with the same key changes, Textual changes them all, so the map lists the
+    # unchanged ones too.
     return {name: ",".join(each) for name, each in keys_by_name.items()} if keys else {}
 
 

@@ -1,4 +1,4 @@
-"""The base of all screens, each of which may lie behind a dialog and be seen through it."""
+"""The base class of all screens. Any screen may lie behind a dialog, and stays visible around the dialog."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ class Layer(Screen[ScreenResultType]):
     _changed_behind: frozenset[Region] = frozenset()
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
-        event.refresh_styles = False  # its widgets got their styles when they were mounted
+        event.refresh_styles = False  # the widgets already got their styles when they were mounted
 
     def _compositor_refresh(self) -> None:
         """Draw what has changed; behind a dialog, collect it until `_draw_behind`.
 
-        Textual's own method makes the dialog draw each change at once and also marks this screen to be drawn
-        again. The next frame finds that mark and makes a new one, so one change would be drawn for ever.
-        Several frames of small changes also cost more there: the dialog draws each line from its beginning.
+        Textual's own method makes the dialog draw each change at once, and also marks this screen for another
+        drawing. The next frame finds the mark and sets it again, so one change would be drawn in every frame
+        for ever. Small changes also cost more behind a dialog, because the dialog draws each changed line
+        from its beginning.
         """
         if self is self.app.screen:
             super()._compositor_refresh()
@@ -38,7 +39,7 @@ class Layer(Screen[ScreenResultType]):
 
     @while_running
     def _draw_behind(self) -> None:
-        """Have the dialog on top draw what has changed behind it."""
+        """Make the dialog on top draw the collected changes of this screen."""
         regions, self._changed_behind = self._changed_behind, frozenset()
         if self is not self.app.screen and self.is_current:
             self.app.screen.refresh(*regions)

@@ -21,11 +21,14 @@ _MODES = {
 }
 
 
-_LEAST_TRAIL = 36  # cells, for which the rate limit is left out unless it is nearly used up
+_LEAST_TRAIL = 36  # cells; a narrower bar shows the rate limit only if it is nearly used up
 
 
 class StatusBar(Widget):
-    """The mode and the connection, always visible; `trail` is where the links were followed from."""
+    """The mode and the connection, always visible.
+
+    `trail` contains the places at which links were followed.
+    """
 
     trail: reactive[tuple[str, ...]] = reactive(())
 
@@ -56,7 +59,8 @@ class StatusBar(Widget):
         if session.profile:
             host = Content.assemble((session.profile, "bold"), " ", host)
         host = host.truncate(width // 2, ellipsis=True)
-        # When it gets narrow, the limits are left out first, then details of a problem; the ledger stays.
+        # In a narrow bar the limits are left out first, then the details of a problem; the ledger's name
+        # always stays.
         width_left = width - mode.cell_length - only.cell_length - host.cell_length - 3
         left = Content.assemble(mode, connection(session, width_left), only)
         rest = Content.assemble(limits(session), "  ", host, " ")
@@ -126,7 +130,7 @@ def _trouble(sentence: str, then: str, width_left: int) -> Content:
 
 
 def awaited(session: Session) -> Content:
-    """Return the text for data that was not read yet: that it is loading, or the reason why not."""
+    """Return the text for data that is not read yet: either that it is loading, or why it cannot be read."""
     if session.state is ConnectionState.ONLINE and not session.waiting_seconds:
         return Content.styled("loading…", "$muted")
     return connection(session)

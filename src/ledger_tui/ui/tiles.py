@@ -80,9 +80,10 @@ _EMPTY = _Line(())
 
 
 class Tile(Widget):
-    """`draw` returns the content for a width and a height; `link` is opened where no row is chosen.
+    """`draw` returns the content for a width and a height. Enter opens `link` if no row is chosen.
 
-    The chosen row stays chosen while rows come in above it; the first one stays the first.
+    A chosen row stays chosen when new rows come in above it; but if the first row is chosen, the new first
+    row is.
     """
 
     DEFAULT_CSS = "Tile { width: 1fr; height: 1fr; padding: 0 1; }"
@@ -103,7 +104,7 @@ class Tile(Widget):
         self._lines: list[_Line] = []
         self._size_drawn: Size | None = None
         self._styles: dict[str, RichStyle] = {}
-        self._index = 0  # among the rows with a link
+        self._index = 0  # the position among the rows with a link
         self.current = False
 
     def on_click(self, event: events.Click) -> None:
@@ -123,7 +124,7 @@ class Tile(Widget):
 
     @property
     def link(self) -> Link:
-        """Where enter leads."""
+        """The link that enter opens."""
         choice = self.chosen
         return choice.link if choice is not None and choice.link is not None else self._link
 
@@ -133,7 +134,7 @@ class Tile(Widget):
         self.show_changes()
 
     def choose_at(self, line: int) -> bool:
-        """Choose the row on this line; returns whether it was chosen already, or none is there."""
+        """Choose the row on this line; return whether the row was chosen before, or the line shows no row."""
         row = self._rows[line] if 0 <= line < len(self._rows) else None
         before = self.chosen
         if row is None or row.link is None:
@@ -153,7 +154,9 @@ class Tile(Widget):
     # ------------------------------------------------------------------ drawing
 
     def show_changes(self) -> None:
-        """Draw the lines again that have changed: what is drawn costs time, and crosses to the terminal."""
+        """Draw only the changed lines again, because drawing takes time and its output must reach the
+        terminal.
+        """
         before, size_before = self._lines, self._size_drawn
         self._compose_lines()
         if size_before != self._size_drawn or len(before) != len(self._lines):
@@ -171,7 +174,7 @@ class Tile(Widget):
     def render_line(self, y: int) -> Strip:
         if not self._styles:
             self._look_at_styles()
-        if self._size_drawn != self.content_size:  # it was laid out again
+        if self._size_drawn != self.content_size:  # the size has changed, so draw all lines
             self._compose_lines()
         width = self.content_size.width
         line = self._lines[y] if y < len(self._lines) else _EMPTY
@@ -200,7 +203,7 @@ class Tile(Widget):
         self._lines = self._lines_for(*self._size_drawn)
 
     def _lines_for(self, width: int, height: int) -> list[_Line]:
-        if height < 2 or width < _LEAST_WIDTH:  # while the screen is laid out
+        if height < 2 or width < _LEAST_WIDTH:  # the tile gets no width until the screen is laid out
             return [self._head((), width)]
         content = self._draw(width - MARGIN, height - 1)
         self._keep_chosen(content.rows[: max(0, height - 1)])
@@ -230,7 +233,7 @@ def sentence(text: str, width: int) -> TileContent:
 class TiledView(View, can_focus=True):
     """A screen of tiles under a caption, whose figures are read together; enter opens the chosen row.
 
-    Its parts, `tiles`, are set before it is mounted. Reading ends with `read_in` or `failed`.
+    A subclass sets `tiles` before the view is mounted. Reading ends with `read_in` or `failed`.
     """
 
     BINDINGS = [*TILE_KEYS, *VIEW_KEYS]
@@ -265,7 +268,9 @@ class TiledView(View, can_focus=True):
         return super().may_poll() and not (self.context.session.moment_ms is not None and self.settled)
 
     def read_in(self, requests: int) -> None:
-        """Note that the figures were read in this many requests: when they are read again depends on it."""
+        """Note that the figures were read with this many requests, which decides the time of the next
+        read.
+        """
         session = self.context.session
         self.problem, self.reading = "", False
         self.next_poll_at = session.clock() + session.pause_after(max(1, requests))
@@ -278,14 +283,14 @@ class TiledView(View, can_focus=True):
             tile.show_changes()
 
     def draw_caption(self) -> None:
-        self.caption.update(self.caption_text(), layout=False)  # a layout would draw the whole screen
+        self.caption.update(self.caption_text(), layout=False)  # a new layout would draw the whole screen
 
     @abstractmethod
     def caption_text(self) -> Content:
         """Return the title, and the facts about all tiles."""
 
     def status(self, facts: Content) -> Content:
-        """Return why there are no figures, else what is known of them."""
+        """Return the reason for missing figures, or facts about all figures."""
         if self.problem:
             return Content.styled(f"  ✕ {self.problem}", "bold $error")
         return facts if self.has_figures else Content("  ") + awaited(self.context.session)
@@ -327,7 +332,7 @@ class TiledView(View, can_focus=True):
 
     @handles(Tile.Clicked)
     def tile_clicked(self, message: Tile.Clicked) -> None:
-        """Go to the tile and row that was clicked; open it when it was chosen already."""
+        """Go to the tile and row that was clicked; open a row that was already chosen."""
         message.stop()
         again = message.tile.choose_at(message.at) and message.tile is self.tile
         if again:
@@ -340,9 +345,9 @@ class TiledView(View, can_focus=True):
 
 
 class TimedTiles(TiledView):
-    """Tiles with the figures of a time that ends now, or at the moment that is shown."""
+    """A screen of tiles for a period that ends now, or at the shown moment."""
 
-    spans: Sequence[tuple[int, str]]  # in minutes, the shortest first, each with its name
+    spans: Sequence[tuple[int, str]]  # the periods, in minutes and with their names, the shortest first
     span: int  # the number of the chosen one
 
     @property
@@ -354,13 +359,13 @@ class TimedTiles(TiledView):
         return self.end_ms - self.spans[self.span][0] * 60_000
 
     def action_window(self, step: int) -> None:
-        """Look at a longer or a shorter time."""
+        """Show a longer or a shorter period."""
         span = max(0, min(len(self.spans) - 1, self.span + step))
         if span != self.span:
             self.span = span
             self.span_changed()
 
     def span_changed(self) -> None:
-        """Read the figures of another time."""
+        """Read the figures of another period."""
         self.moment_changed()
         self.draw_caption()

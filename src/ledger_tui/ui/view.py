@@ -33,7 +33,7 @@ RECENT_KEPT = 50
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A screen, its filters, and the open object, in its state then, or None."""
+    """A screen, its filters, and the object that was open (in its state at that time) or None."""
 
     kind: str
     filters: Mapping[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class NavigationHistory:
         return self._step(self._behind, self._ahead, here)
 
     def forward(self, here: Location) -> Location | None:
-        """Return the place that `back` left; None if there is none."""
+        """Return the place that the last `back` left; None if there is none."""
         return self._step(self._ahead, self._behind, here)
 
     @staticmethod
@@ -89,7 +89,7 @@ class Recent:
 
 
 def recent_of(kind: str, record: Mapping[str, Any]) -> Recent:
-    """Return an object under the name people use: a name, a number, or its id."""
+    """Return an object with the name that people use: its name, its number, or its id."""
     names = (record.get(field) for field in ("name", "number", "customer", "description", "email"))
     label = next((name for name in names if isinstance(name, str) and name), "")
     return Recent(kind, str(record.get("id", "")), label)
@@ -115,7 +115,8 @@ class RecentObjects:
         return iter(reversed(self._recent.values()))
 
 
-# Containers that draw nothing: Textual also draws what is covered, and these cover whole screens.
+# Containers that draw nothing themselves. Textual also draws covered widgets, and these containers are as
+# large as the screen.
 class ScreenRow(Horizontal):
     BLANK = True
 
@@ -142,7 +143,7 @@ class TokensChanged(Message):
 
 
 class NamesLoaded(Message):
-    """Names and currencies of accounts were read; whatever shows them is to be redrawn."""
+    """Names and currencies of accounts were read; widgets that show them must redraw."""
 
 
 @dataclass
@@ -167,16 +168,16 @@ class ActionRequested(Message):
 
 
 class BackRequested(Message):
-    """The user goes back, and the view can close nothing more."""
+    """The user goes back, and the view contains nothing to close first."""
 
 
-# While a key is held down, rows pass faster than a detail is worth drawing or an account worth reading.
+# While a key is held down, rows pass too fast to draw each detail or to read each account.
 _REST_SECONDS = 0.06
 
 
 @dataclass(frozen=True)
 class Context:
-    """State that every screen shares: one server, used with one credential."""
+    """The state that all screens share, for one server and one credential."""
 
     api: Api
     session: Session
@@ -188,8 +189,9 @@ class Context:
     saved: SavedChoices = field(default_factory=SavedChoices)
     profiles: list[str] = field(default_factory=list)  # their names
     commands: Mapping[str, OwnCommand] = field(default_factory=dict)
-    key_variables: Collection[str] = ()  # of the environment, which own commands must not get
-    themes: Mapping[str, str] = field(default_factory=dict)  # to choose from, with a few words on each
+    key_variables: Collection[str] = ()  # environment variables that own commands must not get
+    # names to choose from, each with a short description
+    themes: Mapping[str, str] = field(default_factory=dict)
 
 
 class View(Widget):
@@ -202,9 +204,9 @@ class View(Widget):
         self.place = place
         self.context = context
         self.next_poll_at = 0.0
-        self.problem = ""  # why it could not be read
+        self.problem = ""  # why the data could not be read
         self.reading = False
-        self._moment = context.session.moment_ms  # the drawn one; None for now
+        self._moment = context.session.moment_ms  # the moment of the drawn data; None for now
         self._rest: Timer | None = None
 
     def on_mount(self) -> None:
@@ -222,7 +224,7 @@ class View(Widget):
 
     @property
     def unread(self) -> bool:
-        """Whether figures of it have not been read yet."""
+        """Whether some figures of the view have not been read yet."""
         return False
 
     @property
@@ -239,34 +241,34 @@ class View(Widget):
         return binding.description
 
     def why_not(self, _binding: Binding) -> str:
-        """Return why a greyed key does nothing now; "" where there is nothing to say."""
+        """Return why a greyed key does nothing now; "" if there is no reason to show."""
         return ""
 
     @property
     def location(self) -> Location:
-        """The shown place, to return to."""
+        """The shown place, to which the user can return."""
         return Location(self.place.kind)
 
     def show_location(self, location: Location) -> None:
-        """Show again what `location` says."""
+        """Show the place `location` again."""
 
     def show_traced(self, kind: str, record: Record) -> None:
-        """Trace an object; only the screen of the trace does."""
+        """Trace an object. Only the screen of the trace implements this."""
 
     def enter(self) -> None:
-        """Read and take the focus, because this view is shown from now on."""
+        """Read the data and take the focus, because this view is now shown."""
         self.next_poll_at = 0.0
         self.see_moment()
         self.focus_content()
 
     def see_moment(self) -> None:
-        """Read what is shown as it was at the moment that is looked at, if it was not."""
+        """Read the data of the shown moment, unless the drawn data already belongs to it."""
         if self._moment != self.context.session.moment_ms:
             self._moment = self.context.session.moment_ms
             self.moment_changed()
 
     def moment_changed(self) -> None:
-        """Read again, because another moment is shown."""
+        """Read the data again, because another moment is shown."""
         self.forget()
         self.tick()
 
@@ -320,22 +322,22 @@ class View(Widget):
         self.draw()
 
     def draw(self) -> None:
-        """Draw again what was read, or why it was not."""
+        """Draw the data again, or the reason why it could not be read."""
 
     def changed(self) -> None:
-        """Redraw after a change; what costs more than a line is drawn in `at_rest`."""
+        """Redraw after a change. Draw anything larger than a line in `at_rest`."""
         if self._rest is not None:
             self._rest.reset()
             self._rest.resume()
 
     @while_running
     def _at_rest(self) -> None:
-        assert self._rest is not None  # it calls this
+        assert self._rest is not None  # the timer calls this
         self._rest.pause()
         self.at_rest()
 
     def at_rest(self) -> None:
-        """Draw what costs more than a line, once the cursor has stopped moving."""
+        """Draw anything larger than a line, once the cursor has stopped."""
 
     def names_loaded(self) -> None:
         """Redraw, because names and currencies of accounts were read."""
@@ -346,7 +348,7 @@ class View(Widget):
     # ------------------------------------------------------------------ copying
 
     def shown_path(self) -> str:
-        """Return the path, with its query, of the shown data."""
+        """Return the path and query of the request that read the shown data."""
         return ""
 
     def shown_exchange(self) -> SentRequest:

@@ -1,4 +1,7 @@
-"""Colours and themes. Each theme defines the same few roles, and nothing is shown by colour alone."""
+"""Colours and themes.
+
+Each theme gives colours to the same few roles, and colour alone never carries information.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +121,7 @@ COLORS = (
     "surface",
     "panel",
 )
-# The name in the config file, and the variables of a theme that it sets.
+# For each name in the config file the variables of a theme that it sets.
 ROLES = {
     "muted": ("muted",),
     "faint": ("faint",),
@@ -132,7 +135,7 @@ ROLES = {
 
 
 def custom_themes(tables: Mapping[str, Mapping[str, str]], file: str) -> list[Theme]:
-    """Return the themes of the config file. Raises BadConfig for a name or an entry that cannot be."""
+    """Return the themes of the config file. Raises BadConfig for a wrong name or entry."""
     return [_theme(name, table, f"{file}: themes.{name}") for name, table in tables.items()]
 
 
