@@ -1,6 +1,7 @@
 """The audit of a ledger that an engine of this process has open, for tests.
 
-A command opens the file for it. A process that has the file open must not, as it would lose its locks.
+The command `verify` opens the file again. A process with an open ledger must not do this, because closing the
+second file would drop its locks.
 """
 
 from __future__ import annotations

@@ -12,7 +12,9 @@ from cryptography.x509.oid import NameOID
 
 
 def make_certificate(folder: Path, host: x509.GeneralName) -> tuple[Path, Path]:
-    """Return the files of a self-signed certificate for `host`, and of its key."""
+    """Make a self-signed certificate for `host`; return the file of the certificate and the file of its
+    key.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a test")])
     now = datetime.datetime.now(datetime.UTC)

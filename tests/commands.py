@@ -1,4 +1,4 @@
-"""Commands of `ledger-engine` run in this process, as a process of their own takes half a second longer."""
+"""Runs commands of `ledger-engine` in this process, because a new process takes half a second longer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ledger_engine.core.settings import Location
 
 
 def run_command(database: Location, *words: str, stdin: str = "") -> Result:
-    """Run a command of `ledger-engine` on this database; this also works beside an event loop."""
+    """Run a command of `ledger-engine` on this database; this also works while an event loop runs."""
     arguments = [*words, "--database", str(database), "--json"]
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(CliRunner().invoke, main, arguments, stdin).result()

@@ -1,4 +1,6 @@
-"""Options and fixtures for all tests: the quick ones, the length of fault runs, the seed of random ones."""
+"""Options and fixtures for all tests: the choice of quick tests, the length of fault runs, the seed of
+random runs.
+"""
 
 import gc
 import json
@@ -19,7 +21,7 @@ from tests.certificates import make_certificate
 from tests.locations import new_ledger
 from tests.made_once import compile_routes_once
 
-# No test may depend on speed, and a failure must say how to reproduce it.
+# No test may depend on speed, and a failure must show how to reproduce it.
 settings.register_profile("ledger", deadline=None, print_blob=True)
 settings.load_profile("ledger")
 
@@ -33,10 +35,10 @@ for part in ("connect", "read", "write", "pool"):
 # takes a twentieth of the CPU time.
 gc.disable()
 
-# What `--quick` leaves out; hypothesis marks its tests itself.
+# The marks of tests that `--quick` leaves out; hypothesis marks its own tests.
 NOT_QUICK = "not (process or browser or dashboard or hypothesis or slow)"
 # Folders in which every test has one of these marks: reading them would take a quarter of the collecting.
-# The tests of the house are those of `make check`.
+# `make check` runs the tests in `house`.
 NEVER_QUICK = {Path(__file__).parent / each for each in ("browser", "contract", "dist", "faults", "house")}
 NEVER_QUICK.add(Path(__file__).parent / "ledger_tui" / "screens")
 
@@ -81,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `--quick`, leave out the folders that have no quick test without reading them."""
+    """With `--quick`, leave out folders without a quick test, and do not even read them."""
     return True if config.getoption("--quick") and collection_path in NEVER_QUICK else None
 
 
@@ -96,21 +98,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Exclude what the collection of tests created from garbage collection, with what of it is garbage."""
+    """Exclude the objects that the collection of tests created, garbage included, from garbage collection."""
     gc.enable()
     gc.freeze()
     gc.set_threshold(200_000, 20, 50)
 
 
 def pytest_unconfigure() -> None:
-    """Collect garbage once; pytest and Python then do so again, several times, over all that is alive."""
+    """Collect garbage once, and make the later collections by pytest and Python cheap, which would visit
+    all live objects several times.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable() -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
-    """Leave the keywords out of what a process of the run reports: half of the time of sending it."""
+    """Leave the keywords out of the reports that the processes of a run send, which halves the time to
+    send them.
+    """
     data = yield
     if data is not None and "keywords" in data:
         data["keywords"] = {}
@@ -131,31 +137,31 @@ def _refuse_processes(event: str, _arguments: tuple[Any, ...]) -> None:
 
 @pytest.fixture(scope="session")
 def kind(request: pytest.FixtureRequest) -> str:
-    """Return what ledgers of tests are in, the value of `--database`."""
+    """Return the kind of database for the tests, the value of `--database`."""
     return str(request.config.getoption("--database"))
 
 
 @pytest.fixture
 def location(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Location:
-    """Return where the ledger of a test is; it is empty."""
+    """Return the location of an empty ledger for a test."""
     return new_ledger(getattr(request, "param", kind), tmp_path)
 
 
 @pytest.fixture(scope="session")
 def soak(request: pytest.FixtureRequest) -> int:
-    """Return by how many times a long test exceeds its short form: 1, or the value of `--soak`."""
+    """Return how many times as long as its short form a long test has to be: 1, or the value of `--soak`."""
     return int(request.config.getoption("--soak"))
 
 
 class Tally(Protocol):
-    """Adds to what a long test counts, such as kills and acknowledged changes."""
+    """Adds to the counts of a long test, such as kills and acknowledged changes."""
 
     def __call__(self, **counts: int) -> None: ...
 
 
 @pytest.fixture
 def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
-    """Return what a long test counts with; the sums are added to the file of `--tally`."""
+    """Return the counter for a long test; its sums are added to the file of `--tally`."""
     sums: Counter[str] = Counter()
     yield sums.update
     file: Path | None = request.config.getoption("--tally")
@@ -166,7 +172,7 @@ def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """Return the seed of a random run; it is printed, and shown by pytest when the test fails."""
+    """Return the seed of a random run, and print it, so that pytest shows it if the test fails."""
     given = request.config.getoption("--seed")
     chosen = random.SystemRandom().randrange(2**32) if given is None else int(given)
     print(f"--seed {chosen}")
@@ -177,7 +183,7 @@ def seed(request: pytest.FixtureRequest) -> int:
 def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Trust a single certificate authority.
 
-    Reading the usual 140 takes 30 ms for each HTTP client, and no test leaves this machine.
+    Reading the usual 140 authorities takes 30 ms for each HTTP client, and no test leaves this machine.
     """
     certificate, _key = make_certificate(tmp_path_factory.mktemp("authority"), x509.DNSName("localhost"))
     with pytest.MonkeyPatch.context() as patch:

@@ -1,6 +1,7 @@
 """A program for a shell, forked from the process that has imported everything (`forking`).
 
-The arguments: the socket on which to ask for it, its text or nothing for `ledger-engine`, and its own.
+Its arguments: the socket on which to ask for the program, the program's text (empty for `ledger-engine`), and
+the program's own arguments.
 """
 
 import os
@@ -20,7 +21,8 @@ def hand_on(number: int, _frame: FrameType | None) -> None:
 
 HANDED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 _, asking, program, *words = sys.argv
-# A signal that comes before it can be handed on waits: the program would outlive the one that it stands for.
+# A signal that arrives too early to be passed on must wait; if it ended this process, the forked program
+# would outlive it.
 signal.pthread_sigmask(signal.SIG_BLOCK, HANDED_ON)
 process = Process(
     words, stdin=0, stdout=1, stderr=2, program=program or None, forker=socket.socket(fileno=int(asking))

@@ -1,7 +1,8 @@
-"""The program that `forking` forks processes of `ledger-engine` from: it has imported everything.
+"""The program from which `forking` forks processes of `ledger-engine`. It has imported all modules.
 
-A message on the socket that is its stdin asks for a process: what it is to be, in JSON, with the descriptors
-of its three streams and of a pipe, which gets its process id in one line and its exit status in another.
+Its stdin is a socket. Each message asks for a process: it describes the process in JSON, and carries the
+descriptors of its three streams and of a pipe. This program writes the new process id to the pipe in one
+line, and the exit status in another.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from contextlib import suppress
 from typing import Any
 from unittest.mock import Mock
 
-# Imported here so that no process has to. One is beside this program.
+# Imported here, so that no forked process has to import it. One is beside this program.
 import platformdirs.unix  # noqa: F401
 import sqlite_utils.migrations  # noqa: F401
 import uvloop  # noqa: F401
@@ -58,7 +59,7 @@ PR_SET_PTRACER, ANYONE = 0x59616D61, -1
 
 
 class Forker:
-    """Forks a process for each message on the socket that is stdin."""
+    """Forks a process for each message on the socket."""
 
     def __init__(self) -> None:
         self._asking = socket.socket(fileno=os.dup(0))
@@ -72,7 +73,10 @@ class Forker:
         self._pipes: dict[int, int] = {}
 
     def run(self) -> dict[str, Any] | None:
-        """Return in each process forked what it is to be; None when nobody is left to ask."""
+        """In each forked process, return its description.
+
+        In the forker, return None when nobody is left to ask.
+        """
         while True:
             ready = [key.fileobj for key, _events in self._selector.select()]
             if self._ended in ready:
@@ -86,14 +90,17 @@ class Forker:
                     return asked
 
     def _fork(self, asked: dict[str, Any], descriptors: list[int]) -> dict[str, Any] | None:
-        """Return None here and what was asked for in the new process, where nothing else is open."""
+        """Fork.
+
+        Return None in this process, and the description in the new process, which closes all other files.
+        """
         *asked["streams"], pipe = descriptors
         for word in NEEDED_BY.keys() & asked["words"]:
             for module in NEEDED_BY[word]:
                 importlib.import_module(module)
         if pid := os.fork():
             self._pipes[pid] = pipe
-            with suppress(BrokenPipeError):  # the server that asked was killed
+            with suppress(BrokenPipeError):  # the process that asked was killed
                 os.write(pipe, b"%d\n" % pid)
             for descriptor in asked["streams"]:
                 os.close(descriptor)
@@ -118,14 +125,14 @@ class Forker:
 
 
 def set_forward(seconds: int) -> None:
-    """Set the time of day forward for this process; what measures waits is left alone."""
+    """Set the time of day forward for this process; the clock that measures waits stays."""
     time_of_day, nanoseconds = time.time, time.time_ns
     time.time = lambda: time_of_day() + seconds
     time.time_ns = lambda: nanoseconds() + seconds * 1_000_000_000
 
 
 def set_constants(constants: dict[str, float | str]) -> None:
-    """Set constants, named with their modules; raise AttributeError for one that is not there."""
+    """Set constants, named with their modules. Raises AttributeError for a name that does not exist."""
     for name, value in constants.items():
         module, _, constant = name.rpartition(".")
         home = importlib.import_module(module)
@@ -134,7 +141,7 @@ def set_constants(constants: dict[str, float | str]) -> None:
 
 
 def begin(asked: dict[str, Any]) -> None:
-    """Make this process one like those that a shell starts."""
+    """Make this process like one that a shell has started."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it would be ignored
     if asked["new_session"]:
@@ -162,7 +169,7 @@ def begin(asked: dict[str, Any]) -> None:
 
 
 def prepare() -> None:
-    """Do once what each process would do in the same way, and what lets them share the memory."""
+    """Do the work once that each process would repeat, and prepare the memory so that processes share it."""
     compile_routes_once()
     engine = Mock()  # none of it is used without a request
     ledger_engine.http.app.create_app(engine, wall_clock=time.time)
@@ -171,10 +178,10 @@ def prepare() -> None:
 
 
 def run_to_the_end(asked: dict[str, Any]) -> None:
-    """Run what is asked for, and end as Python does, but leave the memory to the system.
+    """Run the program, and end like Python, but leave the memory to the system.
 
-    To take apart all that was imported writes to the memory that was shared until then, which is more than
-    half of the cost of a server that starts and is stopped.
+    Python would take all modules apart and so write to shared memory, which costs more than half of a
+    server's start and stop.
     """
     try:
         if asked["program"]:

@@ -1,7 +1,7 @@
-"""Processes of `ledger-engine` that are forked from one that has imported everything.
+"""Forks processes of `ledger-engine` from a process that has imported all modules.
 
-Importing takes nine tenths of the CPU time of starting a server or running a command. The rest is as in a
-process that a shell starts: its streams, environment, signals, files and end.
+Importing takes nine tenths of the CPU time of starting a server or running a command. In all other ways a
+forked process is like one that a shell starts: its streams, environment, signals, files and end.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Stream = int | IO[Any] | None
 
 
 class Process:
-    """A running `ledger-engine`, with the names and meanings of `subprocess.Popen`, its streams being text.
+    """A running `ledger-engine`. Names and meanings are those of `subprocess.Popen` with text streams.
 
-    Unlike there, each stream is a pipe, a file or, as None, the null device.
+    The difference: each stream is a pipe, a file, or (None) the null device.
     """
 
     def __init__(
@@ -49,13 +49,12 @@ class Process:
         program: str | None = None,
         forker: socket.socket | None = None,
     ) -> None:
-        """Start it; `stopped` starts it as SIGSTOP leaves it, before it has done anything.
+        """Start the process; with `stopped` it starts as if SIGSTOP had stopped it before it did anything.
 
-        What reads the time of day in it is told one that is `clock_ahead_s` ahead. `constants` are other
-        values for constants of the program, by names like `ledger_engine.store.threaded.ANSWER_S`. It may
-        have `open_files_max` files open, or as many as this process.
-        It may run another `program`, given as its text. `forker` is the socket to ask on, if it is not this
-        process's own.
+        Its time of day is `clock_ahead_s` seconds ahead. `constants` are other values for constants of the
+        program, by names like `ledger_engine.store.threaded.ANSWER_S`. It may open `open_files_max` files, or
+        as many as this process. It runs `program`, the text of another program, if there is one. `forker` is
+        the socket of the forker to ask, by default this process's own forker.
         """
         self.args = list(words)
         self.returncode: int | None = None
@@ -101,7 +100,7 @@ class Process:
         return self.returncode
 
     def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:
-        """Write `input`, read what both streams still have, and wait for its end."""
+        """Write `input`, read both streams to their ends, and wait for the end of the process."""
         with ThreadPoolExecutor(2) as threads:
             read = [threads.submit(_rest, stream) for stream in (self.stdout, self.stderr)]
             if self.stdin is not None and not self.stdin.closed:
@@ -151,7 +150,7 @@ def _rest(stream: IO[str] | None) -> str:
 
 
 def _pipe(number: int) -> tuple[int, IO[str]]:
-    """Return the end of a new pipe for a process's stream, and the file at the other end."""
+    """Make a pipe for a stream; return the end for the process, and the file at the other end."""
     reading, writing = os.pipe()
     return (reading, open(writing, "w")) if number == 0 else (writing, open(reading))
 
@@ -164,7 +163,7 @@ def _descriptor(stream: Stream) -> int:
 
 @cache
 def forker_socket() -> socket.socket:
-    """Return the socket to the process that others are forked from, which is started once."""
+    """Return the socket of the forker, which is started once."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen([sys.executable, str(FORKER)], stdin=theirs)

@@ -1,4 +1,6 @@
-"""A server with test helpers in this process, on a real socket, with all that runs beside the requests."""
+"""A server with test helpers in this process, on a real socket, with all tasks that run next to the
+requests.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ RETRIES_S = (5, 300, 1800)
 
 @dataclass
 class Owned:
-    """A project of its own and a client with an owner's key of its test mode."""
+    """A new project, and a client with an owner's key for its test mode."""
 
     tenant: Tenant
     key: str
@@ -46,7 +48,7 @@ class Owned:
         return made
 
     def made(self, path: str, **body: Any) -> dict[str, Any]:
-        """POST what is created; return it."""
+        """POST an object; return the created object."""
         answer = self.api.post(path, json=body)
         assert answer.status_code == 201, answer.text
         made: dict[str, Any] = answer.json()
@@ -101,7 +103,7 @@ class HelpedServer(ThreadedServer):
         await self._background.stop()
 
 
-# The fixtures of the tests that use one; a folder's conftest imports them.
+# Fixtures for tests that use a helped server; a folder's conftest imports them.
 
 
 @pytest.fixture(scope="module")

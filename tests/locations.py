@@ -1,4 +1,6 @@
-"""Where the ledgers of tests are: in files, or with `--database postgres` in databases; and a look inside."""
+"""Locations of the tests' ledgers (files, or databases with `--database postgres`), and functions to look
+into them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ WHERE contype = 'c' AND connamespace = current_schema()::regnamespace
 
 
 def new_ledger(kind: str, folder: Path) -> Location:
-    """Return where an empty ledger is: a file in the folder, or the one database of this process."""
+    """Return the location of an empty ledger: a file in the folder, or the one database of this process."""
     if kind == "postgres":
         from tests.postgres_server import emptied_database
 
@@ -27,7 +29,7 @@ def new_ledger(kind: str, folder: Path) -> Location:
 
 
 def place_of_its_own(kind: str, folder: Path, name: str) -> Location:
-    """Return where a ledger can be made that outlives tests: a new file, or a database of this name."""
+    """Return a location for a ledger that outlives tests: a new file, or a database of this name."""
     if kind == "postgres":
         from tests.postgres_server import new_database
 
@@ -36,24 +38,25 @@ def place_of_its_own(kind: str, folder: Path, name: str) -> Location:
 
 
 def no_ledger_yet(kind: str, folder: Path) -> Location:
-    """Return where a command makes the ledger: a file that does not exist, or the database of this process.
+    """Return a location at which a command makes a ledger: a file that does not exist, or the database of
+    this process.
 
-    A database has its tables, as making them takes a tenth of a second.
+    The database already contains the tables, because making them takes a tenth of a second.
     """
     return new_ledger(kind, folder) if kind == "postgres" else folder / "ledger.db"
 
 
 def copy_of_database(address: str) -> str:
-    """Return the address of a copy of a database that nobody uses; the next copy takes its place."""
+    """Copy a database that nobody uses; return the address of the copy, which the next copy replaces."""
     from tests.postgres_server import copied
 
     return copied(address)
 
 
 def execute(ledger: Location, statement: str) -> list[Any]:
-    """Run a statement as somebody does who has the database and no respect; return its rows.
+    """Run a statement like an attacker with access to the database, without constraints; return its rows.
 
-    What the statement changes, whatever constraints say, is changed once; raises when that is nothing.
+    Raises an error if a statement that should change something changes nothing.
     """
     if isinstance(ledger, str):
         import psycopg
@@ -78,7 +81,7 @@ def execute(ledger: Location, statement: str) -> list[Any]:
 
 
 def stored_bytes(ledger: Location) -> bytes:
-    """Return all that is stored: the file, or every row of the database."""
+    """Return everything that is stored: the bytes of the file, or every row of the database."""
     if not isinstance(ledger, str):
         return ledger.read_bytes()
     import psycopg

@@ -1,4 +1,4 @@
-"""What all tests need alike and is expensive: made once in each process."""
+"""Makes expensive things that all tests need, once in each process."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ledger_engine.store.sqlite.migrations import SqliteTables
 
 
 def put_empty_ledger(path: Path) -> Path:
-    """Write a ledger with every migration applied and nothing in it to `path`.
+    """Write an empty ledger with all migrations to `path`.
 
-    Opening it takes a quarter of the CPU time that migrating a new file takes, and a twentieth of the wait.
+    Opening it takes a quarter of the CPU time of migrating a new file, and a twentieth of the wait.
     """
     make_private(path)
     path.write_bytes(_empty_ledger())
@@ -48,9 +48,9 @@ def tables() -> tuple[str, ...]:
 
 
 def compile_routes_once() -> None:
-    """Make werkzeug keep what it compiles of a route, which depends only on the route's text.
+    """Make werkzeug cache its compiled code for a route, which depends only on the route's text.
 
-    It is nine tenths of the cost of creating an application.
+    Compiling is nine tenths of the cost of creating an application.
     """
     compile_rule: Callable[[Rule], None] = Rule.compile
     compiled: dict[Any, dict[str, Any]] = {}

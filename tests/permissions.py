@@ -1,4 +1,4 @@
-"""Code that is run as any user is: root is not bound by the permissions of files."""
+"""Runs code like an ordinary user, because permissions of files do not bind root."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def bound_by_permissions(call: Callable[[], T]) -> T:
 
 
 def _give_up_rights() -> None:
-    """Give up all capabilities of this thread and of those that it starts."""
+    """Give up all capabilities of this thread and of the threads that it starts."""
     libc = ctypes.CDLL(None, use_errno=True)
     header, none = (ctypes.c_uint32 * 2)(_VERSION_3, 0), (ctypes.c_uint32 * 6)()
     if libc.capset(header, none):

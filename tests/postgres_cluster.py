@@ -1,7 +1,7 @@
-"""A PostgreSQL server in a folder of its own, which ends when the processes that use it have ended.
+"""A PostgreSQL server in a folder of its own.
 
-It is the server that comes by pip, unless TESTS_POSTGRES names another folder of programs (`initdb`,
-`postgres`, `pg_ctl`, `pg_dump`).
+It ends when all processes that use it have ended. Its programs come from pip, unless TESTS_POSTGRES names
+another folder of programs (`initdb`, `postgres`, `pg_ctl`, `pg_dump`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PATIENCE_S = 60
 
 
 def asked_for() -> str:
-    """Return what TESTS_POSTGRES names: a folder of programs, the address of a server, or nothing."""
+    """Return the value of TESTS_POSTGRES: a folder of programs, the address of a server, or ""."""
     return os.environ.get("TESTS_POSTGRES", "")
 
 
@@ -59,7 +59,7 @@ class Cluster:
         self.sockets = folder / "sockets"
         for each in (self.data, self.sockets):
             each.mkdir(exist_ok=True)
-        # It knows the user that PostgreSQL runs as when it is started by root.
+        # `PostgresServer` chooses the user that PostgreSQL runs as if root starts it.
         self._maker = PostgresServer(self.data, cleanup_mode=None)
         self._maker.bin_path = programs()
         self.user: str | None = self._maker.system_user
@@ -75,11 +75,11 @@ class Cluster:
         self._maker.ensure_pgdata_inited()
 
     def start(self) -> None:
-        """Start it, also after it was killed, and wait until it takes connections."""
+        """Start the server, even after a kill, and wait until it accepts connections."""
         self.control("-o", self._options, "-l", str(self.data / "log"), "-w", "start")
 
     def stop(self, mode: str = "fast") -> None:
-        """Stop it: `immediate` is a kill, after which it recovers from its log."""
+        """Stop it: `immediate` kills the server, so that the next start recovers from its log."""
         self.control("-m", mode, "-w", "stop")
 
     def address(self, database: str, *, user: str = "postgres", sockets: Path | None = None) -> str:
@@ -101,7 +101,9 @@ class Cluster:
         )
 
     def watch(self, users: Path) -> None:
-        """Have it stopped and its folder removed when no process has a lock on the file `users` any more."""
+        """Make a watcher stop the server and remove its folder once no process holds a lock on the file
+        `users`.
+        """
         words = [str(users), str(self.folder), str(programs() / "pg_ctl"), self.user or ""]
         subprocess.Popen(
             [sys.executable, "-I", "-S", str(WATCHER), *words],
@@ -113,9 +115,9 @@ class Cluster:
 
 
 def shared(folder: Path, settings: str) -> Cluster:
-    """Return the running server in `folder`, which the first process that asks for it makes and starts.
+    """Return the running server in `folder`.
 
-    It ends with the last of the processes that asked for it.
+    The first process that asks for the server starts it; it ends with the last process that asked.
     """
     users = folder.with_suffix(".users")
     while True:
@@ -132,7 +134,10 @@ def shared(folder: Path, settings: str) -> Cluster:
 
 
 def watched(cluster: Cluster) -> IO[str]:
-    """Have a server that is this process's own end with it; close the file returned when it was removed."""
+    """Make a server that only this process uses end with this process.
+
+    Close the returned file after you have removed the server.
+    """
     users = cluster.folder.with_suffix(".users")
     file = users.open("a")
     fcntl.flock(file, fcntl.LOCK_SH)

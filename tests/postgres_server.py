@@ -1,7 +1,7 @@
 """PostgreSQL for tests: one server for all processes of a run, and databases for each of them.
 
-TESTS_POSTGRES names another server than the one that comes by pip: a folder of PostgreSQL's programs, of
-which one is started, or the address of one that runs, as a superuser (`postgresql://postgres@127.0.0.1:5433`).
+TESTS_POSTGRES names another server than the one from pip: a folder with PostgreSQL's programs, or the address
+of a running server, as a superuser (`postgresql://postgres@127.0.0.1:5433`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ledger_engine.core.clock import SystemClock
 from ledger_engine.store.postgres import database
 from tests.postgres_cluster import asked_for, shared
 
-# These tests are of rules, not of the disk: those of the disk start a server of their own.
+# These tests check rules; tests of the disk start a server of their own.
 _SETTINGS = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c jit=off -c max_connections=200"
 
 
 def emptied_database() -> str:
-    """Return the address of this process's database, with all tables and nothing in them."""
+    """Return the address of this process's database, with all tables, which are empty."""
     address = _own_database()
     try:
         _administrator(address).execute(_emptying(address))
@@ -44,7 +44,9 @@ def bare_database() -> str:
 
 @cache
 def start() -> str:
-    """Start the server of this run of tests, or find it; return its address, with `{}` for the database."""
+    """Start the server of this test run, unless it runs already; return its address, with `{}` for the
+    database.
+    """
     if "://" in asked_for():
         return urlunsplit(urlsplit(asked_for())._replace(path="/{}"))
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"{os.getpid()}")
@@ -57,7 +59,7 @@ def version() -> int:
 
 
 def new_database(name: str) -> str:
-    """Return the address of a new database of this process, without any table, in place of the last one."""
+    """Replace this process's database by a new one without tables, and return its address."""
     address = no_database(name)
     own = sql.Identifier(urlsplit(address).path.strip("/"))
     _administrator(start().format("postgres")).execute(sql.SQL("CREATE DATABASE {}").format(own))
@@ -65,7 +67,7 @@ def new_database(name: str) -> str:
 
 
 def no_database(name: str) -> str:
-    """Return the address at which `new_database` makes one, where there is none now."""
+    """Return the address of `new_database`'s database, and make sure that it does not exist."""
     address = start()
     own = f"ledger_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_{name}"
     words = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(own))
@@ -74,7 +76,7 @@ def no_database(name: str) -> str:
 
 
 def copied(address: str) -> str:
-    """Return the address of a copy of a database that nobody uses; the next copy takes its place."""
+    """Copy a database that nobody uses; return the address of the copy, which the next copy replaces."""
     original = urlsplit(address)
     copy = f"{original.path.strip('/')}_copy"
     words = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), sql.SQL("CREATE DATABASE {} TEMPLATE {}")
@@ -97,7 +99,7 @@ def _own_database() -> str:
     async def make_tables() -> None:
         await database.open_database(own, SystemClock(), serving=False).close()
 
-    # In a loop of its own: tests that ask for the database have one that runs.
+    # Run in an event loop of its own, because tests that ask for the database already run one.
     asyncio.run(make_tables())
     _emptying(own)  # now that no test has changed the tables
     return own

@@ -1,6 +1,6 @@
 """The program that ends a PostgreSQL server of the tests when all processes that use it have ended.
 
-They have a lock on a file, which the system releases however they end, also when they are killed.
+These processes hold a lock on a file. The system releases the lock when they end, even if they are killed.
 """
 
 import fcntl

@@ -1,4 +1,4 @@
-"""The proxies whose files are in `deploy/`, run in front of servers on this machine."""
+"""Runs the proxies, with their files in `deploy/`, in front of servers on this machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROXIES = {
 
 @contextlib.contextmanager
 def proxied(name: str, port: int, servers: Sequence[int], folder: Path) -> Iterator[None]:
-    """Run a proxy on this port with its shipped file, before servers on the ports `servers`.
+    """Run a proxy on this port with its file from `deploy/`, in front of the servers on the ports `servers`.
 
     Skips the test when the program is missing.
     """

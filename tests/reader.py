@@ -1,8 +1,8 @@
-"""A reader of the documentation who types its blocks into one shell, statement by statement.
+"""Acts like a reader of the documentation who types its blocks into one shell, statement by statement.
 
-What a page leaves for its reader to fill in is filled in as a reader would: `acc_…` by the last id of this
-kind that was shown, the names of servers and folders by those of this machine. The programs are forked
-from a process that has imported everything (`forking`), as starting one takes half a second of CPU time.
+It fills in the gaps of a page like a reader: `acc_…` by the last id of this kind that was shown, the names of
+servers and folders by those of this machine. The programs are forked from a process that has imported all
+modules (`forking`), because starting one takes half a second of CPU time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ PATIENCE_S = 120
 RUN_BY = {"python": ("python", "py"), "javascript": ("node", "mjs")}
 _SHOWN = re.compile(r"\b([a-z]{2,5}(?:_test)?)_[0-9A-Za-z]{24,}")
 _TO_FILL_IN = re.compile(r"\b([a-z]{2,5}(?:_test)?)_…")
-# These stay in the foreground: a reader goes on in another terminal once they have said that they are ready.
+# These programs stay in the foreground: a reader continues in another terminal once they have printed that
+# they are ready.
 _STAYS = re.compile(r"^[\w./-]*(?:ledger-engine (?:serve|listen|tail)|ledger-tui .*--web|datasette)\b[^&]*$")
 _READY = re.compile(r"(?m)^Listening (?:on|to) |\b(?:running on|Open) http")
 _DRAWS = re.compile(r"^[\w./-]*ledger-tui\b(?! profiles)(?!.*--web)")
@@ -48,14 +49,14 @@ _END_STAYING = "kill $staying; wait $staying || true"
 
 
 class NotReached(Exception):
-    """The index of packages that a block needs cannot be reached, or does not have them."""
+    """The package index that a block needs cannot be reached, or lacks the packages."""
 
 
 class Reader:
-    """A shell in `folder`, and what the reader has seen on its screen.
+    """A shell in `folder`, and the output that the reader has seen.
 
-    `stands_for` says what texts of the pages are on this machine; `seen` has what was shown, by kind. The
-    programs are forked, or if `installed` those of the environment's PATH.
+    `stands_for` maps texts of the pages to their values on this machine; `seen` contains the last shown id of
+    each kind. The programs are forked; with `installed` they are the programs on the PATH.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Reader:
         self._stands_for = stands_for
         self._seen = seen
         self._screen = ""  # since the last statement
-        self._stays = False  # whether a program was started that stays in the foreground
+        self._stays = False  # whether a program that stays in the foreground was started
         path = (
             environment["PATH"]
             if installed
@@ -98,7 +99,7 @@ class Reader:
         return programs
 
     def leave(self) -> None:
-        """End the shell and what it started in the background."""
+        """End the shell and the programs that it started in the background."""
         if self._stays:  # by its first process alone, which ends the others
             self._type(_END_STAYING, "at the end of the page: ")
         os.killpg(self._shell.pid, signal.SIGTERM)
@@ -112,7 +113,7 @@ class Reader:
         self._shell.wait()
 
     def follow(self, block: Block) -> None:
-        """Save the block as the file it is, or run it. Raises AssertionError when it does not work."""
+        """Save the block as its file, or run it. Raises AssertionError if it does not work."""
         if block.file is not None:
             (self._folder / block.file).write_text(self._filled_in(block.text))
         elif block.language in RUN_BY:
@@ -137,7 +138,7 @@ class Reader:
                 self._sign_in(block.open)
 
     def _install(self, statement: str, block: Block) -> None:
-        """Type a statement that takes packages from an index. Raises NotReached."""
+        """Type a statement that installs packages from an index. Raises NotReached."""
         try:
             self._type(statement, f"{block}: {statement}\n")
         except AssertionError:
@@ -146,7 +147,7 @@ class Reader:
             raise
 
     def _sign_in(self, email: str) -> None:
-        """Open the address that was printed as a browser does, sign in, allow the app, and see the code."""
+        """Open the printed address like a browser, sign in, allow the app, and read the code."""
         *_, address = _SIGN_IN.findall(self._screen)
         root = address.partition("/oauth/")[0]
         with httpx.Client(trust_env=False, follow_redirects=True) as browser:
@@ -158,7 +159,7 @@ class Reader:
         self._see(back.headers["Location"])
 
     def _answer(self, statement: str, block: Block) -> None:
-        """Type a statement into a terminal, and the answers to what it asks there."""
+        """Type a statement into a terminal, and the answers to its questions."""
         assert block.type is not None
         terminal = Terminal(self._folder, 120, 40)
         try:
@@ -176,10 +177,10 @@ class Reader:
         self._type("env -0 > .variables", f"{block}: ")
         named = (self._folder / ".variables").read_text().split("\0")
         variables = dict(each.split("=", 1) for each in named if "=" in each) | {"TERM": "tmux-256color"}
-        # tmux lets nothing through by which a program could be forked, and has a PATH of its own.
+        # tmux passes on no descriptor with which a program could be forked, and sets a PATH of its own.
         path = variables["PATH"].removeprefix(f"{self._folder / '.programs'}{os.pathsep}")
         command = f"PATH={path}; cd {self._folder}; {self._filled_in(_COMMENT.sub('', statement))}"
-        # It also adds the variables of this process, where tests of the dashboard have set some.
+        # It also adds variables of this process that tests of the dashboard have set.
         alone = ["env", "-i", *(f"{name}={value}" for name, value in variables.items())]
         terminal.start([*alone, "bash", "-c", command])
 
@@ -220,7 +221,7 @@ class Reader:
         assert _STATUS_FORESEEN.search(statement) or not _ERROR.search(self._screen), f"{where}{self._screen}"
 
     def _wait(self, where: str, is_so: Callable[[], object]) -> None:
-        """Read what is shown until it is so."""
+        """Read the output until the condition is true."""
         assert self._shell.stdout is not None
         until = time.monotonic() + PATIENCE_S
         while not is_so():
@@ -242,7 +243,7 @@ class Reader:
 
 
 def programs_of(block: Block) -> set[str]:
-    """Return the programs that a block's commands begin with; tmux where one draws on a terminal."""
+    """Return the programs that a block's commands begin with, and tmux if one of them draws on a terminal."""
     if block.language != "sh":
         return {"node"} if block.language == "javascript" else set()
     commands = [_ASSIGNMENTS.sub("", each) for each in statements(block.text)]

@@ -1,4 +1,4 @@
-"""Webhook receivers on real sockets: a good one, and many bad ones."""
+"""Webhook receivers on real sockets: a good one, and many with faults."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _bomb() -> bytes:
 
 
 async def bomb(_: Received, writer: asyncio.StreamWriter) -> None:
-    """Send a small body that would be large when decompressed."""
+    """Send a small body that decompresses to a large one."""
     writer.write(answer(200, _bomb(), "Content-Encoding: gzip, gzip"))
 
 

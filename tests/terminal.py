@@ -12,10 +12,10 @@ _NUMBERS = count()
 
 
 class Terminal:
-    """A real terminal, by tmux, of a size, with a command in it."""
+    """A real terminal of a given size, run by tmux, with a command in it."""
 
     def __init__(self, folder: Path, columns: int, rows: int) -> None:
-        # The server of a terminal before in this folder may be ending yet, and would be asked instead.
+        # The tmux server of an earlier terminal in this folder may still be ending, and would answer instead.
         self._tmux = ["tmux", "-S", str(folder / f"tmux-{next(_NUMBERS)}"), "-f", "/dev/null"]
         self._size = ["-x", str(columns), "-y", str(rows)]
         self._exit_code = folder / "exit-code"
@@ -55,7 +55,7 @@ class Terminal:
             time.sleep(0.02)
 
     def is_taken(self, taken: bool) -> None:
-        """Wait until the alternate screen is shown and the mouse reported, or neither."""
+        """Wait until the alternate screen and mouse reports are both on, or both off."""
         wanted = "1 1" if taken else "0 0"
         deadline = time.monotonic() + PATIENCE_SECONDS
         while (

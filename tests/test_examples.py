@@ -1,4 +1,4 @@
-"""The examples pass their own tests, in a pytest of their own as their readers run it."""
+"""The examples pass their own tests, in a pytest process as their readers run it."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-# Plugins of this environment that an example does not use, and would take as long as its tests to load.
+# Plugins of this environment that an example does not use; loading them would take as long as its tests.
 UNUSED = ("schemathesis", "anyio", "asyncio", "hypothesispytest", "xdist", "syrupy", "cacheprovider")
 
 
@@ -17,7 +17,8 @@ UNUSED = ("schemathesis", "anyio", "asyncio", "hypothesispytest", "xdist", "syru
 def test_an_example_passes_its_tests(name: str) -> None:
     without = [word for plugin in UNUSED for word in ("-p", f"no:{plugin}")]
     ran = subprocess.run(
-        # The plugin by its name too, for an environment that was installed before there was an entry point.
+        # Name the plugin explicitly too, for an environment that was installed before the entry point
+        # existed.
         [sys.executable, "-m", "pytest", "-q", "-p", "ledger_engine.testing.plugin", *without],
         cwd=EXAMPLES / name,
         capture_output=True,

@@ -1,9 +1,9 @@
 """The pages of the documentation work as they are written.
 
-Every block of shell, Python and JavaScript of README.md and docs/ is run, in order, in a folder that is empty
-at first, and then once more in the same folder and on the same ledger, as a reader does who comes back. A
-block that is left out says which test runs it. One that needs an index of packages is skipped without one. It
-is not run again, as most of its CPU time is the installation.
+These tests run every block of shell, Python and JavaScript in README.md and docs/, in order, in an empty
+folder, and then once more in the same folder and on the same ledger, like a reader who comes back. A block
+that is left out names the test that runs it. A block that needs a package index is skipped if there is none,
+and runs only once, because most of its CPU time is the installation.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ PAGES = [page for page in pages() if to_run(page)]
 
 @dataclass
 class Served:
-    """A server for the pages that start none, with a key of its first project and what is there already."""
+    """A server for pages that start none, with a key of its first project and the objects in it."""
 
     port: int
     database: Path
@@ -84,7 +84,9 @@ def free_port() -> int:
 
 
 def environment_with_pip(folder: Path) -> Path:
-    """Make a Python environment to install into, which has what this one has too; return its programs."""
+    """Make a Python environment to install into, which also contains this environment's packages; return
+    the folder of its programs.
+    """
     programs = folder / "bin"
     if not programs.exists():
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
@@ -97,7 +99,7 @@ def environment_with_pip(folder: Path) -> Path:
 
 
 def on_postgres(has_ledger: bool) -> dict[str, str]:
-    """Return what stands for the databases of the pages: one that is there, and one to be made."""
+    """Return the addresses for the databases of the pages: one that exists, and one to be made."""
     from tests.postgres_server import new_database, no_database
 
     database, again = new_database("pages"), no_database("pages_again")
@@ -111,7 +113,7 @@ def on_postgres(has_ledger: bool) -> dict[str, str]:
 
 
 def balances(port: int, key: str) -> set[int]:
-    """Return the balances that the transactions of the key's project have left."""
+    """Return the balances of the key's project after its transactions."""
     headers = {"Authorization": f"Bearer {key}"}
     posted = httpx.get(f"http://127.0.0.1:{port}/v1/transactions", headers=headers).json()["data"]
     return {each["balance_after"] for each in posted}
@@ -160,7 +162,7 @@ def test_a_page_works_as_written_twice_in_a_row(
         "/etc/ledger/ledger.toml": str(ROOT / "deploy" / "ledger.toml"),
         ".venv/bin/ledger-engine": "ledger-engine",
         "pass show": "echo",
-        # These are typed in a clone or beside one, and what builds them is there already.
+        # A reader types these in a clone or next to one, and the programs that build them are there already.
         "pip install '../ledger[": f"pip install --no-build-isolation '{ROOT}[",
         "pip install '.[": f"pip install --no-build-isolation '{ROOT}[",
         "pip wheel --no-deps src/": f"pip wheel --no-build-isolation --no-deps {ROOT}/src/",

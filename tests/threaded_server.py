@@ -31,10 +31,10 @@ class ThreadedServer:
         raise NotImplementedError
 
     def begin_stop(self) -> None:
-        """Do what a server does when it is asked to stop."""
+        """Stop in the way of a server that gets SIGTERM."""
 
     async def clean_up(self) -> None:
-        """Stop what `prepare` started beside the application; the engine is closed afterwards."""
+        """Stop the tasks that `prepare` started next to the application; the engine is closed afterwards."""
 
     def configure(self, config: Config) -> None:
         """Change the configuration."""
@@ -58,7 +58,7 @@ class ThreadedServer:
         return self.wait(self.engine.write(partial(work, **named)))
 
     def wait(self, awaited: Any) -> Any:
-        """Return what is awaited in the server's loop."""
+        """Run an awaitable in the server's loop, and return its result."""
         return asyncio.run_coroutine_threadsafe(awaited, self._loop).result(60)
 
     def client(self, key: str | None = None) -> httpx.Client:

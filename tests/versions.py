@@ -1,4 +1,4 @@
-"""Ledgers of other versions: one from before the baseline, and a program with one migration more."""
+"""Ledgers of other versions: one from before the baseline, and a program with one additional migration."""
 
 from __future__ import annotations
 

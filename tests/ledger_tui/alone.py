@@ -1,4 +1,4 @@
-"""A screen in an application of its own, which asks no server for anything."""
+"""Shows one screen in an application of its own, without a server."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ledger_tui.ui.view import Context, View
 
 
 def unconnected(*, read_only: bool = False) -> Context:
-    """Return what a screen needs, before there is a connection."""
+    """Return the context for a screen, before there is a connection."""
     session, traffic = Session(read_only=read_only), Traffic()
     api = Api(session, traffic)
     return Context(api, session, AccountNames(), traffic, TokenManager(api))
 
 
 class Alone(App[None]):
-    """Shows a screen that nobody has read for, and keeps what it says to the dashboard."""
+    """Shows a screen without data, and records its messages to the dashboard."""
 
     def __init__(self, view: View) -> None:
         super().__init__()
@@ -46,6 +46,6 @@ class Alone(App[None]):
         return [each for each in self.said if isinstance(each, kinds)]
 
     async def sentences(self, pilot: Pilot[None]) -> list[str]:
-        """Return what the user was notified of."""
+        """Return the notifications that the user got."""
         await pilot.pause()
         return [each.notification.message for each in self.said if isinstance(each, Notify)]

@@ -1,6 +1,7 @@
-"""Make Textual cheap in tests: no work that no test can see, and none twice in a process.
+"""Makes Textual cheap in tests: it leaves out work that no test can see, and does other work only once in
+a process.
 
-With `--whole-textual` the tests run on Textual as it is, as `make soak` does once.
+With `--whole-textual` the tests run on the unchanged Textual; `make soak` does this once.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PATIENCE_SECONDS = 60.0  # beyond this it will not come
 
 
 def make_textual_cheap() -> None:
-    """Do so for every application of this process."""
+    """Make every application of this process cheap."""
     _parse_styles_once()
     match_styles_once()
     _draw_when_read()
@@ -44,7 +45,7 @@ def make_textual_cheap() -> None:
 
 
 def count_frames() -> None:
-    """Leave Textual as it is, and count its frames for `strips_on_screen`."""
+    """Change nothing in Textual, but count its frames for `strips_on_screen`."""
     update = Compositor.render_update
 
     def render_update(compositor: Compositor, *args: Any, **named: Any) -> Any:
@@ -55,9 +56,9 @@ def count_frames() -> None:
 
 
 def strips_on_screen(app: App[Any], *, in_terminal: bool = False) -> list[Strip]:
-    """Return the lines of the screen that is on top, drawn anew if it has changed since.
+    """Return the lines of the top screen, drawn again if it has changed.
 
-    With `in_terminal`, return those of the last frame that a terminal would have got.
+    With `in_terminal`, return the lines of the last frame that a terminal would have got.
     """
     shown = [*app._background_screens, app.screen]
     drawn = _Drawn.of.get(app)
@@ -69,7 +70,7 @@ def strips_on_screen(app: App[Any], *, in_terminal: bool = False) -> list[Strip]
 
 
 class _Drawn:
-    """What was last drawn of an application."""
+    """The last drawing of an application."""
 
     of: ClassVar[WeakKeyDictionary[App[Any], _Drawn]] = WeakKeyDictionary()
     frames: ClassVar[int] = 0  # how many frames the terminals of all applications would have got
@@ -80,7 +81,7 @@ class _Drawn:
 
 
 def is_changing(screen: Screen[Any]) -> bool:
-    """Whether a part of a screen is to be drawn anew."""
+    """Whether a part of a screen must be drawn again."""
     return bool(
         screen._dirty_widgets
         or screen._layout_required
@@ -115,10 +116,11 @@ def _parse_styles_once() -> None:
 
 
 def _draw_when_read() -> None:
-    """Leave out the frames for the terminal, which an application without a terminal draws and throws away.
+    """Leave out the frames for the terminal: an application without a terminal draws them and throws them
+    away, which is a quarter of the cost of a test.
 
-    They are a quarter of the cost of a test. Instead, the screen is drawn when a test reads it after a frame,
-    and when a fixture closes its dashboard, so a widget that cannot be drawn still fails the test.
+    Instead, the screen is drawn when a test reads it after a frame, and when a fixture closes its dashboard,
+    so a widget that cannot be drawn still fails the test.
     """
 
     def pass_over(compositor: Compositor, *_args: Any, **_named: Any) -> None:
@@ -129,7 +131,7 @@ def _draw_when_read() -> None:
 
 
 def _find_handlers_once() -> None:
-    """Remember the handlers that a class has for a message: none for most of those it gets."""
+    """Remember a class's handlers for each message; for most messages a class defines no handler."""
     find: Callable[..., Iterable[Handler]] = MessagePump._get_dispatch_methods
     found: dict[tuple[type, type, str], list[Handler] | None] = {}
 
@@ -185,10 +187,10 @@ def _count_parameters_by_code() -> None:
 
 
 def _wait_without_messages() -> None:
-    """Let a pilot look whether the widgets wait for their next message.
+    """Let a pilot check directly whether all widgets are idle.
 
-    Textual sends a callback to each widget of the screen and waits until all have come: for one key that is
-    more messages than the key itself causes.
+    Textual instead sends a callback to each widget of the screen and waits for all callbacks: for one key
+    these are more messages than the key itself causes.
     """
 
     async def wait_for_screen(pilot: Pilot[Any], _timeout: float = 0) -> bool:
@@ -218,7 +220,7 @@ def _is_idle(pump: MessagePump) -> bool:
 
 
 class _NoLog:
-    """In place of Textual's log, which makes three objects for each message, and has no reader here."""
+    """Replaces Textual's log, which makes three objects for each message and which nobody reads here."""
 
     def __getattr__(self, _name: str) -> _NoLog:
         return self

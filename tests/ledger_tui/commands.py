@@ -1,4 +1,6 @@
-"""Calls of `ledger-tui` that open no dashboard, in this process: one of their own takes 0.1 s of CPU time."""
+"""Runs calls of `ledger-tui` that open no dashboard in this process; a new process takes 0.1 s of CPU
+time.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from ledger_tui.cli import main
 def call(
     *arguments: str, environment: Mapping[str, str | None], stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Call the program with these variables set (None: not set), and return what a process would give."""
+    """Call the program with these variables set (None: not set), and return the result of a finished
+    process.
+    """
     status = 0
     with (
         pytest.MonkeyPatch.context() as patch,

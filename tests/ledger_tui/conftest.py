@@ -1,4 +1,4 @@
-"""Servers with the bare contract or with every part, and dashboards that have connected to them."""
+"""Fixtures for servers (with the bare contract, or with every part) and for dashboards connected to them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def nobodys_config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the config file of whoever runs the tests out of them, and what they keep out of it."""
+    """Keep the developer's own config file out of the tests, and the tests' settings out of that file."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("LEDGER_TUI_CONFIG", str(tmp_path_factory.mktemp("config") / "config.toml"))
         yield
@@ -37,9 +37,9 @@ def nobodys_config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the test's dashboards ask the server more often, so that a test waits less for what is new.
+    """Make the test's dashboards poll more often, so that a test waits less.
 
-    Only the pauses are shorter: what a dashboard asks for, and when it asks less often, stays as it is.
+    Only the pauses are shorter; the requests, and the rules for polling less often, stay.
     """
     monkeypatch.setattr(dashboard, "_TICK_SECONDS", 0.1)
     monkeypatch.setattr(session, "_FASTEST_POLL_SECONDS", 0.6)
@@ -49,7 +49,7 @@ def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def forked_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the test's dashboards start their own servers for less CPU time."""
+    """Make the test's dashboards start their own servers with less CPU time."""
     fork_servers(monkeypatch)
 
 
@@ -71,7 +71,7 @@ class Dashboards:
     ) -> AsyncIterator[Driver]:
         """Open a dashboard and wait until its first list and its own requests at the start are answered.
 
-        What the server is told to refuse from then on is a request of the test.
+        After that, a refusal that the test sets up meets only requests of the test.
         """
         async with self.start(size, key=key, read_only=read_only) as driver:
             await until(lambda: driver.view.model.window.loaded)

@@ -1,9 +1,9 @@
 """A ledger server with interface.md's endpoints and no others, in memory, on a real socket.
 
-The dashboard must work with it: it has no `ending_before`, no single transaction, no list of invoices and no
-idempotency header; records have only the fields that the interface defines, directory lists are bare arrays,
-and unknown parameters get 400. A test reads its state (`accounts`, `transactions`, `requests`) and makes it
-misbehave (`refuse`).
+The dashboard must work with this server, which offers no `ending_before`, no single transaction, no list of
+invoices and no idempotency header; records have only the fields that the interface defines, directory lists
+are bare arrays, and unknown parameters get 400. A test reads its state (`accounts`, `transactions`,
+`requests`) and makes it misbehave (`refuse`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ READ_PARAMS = {"limit", "starting_after"}
 
 @dataclass
 class Misfortune:
-    """An answer given instead of the right one."""
+    """An answer that replaces the right one."""
 
     status: int
     body: dict[str, Any]

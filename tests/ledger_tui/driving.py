@@ -1,4 +1,4 @@
-"""Reading the screen of a running dashboard and pressing its keys."""
+"""Reads the screen of a running dashboard, and presses its keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LASTING = {"listen", "connect", "server"}  # workers that live as long as the da
 async def until(condition: Callable[[], object], what: str = "") -> None:
     """Wait until a condition holds; fail if it never does.
 
-    The longer it takes, the rarer the checks: each comes after a fifth of the time that has passed.
+    The pauses between two checks grow: each is a fifth of the time that has passed.
     """
     begun = time.monotonic()
     while not condition():
@@ -56,7 +56,7 @@ class Driver:
         return view
 
     async def rests(self) -> None:
-        """Wait until no request for the screen is under way and all that has come is laid out."""
+        """Wait until no request for the screen is under way and all answers are laid out."""
         await until(lambda: not self._is_asking() and not is_changing(self.app.screen))
 
     def _is_asking(self) -> bool:
@@ -67,9 +67,9 @@ class Driver:
         await until(lambda: not [w for w in self.app.workers if w.is_running and w.group == "connect"])
 
     async def press(self, *keys: str, sees: str | tuple[str, ...] = (), gone: str = "") -> None:
-        """Press keys, each after the effect of the one before has reached the screen.
+        """Press keys, each after the effect of the previous key has reached the screen.
 
-        Then wait until `gone` is gone, and until the screen has `sees`.
+        Then wait until the screen no longer shows `gone`, and until it shows `sees`.
         """
         for key in keys:
             await self.burst(key)
@@ -94,12 +94,12 @@ class Driver:
         await self.pilot.pause(0)  # their effect is on the screen
 
     async def lists_only(self, account: dict[str, object]) -> None:
-        """Show the transactions of one account, which is then that of a new one too."""
+        """Show the transactions of one account, so that the form of a new transaction names this account."""
         self.view.set_filters({"account": str(account["id"])})
         await until(lambda: self.view.model.window.loaded)
 
     def turn_live(self) -> None:
-        """Make the dashboard treat its key as one of the live mode, whatever the records say."""
+        """Make the dashboard treat its key as a live key, even if the records are in test mode."""
         self.app.session._key_mode = Mode.LIVE
         self.app.session.on_change()
 

@@ -1,6 +1,7 @@
-"""The dashboards' own servers, forked from a process that has imported everything (`tests.forking`).
+"""Forks the dashboards' own servers from a process that has imported all modules (`tests.forking`).
 
-Starting one otherwise takes a second of CPU time. `test_embedded` and `test_tour` start them as users do.
+Starting such a server in the usual way takes a second of CPU time. `test_embedded` and `test_tour` start them
+as users do.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tests.forking import Process
 
 
 class _Server(Process):
-    """One that several threads may wait for, as they may for a `subprocess.Popen`."""
+    """A forked process for which several threads may wait, like a `subprocess.Popen`."""
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str], new_session: bool) -> None:
         pipe = subprocess.PIPE
@@ -41,7 +42,7 @@ class _Server(Process):
 
 
 class _Forking:
-    """In place of the module `subprocess` in the module that starts a dashboard's server."""
+    """Replaces the module `subprocess` in the module that starts a dashboard's server."""
 
     PIPE = subprocess.PIPE
     TimeoutExpired = subprocess.TimeoutExpired
@@ -55,7 +56,7 @@ class _Forking:
 
 
 def fork_servers(patch: pytest.MonkeyPatch) -> None:
-    """Have the servers of dashboards forked until the patch is undone."""
+    """Make dashboards fork their servers until the patch is undone."""
     patch.setattr(embedded, "subprocess", _Forking)
 
 

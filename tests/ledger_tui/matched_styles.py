@@ -1,4 +1,4 @@
-"""The styles that Textual found for a widget, kept for each widget of that kind in any application."""
+"""Caches the styles that Textual found for a widget, for all widgets of that kind in any application."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _Parts = dict[str, Any]  # by component class: the rules of its styles
 def match_styles_once() -> None:
     """Match the rules of a style sheet once with each path of widgets that differs in what rules select by.
 
-    That takes a tenth of the CPU time of opening a dashboard. What a new widget gets by it is copied, and the
-    styles of component classes stay while their rules do and are made when they are read: this is a fifth of
-    the CPU time of its tests.
+    Matching takes a tenth of the CPU time of opening a dashboard. What a new widget gets by it is copied, and
+    the styles of component classes stay while their rules do and are made when they are read: this is a fifth
+    of the CPU time of its tests.
     """
     match = Stylesheet.apply
     match_parts = Stylesheet._process_component_classes
     replace = Stylesheet.replace_rules
     known: dict[tuple[Any, ...], _Found] = {}
-    replaced: dict[DOMNode, Any] = {}  # the styles that were found for nodes being matched
+    replaced: dict[DOMNode, Any] = {}  # the styles found so far for the nodes that are being matched
     sheets: dict[tuple[int, ...], int] = {}
     parts: dict[tuple[Any, ...], _Parts] = {}
 
@@ -142,7 +142,9 @@ def _set_parts(node: DOMNode, parts: _Parts) -> None:
 
 
 def _path_to(node: DOMNode, paths: dict[DOMNode, tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Return what rules select by, from the application to a node; the paths to its ancestors are kept."""
+    """Return the properties that rules select by, for each node from the application to this node; paths
+    to ancestors are cached.
+    """
     parent = node._parent
     if not isinstance(parent, DOMNode):
         return (_selected_by(node),)
@@ -152,7 +154,7 @@ def _path_to(node: DOMNode, paths: dict[DOMNode, tuple[Any, ...]]) -> tuple[Any,
 
 
 def _selected_by(node: DOMNode) -> tuple[Any, ...]:
-    """Return what the rules of a style sheet select a node by."""
+    """Return the properties by which the rules of a style sheet select a node."""
     pseudo_classes: Any = node._pseudo_classes_cache_key
     if isinstance(node, App | Screen):  # they have more than their key says
         pseudo_classes = frozenset(node.pseudo_classes)

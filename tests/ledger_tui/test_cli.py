@@ -1,4 +1,4 @@
-"""The command as a program: exit codes, one line on stderr, and the picture in a real terminal."""
+"""The command runs as a program: exit codes, one line on stderr, and the screen in a real terminal."""
 
 import os
 import shlex
@@ -166,7 +166,7 @@ def test_it_is_suspended_with_all_of_its_job_and_resumed_where_it_was(
     server.add_account("Kuwait branch")
     terminal.start(["env", "PS1=shell> ", "sh", "-i"], LEDGER_API_KEY=KEY)
     terminal.sees("shell>")
-    # Inside of another program, as `make run` has it: that is to stop as well.
+    # It runs inside another program, like in `make run`, which must stop as well.
     wrapped = shlex.join(["sh", "-c", '"$@"; echo left', "sh", *COMMAND, "--url", server.url])
     terminal.press("-l", wrapped)
     terminal.press("Enter")

@@ -1,7 +1,7 @@
 """The whole dashboard on a server that has interface.md's endpoints and nothing more.
 
-Every screen and every key: what the server does not offer is a sentence where it would stand, nothing is
-a traceback, and what it does offer works.
+On every screen and with every key, a sentence replaces a part that the server lacks, nothing ends in a
+traceback, and every offered part works.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.dashboard
 SIZES = [(80, 24), (120, 40)]
 LEAVES = {"app.quit", "app.suspend_process"}
 
-# What stands on each screen of a server that lacks what the screen would like to have.
+# The sentence on each screen for a part that the server lacks.
 SENTENCES = {
     "accounts": ["Till", "1.00  EUR"],
     "transactions": ["▲ credit", "+1.00  EUR"],
@@ -60,7 +60,7 @@ async def filled(server: ContractServer, dashboards: Dashboards) -> AsyncIterato
 
 
 def assert_sound(driver: Driver) -> None:
-    """Nothing of our own failed: a fault in a worker would be told as unexpected."""
+    """No worker failed, because its fault would be shown as unexpected."""
     assert driver.app.is_running
     shown = driver.text()
     assert "unexpected" not in shown

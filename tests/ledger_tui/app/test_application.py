@@ -1,4 +1,4 @@
-"""What the application itself answers: the palette, a fault in a worker, keys that have nothing to do."""
+"""The application handles the palette, a fault in a worker, and keys without an effect."""
 
 from __future__ import annotations
 

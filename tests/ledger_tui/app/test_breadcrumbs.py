@@ -1,4 +1,4 @@
-"""Where links were followed from, in words."""
+"""The way back is written as the places at which links were followed."""
 
 from typing import Any
 

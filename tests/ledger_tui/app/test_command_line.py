@@ -1,4 +1,4 @@
-"""What the command line understands, and what it says of the rest."""
+"""The command line understands lines, and explains why it does not understand others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the dashboard itself is at fault it says where, and shows nothing of what it held."""
+"""A crash report names the place in the code, and shows no data and no secret."""
 
 import sys
 from pathlib import Path

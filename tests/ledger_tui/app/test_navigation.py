@@ -1,4 +1,4 @@
-"""Ways that lead nowhere leave one where one is, and every screen has one back."""
+"""A link to nothing leaves the user in place, and every screen offers a way back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def test_a_way_that_leads_nowhere_leaves_one_where_one_is(with_till: Drive
     here = navigation.location
     await navigation.open_object("zzz_1")
     await with_till.sees("No screen shows zzz_1.")
-    # An account has no request in this server's answers, as an object that a command has made.
+    # In this server's answers an account names no request, like an object that a command has made.
     await navigation.follow_link(
         LinkFollowed(Link("Its request", "requests", via=Via("/v1/accounts", named="request")))
     )

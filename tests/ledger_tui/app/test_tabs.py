@@ -1,4 +1,4 @@
-"""A click on a tab shows its screen, also where the tabs have short names or do not fit."""
+"""A click on a tab shows its screen, even if the tabs are short or do not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The terminal of the dashboard, where it does otherwise than Textual."""
+"""The dashboard's terminal driver differs from Textual's in these ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of the overview are read in few requests, and say what they leave out."""
+"""The figures of the overview are read in few requests, and show when they are incomplete."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is a list, and how far one is read to find a name in it."""
+"""Answers are recognised as lists, and a search for a name reads a limited number of pages."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

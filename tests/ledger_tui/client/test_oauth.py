@@ -1,4 +1,6 @@
-"""Signing in through the browser, on the real server; and what else may come back to the loopback."""
+"""Signing in through the browser works on the real server, and other requests to the loopback address are
+harmless.
+"""
 
 import asyncio
 import re

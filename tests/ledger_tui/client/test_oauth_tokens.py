@@ -16,7 +16,7 @@ from tests.ledger_client.test_tokens import Store, Stored
 
 @pytest.fixture
 async def manager(monkeypatch: pytest.MonkeyPatch) -> OAuthTokenManager:
-    """One that has signed in at a server that refuses the refresh token."""
+    """A session whose server refuses the refresh token."""
     api = Api(Session(), Traffic())
     await api.open("http://127.0.0.1:9", None)
 

@@ -1,4 +1,4 @@
-"""What an answer shows of an earlier moment, and the difference of two."""
+"""Answers are reduced to an earlier moment, and two moments are compared."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ async def speaker(*sessions: list[bytes]) -> AsyncIterator[tuple[str, list[bytes
 
 
 async def hear(line: EventLine) -> tuple[list[ReceivedEvent | None], LedgerError]:
-    """All that comes until the line breaks, and why it did."""
+    """Return all messages until the connection breaks, and the reason for its end."""
     received: list[ReceivedEvent | None] = []
     try:
         async for one in line.listen():

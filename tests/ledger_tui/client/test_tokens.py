@@ -1,4 +1,4 @@
-"""Exchange, rotation, and the one lock around them."""
+"""Tokens are exchanged and rotated, one at a time."""
 
 from __future__ import annotations
 

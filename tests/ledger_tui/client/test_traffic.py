@@ -1,4 +1,4 @@
-"""Which requests were this dashboard's own, and requests as curl."""
+"""The traffic log recognises the dashboard's own requests, and writes requests as curl."""
 
 import shlex
 

@@ -1,4 +1,4 @@
-"""Addresses and keys that can be used, and the others: never an exception but LedgerError."""
+"""Usable addresses and keys are accepted; for all others the only exception is LedgerError."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Courses of balances follow from transactions, and are drawn and tabled for one period."""
+"""Courses of balances are computed from transactions, and shown in a plot and a table for one period."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A list into a file: whole or not at all, 0600, safe for spreadsheets, in the memory of a page."""
+"""An export writes a list completely or not at all, with mode 0600, safe for spreadsheets, in the memory
+of one page.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flows follow from transactions, and are drawn as wide as their amounts at any size."""
+"""Flows are computed from transactions, and their bands are as wide as the amounts, at any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A logged request: which one is copied, and how it is edited, sent again and compared."""
+"""A logged request is copied, edited, sent again and compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the screen of the test helpers offers, and what it shows of a long list and of a failure."""
+"""The screen of the test helpers offers keys, fits a long list, and shows a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the screen of the credential says where there is little to say."""
+"""The screen of the credential also works if the server reports little."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 
 COMMAND = [sys.executable, "-m", "ledger_tui", "--tour", "--pace", "20"]
-# What the keys of the steps lead to.
+# The text on screen after the keys of each step.
 RESULTS = ("type:debit", "POST", "/bookkeeping", "Trace", "Flows", "PAST 20")
 REPAIRED = "Repaired http"  # a message, which passes
 

@@ -1,4 +1,4 @@
-"""How times are written."""
+"""Times are written in the chosen style."""
 
 import time
 from collections.abc import Iterator

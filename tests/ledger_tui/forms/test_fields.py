@@ -1,4 +1,4 @@
-"""The keys among the lines of an invoice, where there is no line to go to, to remove or to mend."""
+"""The keys of an invoice's lines do nothing if there is no line to go to, to remove or to correct."""
 
 from __future__ import annotations
 

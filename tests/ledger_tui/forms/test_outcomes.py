@@ -1,4 +1,4 @@
-"""The sentences after a change: each says what is true now, or that nobody knows."""
+"""The sentences after a change describe the new state, or report that it is unknown."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is asked before something final names the object as people do, not only by its id."""
+"""The question before a final action names the object by its usual name, not only by its id."""
 
 from __future__ import annotations
 

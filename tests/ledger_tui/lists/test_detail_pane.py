@@ -1,4 +1,4 @@
-"""How wide the detail is beside the list."""
+"""The width of the detail next to the list follows rules."""
 
 import pytest
 from textual.widget import Widget

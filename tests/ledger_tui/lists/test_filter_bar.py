@@ -1,4 +1,6 @@
-"""The line of a filter: its keys with nothing to offer, and names that come when the line has changed."""
+"""The filter line: keys without an offer do nothing, and names that arrive after a change of the line are
+ignored.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table answers the mouse only where a row or a heading is, and keeps its cursor on the screen."""
+"""A table reacts to the mouse only on a row or a heading, and keeps its cursor on the screen."""
 
 from __future__ import annotations
 

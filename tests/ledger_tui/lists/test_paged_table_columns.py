@@ -1,4 +1,4 @@
-"""Which columns are shown in a width, and how wide."""
+"""The width of a table decides its columns and their widths."""
 
 from ledger_tui.lists.paged_table import fit_columns
 from ledger_tui.resources.transactions import TRANSACTIONS

@@ -1,4 +1,4 @@
-"""A list and its detail: keys where there is nothing to act on, and answers that come late or not at all."""
+"""A list and its detail handle keys without a row to act on, and answers that come late or never."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.ledger_tui.driving import until
 
 
 def accounts(count: int) -> list[Record]:
-    """Return accounts as a list has them, the newest first."""
+    """Return accounts in the form of a list, newest first."""
     return [
         {"id": f"acc_{n}", "object": "account", "name": f"Till {n}", "currency": "EUR", "balance": n}
         for n in reversed(range(count))
@@ -34,7 +34,7 @@ def view_of(kind: str) -> ResourceView:
 
 
 def answer(view: ResourceView, rows: list[Record]) -> None:
-    """Let the list have what it asks the server for."""
+    """Answer the list's requests for pages."""
     view.enter()
     want = view.model.window.in_flight
     assert want is not None

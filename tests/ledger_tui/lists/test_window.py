@@ -39,7 +39,7 @@ def records(numbers: Sequence[int]) -> list[Record]:
 
 
 def fetch(window: Window, server: ServerList, top: int) -> None:
-    """Fetch all that an eye at `top` wants."""
+    """Fetch all pages that a reader at the row `top` needs."""
     while (want := window.want(top, HEIGHT)) is not None:
         moved = window.apply(want, server.page(want), top)
         assert moved is not None

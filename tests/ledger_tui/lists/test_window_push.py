@@ -1,4 +1,4 @@
-"""Rows that are told of as they happen, without a page being asked for."""
+"""New rows arrive as events, without a request for a page."""
 
 from ledger_tui.client.records import ListPage
 from ledger_tui.lists.window import Window

@@ -1,4 +1,4 @@
-"""How a delivery is drawn: its attempts in order, what comes next, and what was sent and answered."""
+"""A delivery is drawn with its attempts in order, the next attempt, and the sent and received texts."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Orders: an item a line, and the user by name where it was seen."""
+"""An order is drawn with one line for each item, and with the user's name if it is known."""
 
 import pytest
 

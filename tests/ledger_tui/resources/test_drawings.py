@@ -1,4 +1,4 @@
-"""What a detail draws of a body: lines that fit, with nothing lost, and a comma never at their beginning."""
+"""The lines of a body fit the detail, lose nothing, and never begin with a comma."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an invoice is drawn: its way through the states, with the times it came to each."""
+"""An invoice is drawn with its way through the states, and the time of each state."""
 
 from __future__ import annotations
 

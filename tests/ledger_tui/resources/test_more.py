@@ -1,4 +1,4 @@
-"""What a detail shows beyond its record: also that it could not be read, or that there is none."""
+"""A detail shows more than its record, or a sentence if the additional data is missing or cannot be read."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is read of a checkpoint and a proof of the transparency log, and what a server without one shows."""
+"""Checkpoints and proofs of the transparency log are read, and a server without a log gets a sentence."""
 
 from __future__ import annotations
 

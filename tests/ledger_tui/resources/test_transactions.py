@@ -1,4 +1,4 @@
-"""What the screen of transactions finds out beyond a record: the invoice that a transaction pays."""
+"""The screen of transactions finds the invoice that a transaction pays."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -25,7 +25,7 @@ async def api(server: ContractServer) -> AsyncIterator[Api]:
 
 
 def give_pages(server: ContractServer, count: int, *, last: bool = True, pays: str | None = None) -> None:
-    """Have the server answer with so many pages of invoices; one on the last is paid by `pays`."""
+    """Make the server answer with so many pages of invoices; `pays` pays an invoice on the last page."""
     for number in range(1, count + 1):
         invoice = {"id": f"inv_{number}", "transaction": pays if number == count else "txn_other"}
         server.refuse(200, {"data": [invoice], "has_more": not (last and number == count)})

@@ -1,4 +1,4 @@
-"""How an event is drawn: its object in a few words, its signature, and who has received it."""
+"""An event is drawn with its object in a few words, its signature, and its receivers."""
 
 from __future__ import annotations
 

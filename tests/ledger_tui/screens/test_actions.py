@@ -1,4 +1,4 @@
-"""Doing things with an object, on the server that has them all."""
+"""Actions on an object work on a server with every part."""
 
 import pytest
 

@@ -5,7 +5,7 @@ from tests.ledger_tui.driving import Driver, until
 
 
 async def create(driver: Driver, name: str = "reports") -> str:
-    """Create a key in the form; gives its value, with its dialog still open."""
+    """Create a key in the form; return its value while its dialog is still open."""
     await driver.press("9", "n", sees="New API key")
     await driver.type(name, "tab", "right", "tab")
     await driver.type("read:projects read:users", "ctrl+s")

@@ -1,4 +1,6 @@
-"""Keys that come in one read: each acts where it would if the one before it had been waited for."""
+"""If several keys come in one read, each acts as if the user had waited for the effect of the previous
+key.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is drawn can be read, in every theme: the contrast of texts that are highlighted or dim."""
+"""Highlighted and dim texts are readable in every theme: their contrast is high enough."""
 
 from __future__ import annotations
 

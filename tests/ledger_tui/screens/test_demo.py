@@ -1,4 +1,4 @@
-"""The demo: it opens on the overview, says how far it is loaded, and its broken receiver is repaired."""
+"""The demo opens on the overview, shows how far it is loaded, and offers to repair its broken receiver."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""A detail that is longer than the screen: every key that scrolls does, and what is followed is seen."""
+"""In a detail longer than the screen every scroll key works, and a followed link is visible."""
 
 import pytest
 from textual.widgets import OptionList

@@ -1,4 +1,4 @@
-"""What all dialogs have in common."""
+"""All dialogs share these rules."""
 
 from textual.screen import Screen
 

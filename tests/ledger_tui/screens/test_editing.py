@@ -1,4 +1,4 @@
-"""An object that others edit at the same time: what they changed is shown before it is overwritten."""
+"""If others edit an object at the same time, the form shows their changes before it overwrites them."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""The export dialog: where to, how far, and what came of it."""
+"""The export dialog asks for the file, shows the progress, and reports the outcome."""
 
 import csv
 import json

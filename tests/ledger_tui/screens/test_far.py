@@ -1,4 +1,6 @@
-"""What is far away: the oldest row of a long list, and a date in it; and a name that nobody has."""
+"""Far rows are reached: the oldest row of a long list, a date in it; and a search for an unknown name
+ends.
+"""
 
 from __future__ import annotations
 

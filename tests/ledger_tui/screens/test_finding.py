@@ -1,4 +1,4 @@
-"""The line of `/`: a text is found in the rows at hand, a slip is told where it can be mended."""
+"""The filter line finds a text in the loaded rows, and shows a mistake while it can be corrected."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The screen of flows: live, with the postings behind each, and as it was at another moment."""
+"""The screen of flows is live, leads to the postings of each flow, and shows earlier moments."""
 
 from __future__ import annotations
 

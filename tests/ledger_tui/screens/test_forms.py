@@ -1,4 +1,4 @@
-"""Creating: forms, errors at their fields, once per opening."""
+"""Forms create one object for each opening, and show errors at their fields."""
 
 import json
 

@@ -1,4 +1,6 @@
-"""Esc leads back to where a link was followed, with the keys in hand; a jump to nothing leads nowhere."""
+"""Esc leads back to the place at which a link was followed, and the keys work there; a jump to a missing
+object leads nowhere.
+"""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""The help shows every key of each action, however they were chosen."""
+"""The help shows every key of each action, also keys from the config file."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The key bar and the headings answer the mouse; own themes can be chosen, and choices be read."""
+"""The key bar and the headings react to the mouse; own themes can be chosen, and choices are readable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The overview: each tile, the sentences where there is no figure, and the keys that walk and open tiles."""
+"""The overview shows each tile, or a sentence for a missing figure; keys move between tiles and open them."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -28,7 +28,7 @@ async def write(driver: Driver, method: str, path: str, body: dict[str, Any] | N
 
 @pytest.fixture
 async def story(driver: Driver) -> dict[str, Any]:
-    """Return what was done: a takings, an invoice that is paid, and a payment out."""
+    """Post takings, a paid invoice and a payment out; return the objects."""
     account = (await driver.app.api.read("/v1/accounts")).record["data"][0]["id"]
     post = {"account": account, "amount": 500, "type": "credit", "description": "Beans"}
     first = await write(driver, "POST", "/v1/transactions", post)

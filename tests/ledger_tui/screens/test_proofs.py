@@ -1,4 +1,4 @@
-"""What the transparency log proves, where it is looked for: the detail, the trace, the overview, a file."""
+"""Proofs of the transparency log appear in the detail, the trace, the overview and a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dashboard that only looks: nothing that changes is offered, and nothing can be sent."""
+"""A read-only dashboard offers no change, and can send none."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The request log of the server; and the dashboard's own where there is none."""
+"""The screen shows the server's request log, or the dashboard's own requests if there is none."""
 
 import asyncio
 import shlex

@@ -1,4 +1,4 @@
-"""A form that is being sent: what can be done meanwhile, and what is said when it is not a plain yes."""
+"""While a form is being sent, most keys wait; afterwards it reports every outcome."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

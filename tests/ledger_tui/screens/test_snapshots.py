@@ -1,4 +1,7 @@
-"""A few screens to the letter. `pytest --snapshot-update` takes them anew; look at what changed."""
+"""A few screens are compared letter by letter.
+
+`pytest --snapshot-update` stores them again; then look at the changes.
+"""
 
 import re
 from pathlib import Path

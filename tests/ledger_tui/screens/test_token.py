@@ -1,4 +1,4 @@
-"""Token status: what is in use, the exchange, the rotation, the way back to the key."""
+"""The token screen shows the credential in use, exchanges and rotates tokens, and returns to the key."""
 
 from ledger_tui.client.tokens import EARLY_S
 from tests.ledger_tui.conftest import Dashboards

@@ -1,4 +1,4 @@
-"""The trace: from any object, event, delivery or request to the whole, and back."""
+"""The trace opens from any object, event, delivery or request, and leads back."""
 
 from __future__ import annotations
 

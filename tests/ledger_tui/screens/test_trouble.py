@@ -1,4 +1,4 @@
-"""What can go wrong is a state with a sentence, and it comes back by itself."""
+"""Each failure is a state with a sentence, from which the dashboard recovers by itself."""
 
 import re
 import threading

@@ -65,7 +65,7 @@ async def make_account(driver: Driver, name: str) -> None:
 
 
 async def register(driver: Driver, url: str) -> str:
-    """Register an endpoint in the form; gives its secret, with its dialog closed."""
+    """Register an endpoint in the form; return its secret after closing the dialog."""
     await driver.press("e", sees="No webhook endpoints. Press n to register one.")
     await driver.press("n", sees="New webhook endpoint")
     await driver.type(url, "ctrl+s", sees=("Shown once", "whsec_"))

@@ -1,4 +1,6 @@
-"""From a profile to a server that answers: a kept key, a variable, a sign-in; and an own server that dies."""
+"""A profile leads to a server with a stored key, a variable or a sign-in; the dashboard's own server may
+die.
+"""
 
 import os
 import signal

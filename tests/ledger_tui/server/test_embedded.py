@@ -1,4 +1,4 @@
-"""The dashboard's own server: started as a process, gone when the dashboard is, however it goes."""
+"""The dashboard's own server starts as a process, and ends with the dashboard, even if that is killed."""
 
 import json
 import os

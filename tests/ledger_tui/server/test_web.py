@@ -1,4 +1,6 @@
-"""The dashboard in a browser, over real HTTP and a real websocket: only for who holds the link, once."""
+"""The dashboard in a browser, over real HTTP and a real websocket, is open only to the first user of the
+link.
+"""
 
 import itertools
 import os
@@ -186,7 +188,7 @@ def test_a_port_that_is_taken_is_one_line(server: ContractServer) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-# In place of the server one that says where it is, and ends when its test says so.
+# Replaces the server: it prints an address, and ends when the test ends it.
 MORTAL = """
 import json, os
 print(json.dumps({"url": "http://127.0.0.1:9", "key": "sk_test_x"}), flush=True)

@@ -1,4 +1,6 @@
-"""The config file is read strictly: what is wrong is one line that names file, entry and reason."""
+"""The config file is read strictly: each mistake is one line that names the file, the entry and the
+reason.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Own commands get the record in their environment, and no key; their last line says how they ended."""
+"""Own commands get the record in their environment, and no key; their last line of output is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the dashboard writes for its user alone."""
+"""The dashboard writes files that only their user can read."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Edits leave the file as its owner wrote it, but for what was asked."""
+"""Edits change only the requested entry, and leave the rest of the file as its owner wrote it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Secrets in a keyring, or without one in a file that nobody else may read."""
+"""Secrets are stored in a keyring, or without one in a file that only the user can read."""
 
 import json
 import os
@@ -41,7 +41,7 @@ class Drawer(KeyringBackend):
 
 
 class Sieve(Drawer):
-    """A keyring that takes everything and keeps nothing."""
+    """A keyring that accepts every secret and stores none."""
 
     def set_password(self, service: str, username: str, password: str) -> None:
         pass

@@ -1,4 +1,4 @@
-"""The key bar: in which order its keys are, which are left out, and what a click on it presses."""
+"""The key bar orders its keys, leaves some out if it is narrow, and presses a key at a click."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ledger_tui.ui.keys import KeyBar, usefulness
 
 
 class KeyScreen(Screen[None]):
-    """Has a key that can be pressed, and one that cannot now."""
+    """A widget with an enabled and a disabled key."""
 
     BINDINGS = [
         Binding("h", "help", "keys"),

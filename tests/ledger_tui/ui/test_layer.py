@@ -1,4 +1,4 @@
-"""How much a dashboard writes to its terminal while a dialog lies over a list that changes."""
+"""While a dialog lies over a changing list, the dashboard writes little to its terminal."""
 
 from __future__ import annotations
 

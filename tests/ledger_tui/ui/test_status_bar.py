@@ -1,4 +1,4 @@
-"""The words of the line on top, in the room there is."""
+"""The status bar fits its words into the width."""
 
 from ledger_tui.client.session import Session
 from ledger_tui.ui.status_bar import breadcrumbs, connection

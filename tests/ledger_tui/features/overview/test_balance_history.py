@@ -1,4 +1,4 @@
-"""Earlier sums follow from the present one and what was posted since."""
+"""Earlier sums are computed from the present sum and the later postings."""
 
 from datetime import UTC, datetime
 from typing import Any

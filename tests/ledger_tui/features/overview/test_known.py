@@ -1,4 +1,4 @@
-"""Which figures of the past stay as they were read."""
+"""Figures of the past are read again only if an event has changed them."""
 
 from __future__ import annotations
 

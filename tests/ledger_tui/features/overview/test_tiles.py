@@ -1,4 +1,4 @@
-"""Every tile fits its place, whatever its size and however much there is to show."""
+"""Every tile fits its place, at any size and with any amount of data."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""How a moment is typed, the steps between what happened, and the line."""
+"""Moments are typed, steps lead from event to event, and the line of time is drawn."""
 
 from __future__ import annotations
 

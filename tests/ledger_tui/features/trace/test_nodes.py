@@ -1,4 +1,4 @@
-"""How a trace is drawn: what it holds in its order, and what it says of a part that is not there."""
+"""A trace is drawn in order, and a line names each missing part."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A trace names what it could not read, and keeps what it has."""
+"""A trace names the parts that it could not read, and keeps the others."""
 
 from __future__ import annotations
 

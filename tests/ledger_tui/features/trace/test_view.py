@@ -1,4 +1,4 @@
-"""The screen of a trace before there is one, while it is read, and when that fails."""
+"""The screen of a trace before a trace is read, during the read, and after a failed read."""
 
 from __future__ import annotations
 
