@@ -8,9 +8,11 @@ time.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from heapq import nlargest
 from typing import Annotated, Any
 
 from ledger_engine.core.errors import InvalidRequest, NotFound
@@ -24,6 +26,7 @@ from ledger_engine.store.books import BOOK, OF_BOOK, OF_TENANT
 from ledger_engine.store.pages import LIMIT_MAX, LOOKED_AT_MAX, Listing, Page, PageRequest
 
 ObjectThen = dict[str, Any]  # an object in the form of the interface
+ROWS_AT_ONCE = 5_000  # read in one step: about 2 MB, however long the period is
 
 # Selects the body of the last event about the object of a row, before the id `:changed`.
 _BODY_THEN = f"""(SELECT e.body FROM events AS e WHERE e.object = {{table}}.id AND e.body IS NOT NULL
@@ -213,27 +216,29 @@ def changes(
     The order is accounts, invoices, users, orders; within a kind the newest come first. Users are left out
     for a credential that may not read them. Raises InvalidRequest `invalid_cursor`.
     """
-    postings = _postings(unit, tenant, start, end)
-    ids = _changed(unit, tenant, start, end) | postings.keys()
-    if not tenant.may_see_users():
-        ids = {id for id in ids if not id.startswith("usr_")}
-    ids_in_order = sorted(ids, reverse=True)
-    ids_in_order.sort(key=_rank)
+    changed = _changed(unit, tenant, start, end)
     if request.after is not None:
         _require_cursor(unit, tenant, request.after, end)
-        place = (_rank(request.after), request.after)
-        ids_in_order = [
-            id for id in ids_in_order if _rank(id) > place[0] or (_rank(id) == place[0] and id < place[1])
-        ]
+    ids = _first_after(request.after, changed, request.limit + 1)
     items = []
-    for id in ids_in_order[: request.limit]:
-        kind = _OBJECTS[id.partition("_")[0]][0]
+    for id in ids[: request.limit]:
+        kind = _OBJECTS[_prefix(id)][0]
         before, after = (_then_or_none(unit, tenant, id, at) for at in (start, end))
-        items.append(Change(kind, id, before, after, postings.get(id, 0) if kind == "account" else None))
-    more = len(ids_in_order) > request.limit
-    counts = [sum(id.startswith(prefix) for id in ids) for prefix in _OBJECTS]
-    summary = Summary(sum(postings.values()), *counts)
+        items.append(Change(kind, id, before, after, changed["acc"][id] if kind == "account" else None))
+    more = len(ids) > request.limit
+    summary = Summary(sum(changed["acc"].values()), *map(len, changed.values()))
     return Page(items, more, items[-1].id if more else None), summary
+
+
+def _first_after(cursor: str | None, changed: Mapping[str, Mapping[str, int]], count: int) -> list[str]:
+    """Return up to `count` of the changed ids after the cursor, in the order of `changes`."""
+    ids: list[str] = []
+    for prefix, of_kind in changed.items():
+        if cursor is None or list(changed).index(prefix) > list(changed).index(_prefix(cursor)):
+            ids += nlargest(count - len(ids), of_kind)
+        elif prefix == _prefix(cursor):
+            ids += nlargest(count, (id for id in of_kind if id < cursor))
+    return ids
 
 
 def _require_cursor(unit: Unit, tenant: Tenant, id: str, end: int) -> None:
@@ -250,28 +255,41 @@ def _then_or_none(unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen | 
     return record
 
 
-def _rank(id: str) -> int:
-    return list(_OBJECTS).index(id.partition("_")[0])
+def _prefix(id: str) -> str:
+    return id.partition("_")[0]
 
 
-def _postings(unit: Unit, tenant: Tenant, start: int, end: int) -> dict[str, int]:
-    """Return the number of transactions of each account that has any."""
-    of_type = (
-        "(SELECT count(*) FROM transactions AS t WHERE t.account = accounts.id AND t.type = '{}'"
-        " AND t.id >= :first AND t.id < :beyond)"
-    )
-    rows = unit.execute(
-        f"SELECT id, {of_type.format('credit')} + {of_type.format('debit')} AS postings"
-        f" FROM accounts WHERE {OF_TENANT}",
-        tenant.bind(first=first_at("txn", start + 1), beyond=first_at("txn", end + 1)),
-    )
-    return {row["id"]: row["postings"] for row in rows if row["postings"]}
+def _changed(unit: Unit, tenant: Tenant, start: int, end: int) -> dict[str, Counter[str]]:
+    """Return the objects changed in a period, by the prefix of their ids, with their number of transactions.
+
+    The number is 0 for an object that has an event but no transaction.
+    """
+    changed: dict[str, Counter[str]] = {prefix: Counter() for prefix in _OBJECTS}
+    for account_ids in _between(unit, tenant, "transactions", "account", "txn", start, end):
+        changed["acc"].update(account_ids)
+    for objects in _between(unit, tenant, "events", "object", "evt", start, end, " AND body IS NOT NULL"):
+        for id in objects:
+            changed[_prefix(id)].setdefault(id, 0)
+    if not tenant.may_see_users():
+        changed["usr"].clear()
+    return changed
 
 
-def _changed(unit: Unit, tenant: Tenant, start: int, end: int) -> set[str]:
-    """Return the ids of the objects that have an event in this period."""
-    rows = unit.execute(
-        f"SELECT object FROM events WHERE {OF_BOOK} AND id >= :first AND id < :beyond AND body IS NOT NULL",
-        tenant.bind(first=first_at("evt", start + 1), beyond=first_at("evt", end + 1)),
-    )
-    return {row["object"] for row in rows}
+def _between(
+    unit: Unit, tenant: Tenant, table: str, column: str, prefix: str, start: int, end: int, where: str = ""
+) -> Iterator[list[str]]:
+    """Yield the values of a column in the rows of a period, `ROWS_AT_ONCE` in each list.
+
+    A book's rows are stored in the order of their ids, so only the rows of the period cost time.
+    """
+    after, beyond = first_at(prefix, start + 1), first_at(prefix, end + 1)
+    while True:
+        rows = unit.execute(
+            f"SELECT {column}, id FROM {table} WHERE {OF_BOOK} AND id > :after AND id < :beyond{where}"
+            " ORDER BY id LIMIT :rows",
+            tenant.bind(after=after, beyond=beyond, rows=ROWS_AT_ONCE),
+        )
+        yield [row[0] for row in rows]
+        if len(rows) < ROWS_AT_ONCE:
+            return
+        after = rows[-1][1]

@@ -161,7 +161,11 @@ async def test_the_last_page_before_a_cursor_is_newest_first_with_a_filter_too(
     assert ([item["id"] for item in page.items], page.has_more) == (others[::-1], False)
 
 
-async def test_a_difference_is_that_of_two_moments(world: World) -> None:
+@pytest.mark.parametrize("rows_at_once", [3, 5_000])
+async def test_a_difference_is_that_of_two_moments(
+    world: World, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
+) -> None:
+    monkeypatch.setattr(past, "ROWS_AT_ONCE", rows_at_once)
     for _ in range(20):
         first, second = sorted(world.chance.sample(range(len(world.seen)), 2))
         (start, before, posted_before), (end, after, posted_after) = world.seen[first], world.seen[second]
