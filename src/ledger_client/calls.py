@@ -64,7 +64,7 @@ class Answer:
 
 
 def require_success(answer: Answer) -> None:
-    """Raise the LedgerError of a refusal."""
+    """Raise a LedgerError if the answer is not a success."""
     if not 200 <= answer.status < 300:
         try:
             body = parsed(answer.content)
@@ -75,8 +75,7 @@ def require_success(answer: Answer) -> None:
 
 @dataclass
 class ApiCall(Generic[T]):
-    """One request, which the client may send several times; `result_of` makes the method's result from the
-    answer.
+    """One request, which the client may send several times; `result_of` turns the answer into a result.
 
     A POST with an idempotency key takes effect once, however often it is repeated. Without a key the client
     repeats only a GET or PATCH after a lost answer; it repeats every other request only if the rate limit

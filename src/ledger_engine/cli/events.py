@@ -55,7 +55,7 @@ def list_events(ledger: LedgerSource, limit: int) -> None:
     "--failed-since",
     metavar="TIME",
     type=options.MOMENT,
-    help="Instead of ID: every delivery that failed and was last attempted since then.",
+    help="Instead of one event, resend each failed delivery last attempted at TIME or later.",
 )
 @click.option("--endpoint", metavar="ID", help="To this endpoint only.")
 @options.ledger(options.project, options.mode)
@@ -154,7 +154,7 @@ def delete(ledger: LedgerSource, id: str) -> None:
 @click.argument("id")
 @options.ledger()
 def restore(ledger: LedgerSource, id: str) -> None:
-    """Restore the deleted endpoint ID, for the events from now on; its new secret is printed only once."""
+    """Restore the deleted endpoint ID for future events. Its new secret is printed only once."""
     secret, sealed_secret = _new_secret()
 
     async def take_back(engine: Engine) -> EndpointWithSecret:
@@ -235,5 +235,6 @@ def _change(
 
 
 def _print_secret(ledger: LedgerSource, endpoint: EndpointWithSecret) -> None:
-    note = f"{endpoint.id}: {mode_name(endpoint.livemode)} mode, sent to {endpoint.url}. Shown this once."
+    mode = mode_name(endpoint.livemode)
+    note = f"{endpoint.id} sends {mode} events to {endpoint.url}. The secret is shown this once."
     ledger.print_one(shown(endpoint), endpoint.secret, note)

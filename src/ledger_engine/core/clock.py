@@ -76,8 +76,8 @@ class SystemClock:
         return time.monotonic()
 
     def _now(self) -> int:
-        # Read the wall clock first: after a pause before the second reading, `carried_on` then starts late,
-        # never early.
+        # Read the wall clock first: a pause between the two readings can then make the ledger's time lag
+        # behind the machine's, but never lead it.
         wall = self.machine()
         tick = time.monotonic_ns()
         carried_on = self._latest + (tick - self._seen_at_ns) * 7 // 8_000_000
@@ -85,7 +85,7 @@ class SystemClock:
             self._latest = wall
             self._seen_at_ns = tick
             return wall
-        # Leave the anchor as it is: moving it here would round each step down, and the time would lag behind.
+        # Leave `_latest` and `_seen_at_ns` as they are: updating them here would round down at each call.
         return carried_on
 
 
@@ -121,8 +121,8 @@ def _date(day: int) -> str:
     return (_EPOCH + timedelta(days=day)).date().isoformat()
 
 
-# A page of a hundred records contains as many times, and making a text with `datetime` takes three times as
-# long.
+# A page of a hundred records contains a hundred moments. `datetime` takes three times as long as these
+# tables to write one.
 _TWO = [f"{number:02}" for number in range(60)]
 _THREE = [f"{number:03}" for number in range(1000)]
 

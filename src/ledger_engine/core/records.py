@@ -1,4 +1,4 @@
-"""The form of records outside: the JSON object in every answer and every event."""
+"""The form in which answers and events show a record: a JSON object."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def as_json(record: JsonObject) -> dict[str, Any]:
 
 
 def dumps(value: object) -> str:
-    """Return compact JSON text in ASCII; records are written as by `as_json`."""
+    """Return compact JSON text; records are written as by `as_json`."""
     return _encode(value)
 
 
@@ -98,7 +98,7 @@ def values_writer(kind: type[JsonObject]) -> Callable[..., str]:
 
 
 def _compiled(parameters: str, of: str, kind: type[JsonObject]) -> Callable[..., str]:
-    """Return an f-string as a function, which is compiled in the way of a dataclass's methods.
+    """Compile an f-string into a function, as `dataclass` does for its methods.
 
     Making a dict for each object and writing it would take twice as long.
     """

@@ -45,14 +45,14 @@ class NotAList(LedgerError):
 
 
 def paging_of(path: str) -> Paging:
-    """Return the name of the parameter that takes the cursor in the list at this path."""
+    """Return the parameter that takes the cursor of the list at this path; `statement` is one page."""
     return "statement" if path.endswith("/statement") else _PAGING.get(path, "cursor")
 
 
 async def learn_account(api: Api, names: AccountNames, account_id: str) -> bool:
     """Read an account's name and currency; returns whether the account exists. Raises LedgerError."""
     try:
-        # read the present for any moment, because an account's name and currency never change
+        # Read the account as it is now, whichever moment is shown: its name and currency never change.
         with past.the_present():
             answer = await api.read(f"/v1/accounts/{quote(account_id, safe='')}")
     except NotFound:
@@ -90,7 +90,7 @@ async def learn_users_until(api: Api, names: AccountNames, name: str) -> None:
 async def fetch_page(
     api: Api, path: str, filters: Mapping[str, str], want: Want, part: str | None = None
 ) -> ListPage:
-    """Return the page for a request of a window.
+    """Return the page that the window of a list wants.
 
     Waits like `Api.read`; raises LedgerError for a refusal.
     """

@@ -63,10 +63,11 @@ class FormUnanswered(NamedTuple):
 Result = FormSent | FormRefused | SentBefore | FormUnanswered | OtherChanges
 
 _CHANGED_SINCE = 412
-_NO_FIELD = "Somebody else changed the object, but no field of this form. Send the form again."
+_NO_FIELD = "Somebody else changed the object, but none of this form's fields. Send the form again."
 
 _NO_ACCOUNT = "There is no such account. Type part of its name."
-_SEVERAL = "Several accounts match: choose one."
+_SEVERAL_ACCOUNTS = "Several accounts match: choose one."
+_SEVERAL_USERS = "Several users match: choose one."
 
 
 class PreparedForm(NamedTuple):
@@ -134,7 +135,7 @@ class Submission:
                 return await self._changed_since(values)
             return FormRefused({self._field_of(error, values): literal(error)})
         record_id = answer.record.get("id")
-        # The answer to a transfer from an account is a transaction.
+        # A form that was opened on an account may create a transaction, so the path decides the kind.
         kind = next((each for each in RESOURCES if each.path == self.form.path), self._resource)
         if isinstance(record_id, str) and record_id.startswith(kind.id_prefix):
             return FormSent(answer.record)
@@ -154,7 +155,7 @@ class Submission:
     ) -> ApiResponse:
         """Send like `Api.write`, and set `in_flight` only while a sent request waits for its answer.
 
-        A request that the rate limit refuses was not sent.
+        A request that the rate limit refuses counts as not sent, because it had no effect.
         """
         while True:
             while (seconds := self._session.waiting_seconds) > 0:
@@ -193,7 +194,7 @@ class Submission:
                 answer = await self._api.read(f"/v1/accounts/{quote(account_id, safe='')}")
             except NotFound:
                 several = self._names.search(account_id)
-                raise FieldErrors({"account": _SEVERAL if several else _NO_ACCOUNT}) from None
+                raise FieldErrors({"account": _SEVERAL_ACCOUNTS if several else _NO_ACCOUNT}) from None
             self._names.learn([answer.record])
         return self._names.currency(account_id)
 
@@ -242,7 +243,7 @@ class Submission:
                 answer = await self._api.read(f"/api/users/{quote(user_id, safe='')}")
             except NotFound as error:
                 several = self._names.users.search(user_id)
-                text = _SEVERAL if several else f"{literal(error)} Type part of the name or email."
+                text = _SEVERAL_USERS if several else f"{literal(error)} Type part of the name or email."
                 raise FieldErrors({field.name: text}) from None
             except PermissionDenied:  # the credential may place orders without being able to read users
                 continue
@@ -369,7 +370,9 @@ def _items(text: str) -> list[dict[str, Any]]:
             raise ValueError(f"Write items like 2 x Beans @ {localised('12.50')} EUR; Filter.")
         quantity, name, price, currency = match.groups()
         if quantity is None and _LIKE_A_QUANTITY.match(name):
-            raise ValueError("Is that a quantity? Write 2 x Mug; for a name that begins so, 1 x 2xl Shirt.")
+            raise ValueError(
+                "Is that a quantity? Then write 2 x Mug. If it begins the name, write 1 x 2xl Shirt."
+            )
         item: dict[str, Any] = {"name": name, "quantity": int(quantity or 1)}
         if currency:
             item["unit_amount"] = parse_amount(price, currency.upper(), least=0)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ledger_tui.client.tokens import TokenPair
     from ledger_tui.server.embedded import EmbeddedServer
 
-# If the dashboard's own server ends after running this long, it is restarted without a question; a server
-# that ends sooner is not.
+# If the dashboard's own server ends after running this long, the dashboard restarts it without a question.
+# If it ends sooner, the dashboard shows how to restart it.
 RESTART_AFTER_SECONDS = 20.0
 
 
@@ -134,7 +134,7 @@ class ServerConnection:
 
     async def _find_key(self) -> str:
         profile = self._profile
-        if profile is None or self._options.key:  # a typed key, which replaces the profile's key
+        if profile is None or self._options.key:  # a typed key replaces the profile's
             return self._options.key or ""
         if profile.key.startswith("env:"):
             name = profile.key.removeprefix("env:")
@@ -144,7 +144,7 @@ class ServerConnection:
                 raise CannotConnect(f"The key in {name} contains an invalid character.")
             return value
         secrets = await self._read_secrets(profile.name)
-        hint = f"`ledger-tui profiles remove {profile.name}` and add it again"
+        hint = f"run `ledger-tui profiles remove {profile.name}` and add the profile again"
         if secrets is None or secrets.api_key is None:
             raise CannotConnect(f"No key is stored for profile {profile.name}; {hint}.")
         if not is_key(secrets.api_key):

@@ -104,7 +104,7 @@ def test_a_name_that_begins_like_a_quantity_stands_after_one() -> None:
 def test_a_text_that_may_be_a_quantity_is_refused_and_not_taken_for_a_name(typed: str) -> None:
     with pytest.raises(FieldErrors) as refused:
         items(f"Tray; {typed}")
-    assert "Write 2 x Mug" in refused.value.errors["items"]
+    assert "Then write 2 x Mug" in refused.value.errors["items"]
 
 
 def test_a_price_with_a_currency_is_read_by_its_decimals() -> None:

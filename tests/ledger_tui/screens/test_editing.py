@@ -94,7 +94,7 @@ async def test_a_change_just_before_ours_is_refused_by_the_server_and_shown(
     await editor.press("ctrl+s", sees=("Changed meanwhile", "Ada → Grace"))
     assert draft["customer"] == "Grace"
     server.changes_first = {"metadata": {"team": "north"}}  # in no field of the form
-    await editor.press("o", sees="Somebody else changed the object, but no field of this form.")
+    await editor.press("o", sees="Somebody else changed the object, but none of this form's fields.")
     await editor.press("ctrl+s", sees="Changed inv_")
     assert draft["customer"] == "Eve"
     assert len(server.if_match) == 3

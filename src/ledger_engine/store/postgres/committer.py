@@ -36,11 +36,12 @@ from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
 from ledger_engine.store.threaded import QueuedWork
 
 TRIES = 8  # attempts for a group, if another transaction prevents its commit or the connection is lost
-# For this long after another server had locked a book of a group, half of the books are left to it.
+# For this long after another server had locked a book of a group, this server locks at most half of a
+# group's books at a time.
 MET_S = 1.0
 _WAIT_S = 0.005  # the longest wait before the second attempt; it doubles for each further one
-# Other servers look for unconfirmed commits twice a second. A caller learns that no standby has its commit
-# only after this time, when those servers no longer rely on the commit either.
+# Other servers look for unconfirmed commits twice a second. The answer that a commit is unconfirmed waits
+# this long: by then the other servers know it too, and give no answer that depends on the commit.
 TOLD_S = 1.0
 
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
@@ -48,7 +49,7 @@ _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
 _OF_NO_PROJECT = frozenset(map(lock_of, OF_NO_PROJECT))
 # Works by the lock of their book, or by the lock of the ledger.
 Works: TypeAlias = dict[int, list[QueuedWork]]
-# Locks, and the time that other servers have reached under them.
+# Locks of books, and the latest time at which another server has committed to these books.
 Reached: TypeAlias = tuple[frozenset[int], int]
 
 
@@ -123,7 +124,7 @@ class Committer(GroupCommitter[PostgresUnit]):
         topics, error = set[str](), None
         try:
             topics = self._commit_with_tries(transaction)
-        except Exception as failed:  # any error: the results of the other works do not depend on it
+        except Exception as failed:  # one transaction's error must not fail the others
             error = failed
         return CommitResult(_all(transaction.running), frozenset(topics), error)
 
@@ -233,8 +234,8 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         committer, connection, locks = self._committer, self._connection, self._committer.locks
         assert connection is not None, "it has begun"
         if not wrote and not self._rests_on_unconfirmed():
-            # The cache is valid only after a commit of our own, which others would have to follow with a
-            # later time.
+            # The next transaction recognises another server's commit by a time later than our last commit,
+            # and this transaction commits nothing.
             committer.forget()
             connection.send(_ROLLBACK)
             locks.release(connection)
@@ -298,8 +299,8 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         `moment` is the time that other servers have reached.
 
         The cache of the last transaction is still valid if this one locks the same books and the other
-        servers' times under these locks are unchanged: a commit of another server would have changed its
-        time, because that time is later than our own last commit.
+        servers' times under these locks are unchanged. A commit of another server would have changed them,
+        because each commit under these locks has a later time than the one before it.
         """
         committer = self._committer
         if moment is not None:
@@ -314,7 +315,8 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
     def _rests_on_unconfirmed(self) -> bool:
         """Return whether the rows that the works read may come from a commit that no standby has received.
 
-        The answer is yes, unless other servers have committed nothing since the last confirmed commit.
+        It is False only if nothing is in doubt and no other server has committed since the last confirmed
+        commit.
         """
         in_doubt = self._committer.confirmations.in_doubt
         return in_doubt or self._times not in (None, self._committer.last_confirmation)

@@ -77,7 +77,7 @@ class PostgresConnection:
         connect_s: float = CONNECT_S,
         is_silent: Callable[[], bool] | None = None,
     ) -> None:
-        """Connect to the host in these settings of libpq. Raises ConnectionLost."""
+        """Connect to `host`, a connection string of libpq. Raises ConnectionLost."""
         self.host = host
         self.must_not_be_used = False
         self.timeline: tuple[int, int] | None = None  # its cluster and timeline, once they are known (`seen`)
@@ -88,7 +88,7 @@ class PostgresConnection:
         # One entry for each sent statement: its `_Prepared` if it was being prepared, else True; False for a
         # synchronisation.
         self._pipeline: list[_Prepared | bool] = []
-        self._forgiven = 0  # how many of the first sent statements may fail without an error
+        self._forgiven = 0  # errors of so many statements, counted from the first one sent, are ignored
         self._is_broken = False
         self._lent: psycopg.Connection | None = None
         self._warning = ""  # the warning that came with the statement whose result is awaited
@@ -160,8 +160,8 @@ class PostgresConnection:
     def sync(self) -> None:
         """End a part of the pipeline: later statements see everything that the earlier ones have committed.
 
-        Without this call, statements outside a transaction form one transaction. Later statements run even if
-        an earlier one fails.
+        After this call, later statements run even if an earlier one has failed. Without it, statements
+        outside a transaction form one transaction.
         """
         try:
             self._pg.pipeline_sync()
@@ -192,7 +192,7 @@ class PostgresConnection:
     def end(self, *, forgiving: bool = False) -> None:
         """Make the server run the sent statements, without waiting; the next `settle` reads their results.
 
-        With `forgiving` that `settle` raises no error of these statements.
+        If `forgiving`, the next `settle` ignores errors of these statements.
         """
         self.sync()
         if forgiving:
@@ -234,7 +234,7 @@ class PostgresConnection:
         """Return the last result of the statements sent before `end`. Raises the errors of `settle`."""
         pipeline, self._pipeline = self._pipeline, []
         try:
-            # Without the synchronisation from `end`, because `_take` waits for one itself.
+            # Leave out the synchronisation that `end` sent: `_take` waits for one at its end.
             return self._take(pipeline[:-1])
         except Error as error:
             raise self._lost(error) from error
@@ -326,7 +326,7 @@ class PostgresConnection:
         return last
 
     def _note_warning(self, notice: PGresult) -> None:
-        # The severity's other field, and the text of the notice, are in the server's language.
+        # The plain severity and the text of the notice are in the server's language; this field is not.
         if notice.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) == b"WARNING":
             self._warning = str(failure(notice))
 
