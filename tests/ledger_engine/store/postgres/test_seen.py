@@ -59,6 +59,11 @@ async def start(address: str) -> AsyncIterator[Start]:
         yield one_more
 
 
+def one(unit: Unit) -> object:
+    """Read something, which ends the doubts about commits that no notification confirmed."""
+    return unit.execute("SELECT 1 AS one")
+
+
 def go_back(beside: psycopg.Connection, by: int) -> None:
     """Have the database be one that lacks so many commits of each server, or has them again."""
     beside.execute("UPDATE heads SET announced = announced - %s WHERE lock = server AND announced > 0", [by])
@@ -114,9 +119,7 @@ async def test_a_commit_is_counted_once_while_other_connections_are_opened(
 
     def note_late(self: SeenCommits, *given: Any) -> None:
         beside.execute(f"{_END} AND pid <> ALL(SELECT pid FROM pg_locks WHERE locktype = 'advisory')")
-        asyncio.run_coroutine_threadsafe(
-            engine.read(lambda unit: unit.execute("SELECT 1 AS one")), loop
-        ).result()
+        asyncio.run_coroutine_threadsafe(engine.read(one), loop).result()
         committed(self, *given)
 
     loop = asyncio.get_running_loop()
@@ -139,7 +142,7 @@ async def test_missing_commits_of_others_are_noticed_also_after_a_restart(
             announced for announced, _ in json.loads(file.read_text())["commits"].values()
         )
 
-    await until(has_seen_it)
+    await looked_until(lambda: engine.read(one), lambda _: has_seen_it())
     go_back(beside, 1)
 
     async def refused() -> str | None:
@@ -165,7 +168,7 @@ async def test_a_server_that_accepted_a_loss_does_not_hide_it_from_the_others(
     engine, accepting = start(), start(accept_loss=True)
     for _ in range(3):
         await accepting.write(Change())
-    await until(lambda: has_seen(engine, 3))
+    await looked_until(lambda: engine.read(one), lambda _: has_seen(engine, 3))
     go_back(beside, 2)
     for _ in range(3):  # as many as were lost, and one more
         await accepting.write(Change())
