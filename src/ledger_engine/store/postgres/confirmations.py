@@ -50,6 +50,16 @@ class Confirmations:
                 _raise_to(self._counts, self._doubtful_counts)
                 self._doubtful_counts.clear()
 
+    def forget(self) -> None:
+        """Forget all counts and begin a doubt, because the database moved to another timeline.
+
+        A commit that the failover lost has a number that its server uses again.
+        """
+        with self._lock:
+            self._counts.clear()
+            self._doubtful_counts.clear()
+            self.doubts += 1
+
     def confirm(self, server: int, number: int) -> None:
         """Note that the standby has this many commits of a server."""
         with self._lock:

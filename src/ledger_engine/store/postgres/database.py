@@ -82,7 +82,7 @@ class PostgresDatabase(ThreadedDatabase):
         self._numeric: Numeric = {}
         self.ids = IdSource()
         self._seen_commits = SeenCommits(accepts_loss=accept_loss)
-        self._seen_commits.moved = self._abandon_others
+        self._seen_commits.moved = self._follow_timeline
         self._seen_commits.accepted = self._abandon_all_but
         self._confirmations = Confirmations()
         if state is not None:
@@ -231,8 +231,10 @@ class PostgresDatabase(ThreadedDatabase):
     def _require_newest(self, connection: PostgresConnection, *, writes: bool = False) -> None:
         self._seen_commits.require_newest(connection, self._clock.now(), writes=writes)
 
-    def _abandon_others(self, timeline: Timeline) -> None:
-        """Stop using connections on another timeline, so that readers and writer use the same one."""
+    def _follow_timeline(self, before: Timeline | None, timeline: Timeline) -> None:
+        """Stop using connections on another timeline, and forget the confirmations on the former one."""
+        if before is not None:
+            self._confirmations.forget()
         self._hosts.abandon(lambda each: each.timeline not in (None, timeline))
 
     def _abandon_all_but(self, connection: PostgresConnection) -> None:

@@ -97,16 +97,16 @@ def has_timelines(connection: PostgresConnection) -> bool:
 class SeenCommits:
     """The commits that one server has seen; any thread may use it.
 
-    Set `has_timelines` once it is known whether the role may read the timeline. `moved` is called when
-    another cluster or timeline is used from now on. `accepted` is called with the connection on which a loss
-    was accepted. From then on `server` is another number: under the old number the next commits would be
-    taken for the lost ones.
+    Set `has_timelines` once it is known whether the role may read the timeline. `moved` is called with the
+    former timeline, None at first, and the one that is used from now on. `accepted` is called with the
+    connection on which a loss was accepted. From then on `server` is another number: under the old number the
+    next commits would be taken for the lost ones.
     """
 
     def __init__(self, *, accepts_loss: bool = False) -> None:
         self.losses = Losses()
         self.has_timelines = False
-        self.moved: Callable[[Timeline], None] = lambda _timeline: None
+        self.moved: Callable[[Timeline | None, Timeline], None] = lambda _before, _timeline: None
         self.accepted: Callable[[PostgresConnection], None] = lambda _connection: None
         self.server = new_server()
         self._accepts_loss = accepts_loss
@@ -189,8 +189,8 @@ class SeenCommits:
             if writes:  # a commit with an unknown outcome may have been made, and nobody was told of it yet
                 self._own_unconfirmed = commits_there.get(self.server, _NONE)
             if timeline != self._timeline:
-                self._timeline = timeline
-                self.moved(timeline)
+                before, self._timeline = self._timeline, timeline
+                self.moved(before, timeline)
 
     def remember(self, file: Path) -> None:
         """Load the commits that servers with this file have seen before, and write to the file afterwards."""
