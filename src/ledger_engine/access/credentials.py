@@ -1,6 +1,6 @@
 """Credentials: finds the API key or token with a bearer value, and its rights.
 
-An access token is valid for an hour, and a refresh token until the next pair is issued: see
+An access token is valid for an hour. A refresh token is valid for 30 days, and once: see
 docs/interface.md#auth-access-token, #auth-refresh-once. Both act for the API key from which they came: they
 have its project, mode, role and scopes, for as long as the key is valid.
 """
@@ -26,8 +26,8 @@ from ledger_engine.store.rows import insert
 class Credential:
     """A credential that is valid until `expires_at` (milliseconds; None for an API key).
 
-    `id` is the id of the API key, also for the key's tokens, or the id of the app. `user` is the user for
-    whom an app acts.
+    For an API key and its tokens `id` is the key's id; for the token of an app it is the app's id. `user` is
+    the user for whom an app acts.
     """
 
     kind: str  # "api_key", "access_token" or "oauth_token"
@@ -86,7 +86,7 @@ def find(unit: Unit, value: str) -> Credential:
 
 
 def find_key(unit: Unit, value: str, param: str | None = None) -> Credential:
-    """Return the API key with this value. Raises AuthenticationError naming `param`, a field or None."""
+    """Return the API key with this value. Raises AuthenticationError, with this `param`."""
     row = unit.first(f"{_API_KEY} WHERE k.hash = :hash", {"hash": hash_secret(value)})
     return _read("api_key", row, param)
 
@@ -145,9 +145,9 @@ def _read(kind: str, row: Row | None, param: str | None = None) -> Credential:
 
 ACCESS_SECONDS = 3600
 REFRESH_SECONDS = 30 * 86_400
-# Milliseconds; until then the error says that the token has expired, and afterwards that it is unknown.
+# Milliseconds for which an expired token stays stored. Until then the error says that it has expired.
 FORGOTTEN_AFTER_MS = 7 * DAY
-FORGOTTEN_AT_ONCE = 100  # after a long pause there may be many, and other works wait for the commit
+FORGOTTEN_AT_ONCE = 100  # expired tokens deleted in one work; after a long pause there may be many
 
 
 @dataclass(slots=True)

@@ -23,10 +23,10 @@ from ledger_engine.log.tree import TILE_HEIGHT, Edge
 from ledger_engine.store import LOG, BookWork
 from ledger_engine.store.engine import Engine
 
-EVERY_S = 0.5  # half of the second within which a checkpoint follows an event
+EVERY_S = 0.5  # a checkpoint must follow an event within a second
 POLL_INTERVAL_S = 1.0  # to find the events of other processes, whose commits wake nobody here
-READ_AT_ONCE = 512  # a number of events that keeps requests waiting for the interpreter only briefly
-SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # events of one book between two checkpoints, if many wait
+READ_AT_ONCE = 512  # events; few, because requests wait for the interpreter meanwhile
+SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # the most events of one book that one checkpoint adds
 EDGES_MAX = 200  # books whose right edge stays in memory
 NOTICE = "log"
 FAILED = "sealing"
@@ -36,7 +36,7 @@ log = logging.getLogger("ledger_engine.log.sealer")
 
 
 class Sealer:
-    """Seals the logs between `start` and `stop`, and may start again; only one of several servers does it.
+    """Seals the logs from `start` until `stop`, and can start again. Of several servers only one seals.
 
     The origins of the logs begin with `name`. It is stored with the log's first key and never changes;
     without `name` the ledger gets a random one.
@@ -50,7 +50,7 @@ class Sealer:
         self._name = name
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        # By book, each with the size of the log to which it belongs.
+        # The right edge of each book's log, with the size of the log at that time.
         self._edges: dict[int, tuple[int, Edge]] = {}
         self._problems: dict[int, str] = {}  # by book, the reason why nothing is signed
         self._key: LogKey | None = None
@@ -62,7 +62,8 @@ class Sealer:
     async def begin(self) -> None:
         """Make the log's key if there is none, unless a folder contains checkpoints of an earlier log.
 
-        A server does this before it stores that it has run, so that `verify` can report a log that is gone.
+        A server does this before it stores that it has run. If a log is missing afterwards, somebody removed
+        it, and `verify` reports that.
         """
         if await self._engine.read(keys.current) is None and await self._may_begin():
             name = self._name or f"ledger-{secrets.token_hex(8)}"

@@ -21,7 +21,7 @@ class Inbox:
     """Receives the events of a project by webhook. Use it as a context manager.
 
     `events` are the events with a valid signature, in the order received, including repeated ones; `rejected`
-    are the bodies without a valid one. `answer` is the status of each answer from now on.
+    are the bodies whose signature is missing or wrong. Set `answer` to the status of the next answers.
     """
 
     def __init__(self, ledger: Ledger, events: list[str] | None = None) -> None:
@@ -58,7 +58,7 @@ class Inbox:
         count: int = 1,
         timeout: float = WAIT_S,
     ) -> dict[str, Any]:
-        """Return the event of this type that matches, or the last one of `count`; wait for it if necessary.
+        """Return the first event of this type that matches, or the one with number `count`; wait for it.
 
         If it does not come in time, raises AssertionError, which lists the received events.
         """

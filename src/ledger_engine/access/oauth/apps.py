@@ -23,8 +23,8 @@ from ledger_engine.store.rows import insert, reader
 NAME_MAX = 100  # characters; users read the name on the page where they decide
 REDIRECT_URIS_MAX = 20
 REDIRECT_URI_MAX = 2000  # characters
-# All characters except those that browsers and parsers read differently, with which one address could lead to
-# two places.
+# The characters of a redirect URI. Browsers and parsers read others differently, so that one address could
+# lead to two places.
 _PLAIN = re.compile(r"[A-Za-z0-9\-._~:/?\[\]@!$&'()+,;=%]+")
 _PORT = r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 _LOOPBACK = re.compile(rf"http://(127\.0\.0\.1|\[::1\])(?::(?:{_PORT}))?(?=[/?]|$)")
@@ -156,7 +156,7 @@ def deleted(unit: Unit, project: str) -> list[App]:
 
 
 def purge(unit: Unit, before: int, limit: int) -> int:
-    """Delete up to `limit` grants of apps deleted before `before`, then the apps without grants.
+    """Delete up to `limit` grants of the apps deleted before `before`, then those apps without grants.
 
     `before` is in milliseconds. Returns the number of grants deleted.
     """

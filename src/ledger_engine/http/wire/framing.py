@@ -6,12 +6,12 @@ import re
 
 from ledger_engine.http.wire.head import TOKEN, VALUE, BadRequest
 
-CHUNKS_MAX = 100_000  # chunks of one body; each takes as long to read as a kilobyte
-FEW_CHUNKS_MAX = 100  # chunks of a body that may not be large
+CHUNKS_MAX = 100_000  # the most chunks of one body; to read one takes as long as a kilobyte of data
+FEW_CHUNKS_MAX = 100  # the most chunks of a body on a route without large bodies
 LINE_MAX = 28 * 1024  # bytes of the line before a chunk, with its extensions
 TRAILER_MAX = 16 * 1024  # bytes; the content is ignored
 # Some readers end a line at a single CR or LF (RFC 9112, 7.1.1), so neither may occur in the line. A size has
-# at most 16 digits, because readers that count in 64 bits would see another size.
+# at most 16 digits: a reader that counts in 64 bits would see another size in a longer one.
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[^\r\n]*)?[ \t]*")
 _TRAILER = re.compile(TOKEN + b":" + VALUE)
 

@@ -1,4 +1,4 @@
-"""Parses the head of a request, its first line and its headers, so that no other reader can differ.
+"""Parses the head of a request: its first line and its headers. Refuses a head that is read in two ways.
 
 The grammar is h11's, which `tests/ledger_engine/http/wire/test_head.py` compares with this module. Where h11
 is lenient about the end of a line, this module refuses the request.
@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 CHUNKED = -1
-TARGET_MAX = 8 * 1024  # bytes of path and query, whatever the application allows
+TARGET_MAX = 8 * 1024  # the most bytes of path and query, even if the application would allow more
 TOKEN = rb"[-!#$%&'*+.^_`|~0-9a-zA-Z]+"
 VALUE = rb"[^\x00\n\v\f\r]*"  # including the spaces and tabs around the value, which do not belong to it
 _DIGITS_MAX = 4300  # digits of a Content-Length: the most that Python reads
@@ -80,7 +80,7 @@ def read_head(text: bytes) -> Head:
     match = _HEAD.fullmatch(text)
     refusal: BadRequest | None = None
     if match is None:
-        # Other readers end or join such lines elsewhere (RFC 9112, 2.2 and 5.2).
+        # Readers differ about a bare LF and folded lines (RFC 9112, 2.2 and 5.2), so the head is refused.
         first, _, rest = text.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n").partition(b"\r\n")
         match = _HEAD.fullmatch(first + b"\r\n" + _FOLD.sub(b" ", rest))
         if match is None:
@@ -121,7 +121,7 @@ def asked_path(text: bytes) -> bytes:
 
 
 def too_large(text: bytes) -> BadRequest:
-    """Return the error for a head without an end, chosen by its last line, which is too long."""
+    """Return the error for a head that exceeds the limit; its unfinished last line decides which."""
     earlier, _, last = text.rpartition(b"\n")
     if not earlier:
         return TargetTooLong("The URL is far too long.")
@@ -150,7 +150,7 @@ def _joined(headers: Headers) -> dict[bytes, bytes]:
 
 
 def _framing(by_name: dict[bytes, bytes], headers: Headers) -> tuple[int, Headers]:
-    """Return the length of the body or CHUNKED, and the headers with a single value for it."""
+    """Return the length of the body or CHUNKED, and the headers with one value for the length."""
     body = 0
     value = by_name.get(b"content-length")
     if value is not None:

@@ -45,7 +45,7 @@ _TIMES_FROM = 60  # columns; with fewer there is no room for the times
 
 
 class TraceTree(ScrollView, can_focus=True):
-    """The nodes of a trace. Posts `Moved` when the cursor stands on another node, `Opened` on enter."""
+    """The nodes of a trace. Posts `Moved` when the cursor moves to a node, `Opened` on a double click."""
 
     BINDINGS = TABLE_KEYS
     COMPONENT_CLASSES = {"table--cursor", "table--cursor-idle", *(f"table--{tone}" for tone in TONES)}
@@ -60,7 +60,7 @@ class TraceTree(ScrollView, can_focus=True):
         super().__init__(id="tree")
         self.nodes: Sequence[Node] = ()
         self.cursor = 0
-        self.moved = False  # whether the user has moved the cursor, which then stays where it is
+        self.moved = False  # whether the user has moved the cursor; then a new read does not move it
         self._lines: list[tuple[int, tuple[Cell, ...]]] = []  # each with the number of its node
 
     @property
@@ -69,7 +69,7 @@ class TraceTree(ScrollView, can_focus=True):
         return self.nodes[self.cursor] if self.cursor < len(self.nodes) else None
 
     def show(self, nodes: Sequence[Node], cursor: int, *, from_top: bool) -> None:
-        """Draw these nodes, with the cursor on one of them; `from_top` shows its request from the top."""
+        """Draw these nodes, with the cursor on one of them; `from_top` scrolls to its request."""
         self.nodes, self.cursor = nodes, max(0, min(cursor, len(nodes) - 1))
         self._lines = []
         space = Cell(" " * _TIME_WIDTH)
@@ -219,7 +219,7 @@ class TraceView(View):
         self.trace = None
 
     def moment_changed(self) -> None:
-        self.reading = False  # the trace belongs to another moment
+        self.reading = False  # a read of the former moment must not prevent a new one
         self.action_refresh()
 
     def poll_soon(self) -> None:
@@ -270,7 +270,7 @@ class TraceView(View):
             old_trace.record_id,
         ):
             self.reading = not new_trace.complete
-            # During a new read the former whole trace stays.
+            # While a trace is read again, the last complete one stays on the screen.
             if new_trace.complete or not old_trace.complete:
                 self.trace = new_trace
         self.draw()
@@ -350,7 +350,7 @@ class TraceView(View):
         return node.record if node is not None else None
 
     def shown_texts(self) -> Iterator[tuple[str, str]]:
-        """Yield the ids of all nodes, and the texts that show the selected one."""
+        """Yield the kind of each node with each of its lines."""
         for node in self._tree.nodes:
             for line in (node.line, *node.below):
                 yield node.kind, f"{node.record_id} {''.join(cell.text for cell in line)}"
