@@ -1,4 +1,4 @@
-"""How a list is shown: its columns, its sorting, its filter here, and the dialog to choose them."""
+"""The columns of a list, its order, its filters in the dashboard, and a dialog for the columns."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from ledger_tui.ui.dialogs import Dialog
 
 
 def columns_of(resource: Resource, settings: ListSettings) -> tuple[Column, ...]:
-    """Return the chosen columns in their order; all of the resource's where none were chosen."""
+    """Return the chosen columns in their order; if the user chose none, all columns of the resource."""
     by_name = {column.name: column for column in resource.columns}
     choice = [by_name[name] for name in settings.columns if name in by_name]
     if not choice:
         return resource.columns
-    # When space is short the last ones are hidden first, in the order that the user gave them.
+    # When space is short, the list hides columns from the end of the order that the user chose.
     return tuple(replace(column, rank=rank) for rank, column in enumerate(choice))
 
 
 def order_of(resource: Resource, settings: ListSettings, names: AccountNames) -> Order | None:
-    """Return the key that sorts the rows as the settings say; None where they are not sorted."""
+    """Return the sort key for the rows that the settings ask for; None if the rows are not sorted."""
     column = next((each for each in resource.columns if each.name == settings.sorted_by), None)
     return None if column is None else _Order(column, names)
 
 
 class _Order:
-    """The sort key of a column: numbers by value, anything else as it is written, nothing last."""
+    """The sort key of a column: numbers sort by value, other cells by their text, empty cells last."""
 
     def __init__(self, column: Column, names: AccountNames) -> None:
         self._column = column
@@ -68,7 +68,7 @@ class _Order:
 
 
 def selected_by(resource: Resource, filters: Filters, names: AccountNames, text: str = "") -> Keep | None:
-    """Return the condition of the filters that no server has, and of a text to find; None without any."""
+    """Return a test for the text and for the filters that no server has; None if there are none."""
     tests: list[Keep] = []
     for filter_ in resource.filters:
         value = filters.get(filter_.param, filter_.default)
@@ -86,7 +86,7 @@ def _test(matches: Callable[[Record, str, AccountNames], bool], value: str, name
 
 
 def _has_text(resource: Resource, text: str, names: AccountNames) -> Keep:
-    """Return the condition that a record contains a text, in a column, shown or not, or in a field."""
+    """Return a test for records that contain the text in a field or in a column, even a hidden column."""
     folded = text.casefold()
 
     def has_it(record: Record) -> bool:
@@ -97,7 +97,7 @@ def _has_text(resource: Resource, text: str, names: AccountNames) -> Keep:
 
 
 def _texts_in(value: object) -> Iterator[str]:
-    """Yield the texts in a record, and the names of its metadata; its kind is not shown and left out."""
+    """Yield the texts in a record and the names in its metadata, without its kind, which no list shows."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -112,7 +112,7 @@ def _texts_in(value: object) -> Iterator[str]:
 
 
 def check_lists(lists: Mapping[str, ListSettings], file: str) -> None:
-    """Raise BadConfig for a list, a column or a sorting that does not exist."""
+    """Raise BadConfig if the settings name an unknown list, or a column that the list lacks."""
     for kind, settings in lists.items():
         if kind not in BY_KIND:
             raise BadConfig(f"{file}: lists.{kind}: is not a list; they are {', '.join(BY_KIND)}.")
@@ -128,7 +128,10 @@ _NOTE = "No server sorts its lists: the rows that are loaded are sorted, and m l
 
 
 class ColumnsScreen(Dialog[ListSettings]):
-    """Returns the settings. `preview` is called after each change, so that the list shows it at once."""
+    """A dialog that returns the chosen settings.
+
+    It calls `preview` after each change, so the list shows it at once.
+    """
 
     BINDINGS = [
         Binding("enter", "sort", "sort by it", show=True, priority=True),
@@ -184,7 +187,7 @@ class ColumnsScreen(Dialog[ListSettings]):
         self._preview(settings)
 
     def _columns(self) -> tuple[str, ...]:
-        """Return the chosen columns; none when they equal the default ones."""
+        """Return the chosen columns; an empty tuple if they equal the default columns."""
         columns = [name for name in self._order if name in self._visible_names]
         return () if columns == self._all else tuple(columns)
 
@@ -194,14 +197,14 @@ class ColumnsScreen(Dialog[ListSettings]):
         self.action_sort()
 
     def action_sort(self) -> None:
-        """Sort by the highlighted column; again: the other way round; a third time: not at all."""
+        """Sort by the highlighted column. A second press reverses the order, a third one ends the sorting."""
         at = self._here
         self._changed(self._settings.sorted_next(self._order[at]), at)
 
     def action_show_or_hide(self) -> None:
         at = self._here
         name = self._order[at]
-        if self._visible_names != {name}:  # one column stays
+        if self._visible_names != {name}:  # the last visible column cannot be hidden
             self._visible_names ^= {name}
         self._changed(replace(self._settings, columns=self._columns()), at)
 

@@ -1,4 +1,4 @@
-"""The caption of a list: what it shows, its filter, the position, and how many new rows wait."""
+"""The caption of a list: its title, its filter, the position, and the number of new rows not shown yet."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ledger_tui.ui.status_bar import awaited
 
 
 class Caption(Widget):
-    """The title, filter, problem and position of a list, as far as they are known.
+    """The line above a list with its title, filter, problem and position, as far as they are known.
 
-    `news` returns the text next to the position, `is_covered` whether the detail replaces the list,
-    `is_paused` whether new rows are held back.
+    `news` returns the text next to the position. `is_covered` returns whether the detail covers the list, and
+    `is_paused` whether the list holds new rows back.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Caption(Widget):
         self._was_answering = False
 
     def session_changed(self) -> None:
-        """Redraw: a list follows new rows only while the server answers."""
+        """Redraw if the server began or stopped answering: a list follows new rows only while it answers."""
         if not self._model.window.loaded or self._was_answering != self._model.context.session.answers:
             self.refresh()
 
@@ -99,7 +99,7 @@ class Caption(Widget):
         return Content.styled(f"● {marks:,} marked   ", "bold $accent") if marks else Content("")
 
     def _searching(self) -> Content:
-        """Return the progress of the search in older pages."""
+        """Return a text about the progress of the search in older pages."""
         window = self._model.window
         return Content.styled(f"⌕ searching, {window.resident:,} rows read; esc stops   ", "bold $accent")
 

@@ -1,7 +1,8 @@
-"""One record in full: its facts in aligned lines, and links to related objects.
+"""The pane that shows one record in full: its facts in aligned lines, and links to related objects.
 
-It also reads more than the record, such as an account's balance over time. `Panes` shows the list and the
-detail side by side, or one of them: by the width, or by the user's choice.
+The pane also reads figures that the record does not contain, such as an account's balance over time. `Panes`
+shows the list and the detail side by side, or only one of them. The user chooses; until then the width of the
+screen decides.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import TABLE_KEYS
 from ledger_tui.ui.view import Context, LinkFollowed, ScreenRow, toned, toned_line
 
-WIDE_COLUMNS = 120  # from here on both are shown unless the user chose one
-WIDER_COLUMNS = 150  # from here on the detail is wide enough for ids in JSON
+WIDE_COLUMNS = 120  # from this width on both panes are shown, unless the user chose one
+WIDER_COLUMNS = 150  # from this width on the detail is wide enough for ids in JSON
 WIDER_DETAIL_COLUMNS = 60
 STEP = 4
 
 
 class Panes(ScreenRow):
-    """A list and a detail. `wide` says whether both are shown."""
+    """A list and a detail. `wide` is True while both are shown."""
 
     def __init__(self, list_: Widget, detail: Widget, choice: PaneChoice) -> None:
         super().__init__()
@@ -50,14 +51,14 @@ class Panes(ScreenRow):
         return [self._list, self._detail]
 
     def lay_out(self, width: int, *, is_open: bool) -> None:
-        """Show both panes or one; `is_open` chooses the detail."""
+        """Show both panes or one. If only one is shown, it is the detail if `is_open`, else the list."""
         self.wide = self._choice.split if self._choice.split is not None else width >= WIDE_COLUMNS
-        # Not by a style rule, which takes effect later: the next key needs a visible widget to focus.
+        # A style rule would take effect too late: the next key needs a visible widget to focus.
         self._list.display = self.wide or not is_open
         self._detail.display = self.wide or is_open
         least, most = LEAST_COLUMNS, max(LEAST_COLUMNS, width - LEAST_COLUMNS)
         wanted_width = self._choice.detail_width
-        if wanted_width == DETAIL_COLUMNS:  # the user has chosen none
+        if wanted_width == DETAIL_COLUMNS:  # the user has chosen no width
             if width >= WIDER_COLUMNS:
                 wanted_width = max(WIDER_DETAIL_COLUMNS, width // 3)
             elif self._choice.split and width < WIDE_COLUMNS:
@@ -65,7 +66,7 @@ class Panes(ScreenRow):
         self._detail.styles.width = max(least, min(wanted_width, most)) if self.wide else "1fr"
 
     def cycle(self, *, is_open: bool) -> bool:
-        """Go on from list to both to detail, and return whether the detail is open then."""
+        """Go to the next of list, both panes and detail; return whether the detail is open then."""
         if self.wide:
             self._choice.split = False
             return True
@@ -73,7 +74,7 @@ class Panes(ScreenRow):
         return False
 
     def resize(self, step: int, width: int) -> None:
-        """Move the border between the panes by steps; to the right the list grows."""
+        """Move the border between the panes by steps; a positive step makes the list wider."""
         if self.wide:
             now = self._detail.outer_size.width or self._choice.detail_width
             self._choice.detail_width = max(LEAST_COLUMNS, min(now - step * STEP, width - LEAST_COLUMNS))
@@ -98,7 +99,7 @@ def _section_lines(section: Section, width: int) -> list[Content]:
         lines.append(toned_line(cells))
     for label, value in section.facts:
         name = Content.styled(fit(label, LABEL_WIDTH - 1) + " ", "$muted")
-        # A long value continues below itself, not below its label.
+        # The further lines of a long value start below the value, not below its label.
         for number, part in enumerate(toned(value).wrap(width - LABEL_WIDTH)):
             lines.append(Content.assemble(name if number == 0 else " " * LABEL_WIDTH, part))
     return [*lines, Content("")]
@@ -106,7 +107,7 @@ def _section_lines(section: Section, width: int) -> list[Content]:
 
 @dataclass
 class RecordLoaded(Message):
-    """An object was read by its id, to be shown in the detail pane."""
+    """The pane has read an object by its id, to show it."""
 
     record: Record
 
@@ -118,14 +119,14 @@ class RecordFailed(Message):
 
 
 _MORE_KEPT = 50
-# With a smaller rate limit, what is beyond the record is read only when its detail is opened.
+# If the rate limit is smaller, the pane reads figures beyond the record only when the user opens its detail.
 _GENEROUS_LIMIT = 600
-_ON_ONE_LINE = 100_000  # columns: lines of a plot are never wrapped
+_ON_ONE_LINE = 100_000  # columns, so many that no line of a plot wraps
 _HERE = {"newest": "its beginning", "oldest": "its end"}
 
 
 def _as_here(binding: BindingType) -> BindingType:
-    """Return a key of the table with its description for a detail."""
+    """Return a key of the table with the description that fits a detail."""
     if not isinstance(binding, Binding):
         return binding
     return replace(binding, description=_HERE.get(binding.action, binding.description))
@@ -142,7 +143,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     BINDINGS = [
         *map(_as_here, TABLE_KEYS),
-        Binding("space", "move_pages(1)", "page down", show=False),  # in a list it marks the row
+        Binding("space", "move_pages(1)", "page down", show=False),  # in a list, space marks the row
     ]
 
     def __init__(self, resource: Resource, context: Context) -> None:
@@ -150,23 +151,29 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         self._resource = resource
         self._view_context = context
         self._record: Record | None = None
-        self._more: dict[str, tuple[Record, Any]] = {}  # by id: the record, and the figures read beyond it
+        self._more: dict[str, tuple[Record, Any]] = {}  # by id: a record and the figures read beyond it
         self._about = ""
         self._detail: Detail | None = None
         self._note = ""
         self._drawn_last: tuple[Detail | None, str, int] | None = None
-        self._walked_to: int | None = None  # the link that a key went to, until another key scrolls
+        self._walked_to: int | None = None  # the link that the last key went to; None once a key scrolled
 
     def compose(self) -> ComposeResult:
         yield Static(id="facts")
         yield _Links(id="links", markup=False, compact=True)
 
     def moment_changed(self) -> None:
-        """Read the figures beyond the records again for another moment; they stay until then."""
+        """Make the pane read the figures beyond the records again for another moment.
+
+        The old ones stay until then.
+        """
         self._more = {record_id: ({}, more) for record_id, (_record, more) in self._more.items()}
 
     def show(self, record: Record | None, note: str = "") -> None:
-        """Show a record, from its beginning when it is a new one; without a record, show the note."""
+        """Show a record, or the note if there is no record.
+
+        The pane scrolls to the top for another record.
+        """
         self._record = record
         if record is None:
             self._show_detail(None, note, "")
@@ -185,7 +192,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
             options.add_options(Option(Content(f"→ {link.label}")) for link in links)
             options.display = bool(links)
         if links != links_before or about != self._about:
-            # Links that are read from the server later do not move the highlight.
+            # The highlight stays if the pane only appends links that it read from the server later.
             came_later = about == self._about and links[: len(links_before)] == links_before
             self._walked_to = self._walked_to if came_later else None
             options.highlighted = (came_later and highlighted) or 0 if links else None
@@ -198,7 +205,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     def _draw(self) -> None:
         width = max(LABEL_WIDTH + 10, self.scrollable_content_region.width)
         inputs = (self._detail, self._note, width)
-        if inputs == self._drawn_last:  # setting a text lays out the whole screen again
+        if inputs == self._drawn_last:  # skip it, because setting a text lays out the whole screen again
             return
         self._drawn_last = inputs
         text = drawn(self._detail, width) if self._detail else Content.styled(self._note, "$muted")
@@ -208,7 +215,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         self._draw()
 
     def focus_content(self) -> None:
-        """Focus the links, or the text, to scroll it, when there are none."""
+        """Focus the links; if there are none, focus the text so that keys scroll it."""
         has_links = self._detail is not None and self._detail.links
         # Do not scroll to the focused widget: the reader starts at the top.
         (self.query_one("#links", OptionList) if has_links else self).focus(scroll_visible=False)
@@ -217,7 +224,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     @property
     def can_read_objects(self) -> bool:
-        """Whether the server offers a path for single objects of this kind, as far as is known."""
+        """Whether the server offers a path for single objects of this kind, as far as the dashboard knows."""
         missing = self._resource.object_part in self._view_context.session.missing_parts
         return self._resource.has_object_path and not missing
 
@@ -225,8 +232,8 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     async def read(self, record_id: str, *, required: bool = False) -> None:
         """Read one object and post `RecordLoaded` or `RecordFailed`.
 
-        A server without single objects fails only if the object is `required`: if not, the row is shown as it
-        was listed.
+        If the server has no path for single objects, this fails only for a `required` object. Otherwise the
+        pane shows the row from the list.
         """
         path, part = self._resource.object_path(record_id), self._resource.object_part
         try:
@@ -261,7 +268,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
                 yield label, each.value.text
 
     def read_more(self, *, is_open: bool) -> None:
-        """Read what this resource shows beyond the record, unless it was read already."""
+        """Read the figures that this resource shows beyond the record, unless they are read already."""
         record = self._record
         if record is None or self._resource.more is None:
             return
@@ -283,7 +290,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     @while_running
     def _take_more(self, record: Record, more: Any) -> None:
-        """Show what was read beyond a record, or the LedgerError."""
+        """Show the figures read beyond a record, or the LedgerError that came instead."""
         self._more[str(record.get("id"))] = (record, more)
         while len(self._more) > _MORE_KEPT:
             del self._more[next(iter(self._more))]
@@ -293,7 +300,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     # ------------------------------------------------------------------ keys
 
     def action_move(self, rows: int) -> None:
-        """Go to the next link in this direction, or scroll when there is none."""
+        """Go to the next link in this direction; scroll if there is no further link."""
         links = self.query_one("#links", OptionList)
         index = -1 if links.highlighted is None else links.highlighted + rows
         if 0 <= index < links.option_count:
@@ -317,12 +324,12 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         self.scroll_to(y=line, animate=False, immediate=True, force=True)
 
     def watch_virtual_size(self) -> None:
-        """Keep the link in view that was walked to, when what is read beyond the record comes above it."""
+        """Keep the link that a key went to in view when new figures push it down."""
         if self._walked_to is not None:
             self._bring_into_view(self._walked_to)
 
     def _bring_into_view(self, number: int) -> bool:
-        """Scroll until the link is in view; return False when it was."""
+        """Scroll until the link is in view; return False if it was in view before."""
         line = self.query_one("#links", OptionList).virtual_region.y + number
         height = self.scrollable_content_region.height
         top = max(min(self.scroll_y, line), line - height + 1)
@@ -334,6 +341,6 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     @on(OptionList.OptionSelected)
     def follow_link(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        # A link that is out of view is only scrolled to: nobody follows a link they do not see.
+        # If the link is out of view, only scroll to it: nobody wants to follow a link that they cannot see.
         if self._detail is not None and not self._bring_into_view(event.option_index):
             self.post_message(LinkFollowed(self._detail.links[event.option_index]))

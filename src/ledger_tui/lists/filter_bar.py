@@ -1,4 +1,4 @@
-"""The line to type a filter, an id or a text into, with completions while the user types, and a hint."""
+"""The line into which the user types a filter, an id or a text, with completions and a hint."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from ledger_tui.ui.handlers import asks, while_running
 
 MOST_OFFERED = 8
 _NAMES_OFFERED = 6
-_LETTERS_OF_A_VALUE = 2  # characters typed before values and names are offered without their filter
+_LETTERS_OF_A_VALUE = 2  # after so many characters, values and names are offered without their filter's name
 
 
 class FilterOffer(NamedTuple):
-    """A line to go on from. `complete`: it is a whole filter, which can be applied at once."""
+    """A line that the bar offers as a completion. If it is `complete`, it can be applied at once."""
 
     line: str
     shown: str
@@ -54,7 +54,7 @@ def offers_for(
     bookmarks: Sequence[str] = (),
     earlier: Sequence[str] = (),
 ) -> list[FilterOffer]:
-    """Return what the line may become; on an empty line bookmarks and earlier lines come first."""
+    """Return the completions of the line. For an empty line, bookmarks and earlier lines come first."""
     if not line.strip():
         bookmark_offers = [FilterOffer(each, each, "★ bookmark", True) for each in bookmarks]
         used = [FilterOffer(each, each, "used before", True) for each in earlier if each not in bookmarks]
@@ -75,7 +75,7 @@ def offers_for(
 
 
 def without_last_word(line: str) -> str:
-    """Return the line without its last word; one in quotes goes with its spaces."""
+    """Return the line without its last word. A quoted text counts as one word."""
     line = line.rstrip()
     return line[: _starts(line)[-1]]
 
@@ -89,7 +89,10 @@ class BegunName(NamedTuple):
 
 
 def begun_name(line: str, filters: Sequence[Filter]) -> BegunName | None:
-    """Return the name that the line ends with, after `account:` or `user:`; its words need no quotes here."""
+    """Return the name after `account:` or `user:` at the end of the line.
+
+    It may contain spaces without quotes.
+    """
     starts = _starts(line)
     number = len(starts) - 1
     while number and ":" not in line[starts[number] :]:
@@ -102,12 +105,12 @@ def begun_name(line: str, filters: Sequence[Filter]) -> BegunName | None:
 
 
 def _ends_before(text: str) -> bool:
-    """Return whether a value is complete, so that the words after it do not belong to it."""
+    """Return whether the value is complete, so that later words are not part of it."""
     return text.startswith('"') or text.endswith(" ")
 
 
 def _starts(line: str) -> list[int]:
-    """Return where each word begins; in quotes a space does not end a word."""
+    """Return the position at which each word begins. A space in quotes does not end a word."""
     starts, in_quotes = [0], False
     for number, character in enumerate(line):
         if character == '"':
@@ -126,7 +129,7 @@ def _filter_names(before: str, beginning: str, filters: Sequence[Filter]) -> lis
 
 
 def _with_value(before: str, beginning: str, filters: Sequence[Filter]) -> list[FilterOffer]:
-    """Return the filters with a value that begins like this."""
+    """Return an offer for each value that starts with `beginning` and that a filter suggests."""
     return [
         FilterOffer(f"{before}{each.name}:{value} ", f"{each.name}:{value}")
         for each in filters
@@ -139,7 +142,7 @@ def _with_value(before: str, beginning: str, filters: Sequence[Filter]) -> list[
 def _with_name(
     line: str, starts: Sequence[int], filters: Sequence[Filter], names: AccountNames
 ) -> list[FilterOffer]:
-    """Return the accounts and users whose name contains the words at the line's end."""
+    """Return offers of the accounts and users whose name contains the words at the end of the line."""
     number = len(starts) - 1
     while number and ":" not in line[starts[number - 1] : starts[number]]:
         number -= 1
@@ -149,7 +152,7 @@ def _with_name(
         if not (each.account or each.user) or len(text) < _LETTERS_OF_A_VALUE or f"{each.name}:" in before:
             continue
         for offer in _names(BegunName(before, each, text), names):
-            if text.casefold() in f"{offer.shown} {offer.beside}".casefold():  # an id is no name
+            if text.casefold() in f"{offer.shown} {offer.beside}".casefold():  # not in the id alone
                 offers.append(offer._replace(shown=f"{each.name}:{offer.shown}"))
     return offers
 
@@ -168,21 +171,21 @@ def _values(before: str, value: str, filter_: Filter) -> list[FilterOffer]:
 
 
 def _named(before: str, entry: AccountName | UserName, same: Sequence[object]) -> FilterOffer:
-    """Return the offer of an object: by its name, or by its id where others are called the same."""
+    """Return an offer that inserts the name of an account or user, or the id if several share the name."""
     beside = entry.currency if isinstance(entry, AccountName) else entry.email
     text = entry.name if len(same) == 1 and '"' not in entry.name else entry.id
     return FilterOffer(f'{before}"{text}" ' if " " in text else f"{before}{text} ", entry.name, beside)
 
 
-_PAUSE_SECONDS = 0.1  # typing faster than this, the rows are not searched after every key
+_PAUSE_SECONDS = 0.1  # the bar searches the rows only after the user stopped typing for so long
 _OFFER_WIDTH = 48
 
 
 class FilterBar(Vertical):
-    """Hidden until opened. Posts `Applied` with query parameters, `OpenId` or `Closed`.
+    """The filter line, hidden until `open`. It posts `Applied` with query parameters, `OpenId` or `Closed`.
 
-    A text narrows the list itself while it is typed. The bar stays open, with the typed text, until the view
-    closes it.
+    While the user types a text, the list shows only the loaded rows that contain it. The bar stays open, with
+    the typed text, until the view closes it.
     """
 
     BINDINGS = [
@@ -210,8 +213,8 @@ class FilterBar(Vertical):
         self._list = record_list
         self._filters = record_list.model.resource.filters
         self._id_prefix = record_list.model.resource.id_prefix
-        self._looking_up = ""  # the typed line, while accounts or users are being read for it
-        self._text_before = ""  # the text that narrowed the list when the line was opened
+        self._looking_up = ""  # the typed line, while the bar reads accounts or users for it
+        self._text_before = ""  # the text that narrowed the list when the user opened the line
         self._offers: list[FilterOffer] = []
         self._pause: Timer | None = None
 
@@ -233,7 +236,7 @@ class FilterBar(Vertical):
         self._text_before = self._list.model.text
         line = self.query_one(Input)
         there = filter_line(self._list.model.filters, self._filters)
-        # With a space, because another word follows.
+        # The space after the filter lets the user type another one at once.
         line.value = self._text_before or (f"{there} " if there else "")
         line.focus()
         if self._text_before:
@@ -244,7 +247,7 @@ class FilterBar(Vertical):
         self.show()
 
     def show(self, sentence: str = "", *, problem: bool = False) -> None:
-        """Show a sentence below the line, or the usage when it is empty."""
+        """Show a sentence below the line; an empty one shows how to write filters."""
         text = f"✕ {sentence}" if problem else sentence or self._usage()
         style = "bold $error" if problem else "$muted"
         self.query_one("#filter-hint", Static).update(Content.styled(text, style))
@@ -270,7 +273,7 @@ class FilterBar(Vertical):
 
     @while_running
     def _paused(self) -> None:
-        assert self._pause is not None  # it calls this
+        assert self._pause is not None  # only this timer calls this method
         self._pause.pause()
         if self.display:
             self._narrow()
@@ -278,16 +281,17 @@ class FilterBar(Vertical):
 
     @property
     def _is_text(self) -> bool:
-        """Whether the line is a text to find, and neither a filter nor an id."""
+        """Whether the line is a text to find rather than a filter or an id."""
         line = self.line
         is_id = self._id_prefix and line.startswith(self._id_prefix) and " " not in line
         return bool(line) and not is_id and not is_filter_line(line, self._filters)
 
     def _narrow(self) -> None:
-        """Show only the loaded rows with the typed text, and their number."""
+        """Show only the loaded rows that contain the typed text, and the number of those rows."""
         text = self.line if self._is_text else ""
         self._list.narrow(text)
-        if text and self._offers and not len(self._list.model.window):  # the beginning of a filter's name
+        # A text without a match may be the beginning of a filter's name.
+        if text and self._offers and not len(self._list.model.window):
             self._list.narrow(text := "")
         if not text:
             return
@@ -317,13 +321,13 @@ class FilterBar(Vertical):
         self.query_one(Offers).step(step)
 
     def action_drop_word(self) -> None:
-        """Remove the last filter of the line, with all of its value."""
+        """Remove the last filter of the line and its whole value."""
         line = self.query_one(Input)
         line.value = without_last_word(line.value)
         line.cursor_position = len(line.value)
 
     def action_take(self) -> None:
-        """Complete the line with the highlighted offer, or the first."""
+        """Complete the line with the highlighted offer, or with the first offer if none is highlighted."""
         if self._offers:
             self._take(self.query_one(Offers).highlighted or 0)
 
@@ -341,7 +345,7 @@ class FilterBar(Vertical):
         return offer
 
     def _look_for_names(self) -> None:
-        """Read accounts or users when the typed part is in none of the known names."""
+        """Read accounts or users if no known name contains the typed text."""
         beginning = begun_name(self.query_one(Input).value, self._filters)
         if beginning is not None and len(beginning.text) > 1 and not self._offers:
             self._read_names(beginning.text, user=beginning.filter.user)
@@ -354,7 +358,7 @@ class FilterBar(Vertical):
         self.call_later(self.names_read)
 
     def action_bookmark(self) -> None:
-        """Keep the typed filter as a bookmark, or remove it from them."""
+        """Store the typed filter as a bookmark; if it is one already, remove it."""
         line = self.line
         if not line or not is_filter_line(line, self._filters):
             self.show("Only a filter can be a bookmark.", problem=True)
@@ -395,15 +399,15 @@ class FilterBar(Vertical):
         if len(window) or window.has_older:
             self._list.model.hold()
             self._list.table.go_to(0)
-            self._list.model.hold()  # also for the newest row, so that the match stays in view
+            self._list.model.hold()  # so that the match stays in view even if it is the newest row
             self.post_message(self.Closed())
             if not len(window):
                 self._list.search()
 
     @while_running
     def names_read(self) -> None:
-        """Apply the typed filter with the names known now, if that was wanted; else offer them."""
-        if self.display and self.line == self._looking_up:  # if not, the line was changed
+        """Apply the typed line if it was waiting for these names; otherwise offer the names."""
+        if self.display and self.line == self._looking_up:  # otherwise the user has changed the line
             self._filter(self.line, looked_up=True)
         elif self.display:
             self._offer()
@@ -427,6 +431,6 @@ class FilterBar(Vertical):
             self.post_message(self.Applied(params))
 
     def action_close(self) -> None:
-        """Close the line; a text that was typed in it is ignored."""
+        """Close the line and ignore the text that the user typed."""
         self._list.narrow(self._text_before)
         self.post_message(self.Closed())

@@ -1,8 +1,8 @@
-"""The model of a list: its filters, its rows, the search in older pages, and what the user has selected.
+"""The model of a list: its filters, its rows, the search in older pages, and the user's selection.
 
 Data flows one way. The widgets of the list read the model and its window, and call the model's methods; only
-the model changes the window. It draws nothing and sends nothing: it returns the page to read next, and takes
-the answer.
+the model changes the window. The model itself draws nothing and sends nothing: it returns the page to read
+next, and takes the answer.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ledger_tui.ui.view import Context
 
 
 class ListModel:
-    """The list of one resource. `window` is for reading; change it with the methods of the model.
+    """The list of one resource. Read `window` freely, but change it only with the methods of the model.
 
-    A page is read when one of the methods `page_…` returns a `Want`; `take_page` or `page_failed` takes the
-    result.
+    Each method `page_…` returns a `Want`, the page for the caller to read, or None. The caller passes the
+    result to `take_page` or `page_failed`.
     """
 
     def __init__(self, resource: Resource, context: Context) -> None:
@@ -31,16 +31,16 @@ class ListModel:
         self.window = Window()
         self.filters: dict[str, str] = {}
         self.text = ""  # only records with this text are shown
-        self.searching = False  # whether older pages are being read to find more rows
+        self.searching = False  # whether a search reads older pages to find more rows
         self.summary: Record = {}  # the server's counts of the whole list, if it sends them
-        self.problem = ""  # a sentence about the problem
+        self.problem = ""  # a sentence about the reason why the list cannot be read; "" if it can
         self.marks: dict[str, Record] = {}  # the records marked with space, by id
         self.pinned: Record | None = None  # the selected object, when its row is not loaded
         self.remembered: list[Record] = []  # objects read one by one, shown when the server lacks the list
         self._rows_before_search = 0
         self._polls = 0
         self._poll_rows_next = False
-        self._end_page_at = 0.0  # when the cursor at the end may read another page
+        self._end_page_at = 0.0  # the time from which the cursor at the end may read another page
         self._created: object = None  # the id of a created object that is not listed yet
         self._refused_as: int | None = None  # the number of the credential that may not read this list
 
@@ -58,16 +58,16 @@ class ListModel:
 
     @property
     def is_loading(self) -> bool:
-        """Whether the list shows no row because its first page was not read yet."""
+        """Whether the list is empty only because its first page has not arrived yet."""
         return self.selected is None and not self.window.loaded and not self.problem
 
     @property
     def condition(self) -> Keep | None:
-        """The condition for the rows that are shown, beyond what the server filters; None for all."""
+        """The test that selects the shown rows among those that the server returned; None shows all."""
         return selected_by(self.resource, self.filters, self.context.names, self.text)
 
     def hides(self, record: Record) -> bool:
-        """Return whether an object of this list is not in it because of the filter or the text."""
+        """Return whether the filters or the text hide this object from the list."""
         if not str(record.get("id")).startswith(self.resource.id_prefix):
             return False
         condition = self.condition
@@ -75,25 +75,25 @@ class ListModel:
         return others or (condition is not None and not condition(record))
 
     def shown_path(self) -> str:
-        """Return the filtered list's path with its query, or its template while a parameter is missing."""
+        """Return the filtered list's path and query; while a parameter is missing, its template."""
         path, params = self.resource.list_path(self.filters) or (self.resource.path, {})
         return path + (f"?{urlencode(params, quote_via=quote)}" if params else "")
 
     # ------------------------------------------------------------------ filters, text and order
 
     def arrange(self) -> None:
-        """Sort and select the rows as the settings, the filters and the text say."""
+        """Sort and select the rows by the settings, the filters and the text."""
         settings = self.settings
         order = order_of(self.resource, settings, self.context.names)
         self.window.sort(order, descending=settings.descending)
         self.window.show_only(self.condition)
 
     def arrange_again(self) -> None:
-        """Sort and select again after names or deliveries have changed."""
+        """Sort and select the rows again, because names or deliveries have changed."""
         self.window.arrange_again()
 
     def narrow(self, text: str) -> bool:
-        """Show only the loaded rows with this text, or all of them for ""; return whether that is new."""
+        """Show only the loaded rows that contain the text, "" for all; return whether it is a new text."""
         if text == self.text:
             return False
         self.text = text
@@ -102,7 +102,10 @@ class ListModel:
         return True
 
     def set_filters(self, params: dict[str, str]) -> None:
-        """Start over with these filters, without text, marks and expected object."""
+        """Start over with these filters.
+
+        The text, the marks and the created object that the list waits for are dropped.
+        """
         self.filters = params
         self.text = ""
         self.marks.clear()
@@ -112,7 +115,7 @@ class ListModel:
     def filters_with_path(self, params: dict[str, str]) -> dict[str, str]:
         """Return typed filters with the parameters of the path, such as a statement's account.
 
-        The parameters of the path stay unless another one is named.
+        A parameter of the path keeps its value unless the typed filters name another.
         """
         path_filters = {
             name: value for name, value in self.filters.items() if f"{{{name}}}" in self.resource.path
@@ -126,13 +129,13 @@ class ListModel:
         self.arrange()
 
     def open_at(self, record: Record) -> None:
-        """Start over with one object, wherever it is in the list; the rows around it are to be read."""
+        """Start over with one object from anywhere in the list; the rows around it are read next."""
         self.window.open_at(record)
         self.text = ""
         self.problem = ""
 
     def _retry(self) -> None:
-        """Forget the last failure, so that the server is asked again."""
+        """Forget the last failure, so that the next request is sent."""
         self.context.session.missing_parts.discard(self.resource.part or "")
         self.searching = False
         self.problem = ""
@@ -142,17 +145,19 @@ class ListModel:
     def page_for(self, top: int, height: int) -> Want | None:
         """Return the page that the rows on the screen need, or None.
 
-        After a failure that is None, because the server is asked again at the next poll, not at every key.
+        After a failure it returns None: the dashboard asks the server again at the next poll, not at every
+        key.
         """
         return None if self.problem else self.window.want(top, height)
 
     def page_to_poll(self, top: int, height: int) -> Want | None:
-        """Return the page that may have news: the newest, the one on the screen, or a missing one."""
+        """Return the page that may have news: the newest, the one on the screen, or one not loaded."""
         if self.searching:
             return None
         window, want = self.window, None
         self._polls += 1
-        # A filter of the dashboard's own may have left the screen partly empty: every second poll reads on.
+        # A filter that the dashboard applies may leave the screen partly empty. Then every second poll reads
+        # an older page.
         needs_rows = window.searches and not self.text and len(window) < height
         if self._polls % 2 and needs_rows:
             want = window.want_more()
@@ -162,7 +167,10 @@ class ListModel:
         return want or (None if self.resource.still else window.want_news()) or window.want(top, height)
 
     def page_again(self) -> Want:
-        """Return the first page, to begin with it again; the rows stay until it is there."""
+        """Return the first page, to read the list again from its beginning.
+
+        The rows stay until it arrives.
+        """
         self._retry()
         return self.window.want_anew()
 
@@ -173,7 +181,7 @@ class ListModel:
         return is_near and window.searches and not window.sorted and not (self.searching or self.problem)
 
     def page_at_end(self) -> Want | None:
-        """Return the next older page; None while the last one was read a moment ago, or is on its way."""
+        """Return the next older page; None if the last one is still on its way or arrived a moment ago."""
         session = self.context.session
         want = self.window.want_more() if session.clock() >= self._end_page_at else None
         if want is not None:
@@ -195,7 +203,10 @@ class ListModel:
         return True
 
     def search_goes_on(self) -> bool:
-        """Return whether to read another page; end the search when a row was found or the list ends."""
+        """Return whether to read another page.
+
+        The search ends with the first match or at the end of the list.
+        """
         self.searching = self.searching and (
             len(self.window) <= self._rows_before_search and self.window.has_older
         )
@@ -211,7 +222,10 @@ class ListModel:
     # ------------------------------------------------------------------ answers
 
     def take_page(self, want: Want, page: ListPage, top: int) -> int | None:
-        """Add an answer. Return by how many rows the selected object moved, None for a stale answer."""
+        """Add a page that arrived.
+
+        Return by how many rows the selected object moved, None if the page is stale.
+        """
         moved_by = self.window.apply(want, page, top)
         if moved_by is not None:
             self.problem = ""
@@ -219,7 +233,7 @@ class ListModel:
         return moved_by
 
     def page_failed(self, want: Want, problem: str, *, forbidden: bool) -> None:
-        """Note why a page could not be read; `forbidden`: the credential may not read this list."""
+        """Note why a page could not be read. `forbidden` means that the credential may not read this list."""
         self.window.failed(want)
         self.searching = False
         self.problem = problem
@@ -234,19 +248,19 @@ class ListModel:
         self.window.no_newer()
 
     def reading_ended(self) -> None:
-        """Note that the worker that read a page has failed, so that the page may be read again."""
+        """Note that the worker reading a page has failed, so that the page may be read again."""
         if self.window.in_flight is not None:
             self.window.failed(self.window.in_flight)
 
     def may_read_again(self) -> bool:
-        """Return True once after a credential that may not read this list was replaced."""
+        """Return True once, after the user has replaced a credential that may not read this list."""
         if self._refused_as in (None, self.context.session.credentials):
             return False
         self._refused_as = None
         return True
 
     def stand_in(self, rows: Sequence[Record]) -> bool:
-        """Show these rows on a server that lacks the list; return whether they are others than before."""
+        """Show these rows because the server lacks the list; return whether the rows have changed."""
         window = self.window
         if [*window.rows_between(0, len(window))] == [*rows]:
             return False
@@ -260,11 +274,11 @@ class ListModel:
         return True
 
     def remember(self, record: Record) -> None:
-        """Keep an object that was read or created, to be shown when the server lacks the list."""
+        """Keep an object that was read or created, to show it if the server lacks the list."""
         self.remembered = [record, *(r for r in self.remembered if r.get("id") != record.get("id"))]
 
     def push(self, records: Sequence[Record]) -> None:
-        """Add pushed rows, newest first."""
+        """Add rows that the server pushed, newest first."""
         self.window.push(records)
 
     def replace(self, record: Record) -> bool:
@@ -283,11 +297,11 @@ class ListModel:
         self.window.move(row)
 
     def hold(self) -> None:
-        """Stay on the object under the cursor, whatever is added on top."""
+        """Keep the cursor on its object when new rows arrive on top."""
         self.window.hold()
 
     def follow(self) -> None:
-        """Go to the newest row and stay there."""
+        """Go to the newest row, and move to each newer row that arrives."""
         self.window.follow()
 
     def pin(self, record: Record | None) -> None:
@@ -300,15 +314,15 @@ class ListModel:
         return self.pinned is not None and (self.window.current or {}).get("id") == self.pinned.get("id")
 
     def expect(self, created: Record) -> None:
-        """Wait for a created object, to go to it as soon as it is listed.
+        """Remember a created object, to go to its row as soon as the list contains it.
 
-        It need not be the newest: the other side of a transfer is newer.
+        Its row may not be the newest: the other side of a transfer is newer.
         """
         self.remember(created)
         self._created = created.get("id")
 
     def row_of_created(self) -> int | None:
-        """Return the row to go to for the created object; None if it is not listed or the user has moved."""
+        """Return the created object's row; None if it is not listed yet or the user has moved."""
         row = self.window.index_of(self._created) if self._created is not None else None
         if row is None:
             return None
@@ -319,14 +333,14 @@ class ListModel:
 
     @property
     def marked(self) -> list[Record]:
-        """The marked records, in the order they were marked, in their loaded state."""
+        """The marked records in the order of marking, each in its newest loaded state."""
         if not self.marks:
             return []
         now = {str(record.get("id")): record for _row, record in self.window.at_hand()}
         return [now.get(record_id, record) for record_id, record in self.marks.items()]
 
     def toggle_mark(self) -> bool:
-        """Mark the object under the cursor, or remove its mark; return whether there is one."""
+        """Mark the object under the cursor, or remove its mark; return False if there is no object."""
         record = self.window.current
         if record is None:
             return False
@@ -337,7 +351,7 @@ class ListModel:
         return True
 
     def toggle_all_marks(self) -> None:
-        """Mark all loaded rows, or remove all marks when they are marked."""
+        """Mark all loaded rows; if all are marked already, remove all marks."""
         rows = {str(record.get("id")): record for _row, record in self.window.at_hand()}
         if rows.keys() <= self.marks.keys():
             self.marks.clear()
@@ -351,6 +365,6 @@ class ListModel:
     # ------------------------------------------------------------------ names
 
     def unknown_accounts(self, top: int, height: int) -> list[str]:
-        """Return the ids of accounts without a known name in the rows on the screen and the selected one."""
+        """Return the ids of accounts without a known name, in the selected row and the rows on screen."""
         rows = [*self.window.rows_between(top, top + height), self.selected or {}]
         return self.context.names.unknown(id for row in rows for id in self.resource.account_ids(row))

@@ -28,7 +28,7 @@ from ledger_tui.ui.keys import LIST_TABLE_KEYS
 GAP = 2
 MARGIN = 2  # cells left of the first column, for the cursor's mark and a space
 FLASH_SECONDS = 1.0
-_WATCHED = ("balance", "status")  # fields, which are the names of their columns too
+_WATCHED = ("balance", "status")  # names of fields, and of the columns that show them
 _NONE: frozenset[str] = frozenset()
 
 
@@ -37,11 +37,14 @@ class FittedColumn(NamedTuple):
     width: int
 
 
-_SHORTENED_FROM = 2  # columns with a higher rank are hidden before another is shortened
+_SHORTENED_FROM = 2  # columns with a higher rank than this are hidden before any column is shortened
 
 
 def fit_columns(columns: Sequence[Column], width: int) -> list[FittedColumn]:
-    """Return the columns that fit, without the least important; growing columns share the remaining width."""
+    """Return the columns that fit, with their widths.
+
+    Columns of the highest rank are left out first, and growing columns share the remaining width.
+    """
     columns_left = list(columns)
     while len(columns_left) > 1:
         last = max(reversed(columns_left), key=lambda column: column.rank)
@@ -59,7 +62,8 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[FittedColumn]:
         widths[number] += eased
         spare -= eased
     growing = [number for number, column in enumerate(columns_left) if column.grow]
-    # Then the columns that grow up to a maximum; the rest of the width goes to others, such as descriptions.
+    # Columns with a maximum width grow first; the rest of the width goes to other columns, such as
+    # descriptions.
     for number in sorted(growing, key=lambda number: not columns_left[number].most):
         shares = sum(columns_left[each].grow for each in growing)
         column = columns_left[number]
@@ -73,7 +77,7 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[FittedColumn]:
 
 
 def _needed(columns: Sequence[Column], rank: int) -> int:
-    """Return the width that the columns need for one of this rank to be shown, which is their highest."""
+    """Return the width that the columns need. A column of a lower rank than `rank` needs its `easy` width."""
     widths = (max(each.width, each.easy) if each.rank < rank else each.width for each in columns)
     return MARGIN + sum(widths) + GAP * (len(columns) - 1) + 1
 
@@ -83,7 +87,10 @@ TONES = ("plain", "dim", "strong", "plus", "minus", "warn", "bad", "accent")
 
 
 class TableHeader(Widget):
-    """The column titles, aligned with the table below. `sort` is the column sorted by, as in the config."""
+    """The column titles, aligned with the table below.
+
+    `sort` names the column of the order, as in the config.
+    """
 
     columns: reactive[list[FittedColumn]] = reactive(list)
     sort: reactive[str] = reactive("")
@@ -93,13 +100,13 @@ class TableHeader(Widget):
         if fitted_column.column.name != self.sort.removeprefix("-"):
             return fit(title, fitted_column.width, fitted_column.column.align)
         arrow = "▼" if self.sort.startswith("-") else "▲"
-        # The arrow stays when the column is too narrow for both.
+        # If the column is too narrow for both, the title is cut and the arrow stays.
         text = fit(title, min(len(title), max(0, fitted_column.width - 2)))
         return fit(f"{text} {arrow}", fitted_column.width, fitted_column.column.align)
 
     @dataclass
     class Clicked(Message):
-        """The heading of a column was clicked."""
+        """The user clicked the heading of a column."""
 
         column: Column
 
@@ -120,7 +127,7 @@ class TableHeader(Widget):
 class PagedTable(ScrollView, can_focus=True):
     """The rows of a `ListModel` with a cursor.
 
-    Posts `Moved` when scroll or cursor change, `Opened` on enter.
+    It posts `Moved` when the cursor or the scroll position changes, and `Opened` on enter.
     """
 
     BINDINGS = LIST_TABLE_KEYS
@@ -128,7 +135,7 @@ class PagedTable(ScrollView, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """`by_hand`: the user moved the cursor; if not, only the visible rows have changed."""
+        """`by_hand` is True if the user moved the cursor, False if only the visible rows have changed."""
 
         by_hand: bool = True
 
@@ -136,7 +143,7 @@ class PagedTable(ScrollView, can_focus=True):
         pass
 
     class OldestWanted(Message):
-        """The cursor is on the last row that is loaded, and the user wants the oldest of all."""
+        """On the last loaded row, the user asked for the oldest row of the whole list."""
 
     class Marked(Message):
         """The marks have changed."""
@@ -159,8 +166,8 @@ class PagedTable(ScrollView, can_focus=True):
         self._strips: dict[int, tuple[Record, Strip]] = {}
         self._styles: dict[str, Style] = {}
         self._styles_are_old = True
-        self.flashing: dict[object, frozenset[str]] = {}  # by id: what has just changed
-        self._went_to: int | None = None  # the row that was the last one loaded when it was gone to
+        self.flashing: dict[object, frozenset[str]] = {}  # by id: the fields that have just changed
+        self._went_to: int | None = None  # the row that `action_oldest` last went to
 
     def show_columns(self, columns: Sequence[Column]) -> None:
         """Show these columns from now on."""
@@ -178,7 +185,7 @@ class PagedTable(ScrollView, can_focus=True):
         return max(1, self.size.height)
 
     def on_resize(self, event: events.Resize) -> None:
-        if not event.size.height:  # hidden by the detail: keep the position for its return
+        if not event.size.height:  # the detail hides the table: keep the position until it is shown again
             return
         if event.size.width != self._fitted_width:
             self._fit()
@@ -188,7 +195,7 @@ class PagedTable(ScrollView, can_focus=True):
         self.post_message(self.Moved(by_hand=False))
 
     def repaint(self, moved_by: int = 0) -> None:
-        """Draw the rows the window holds now, and scroll by `moved_by` so that the same rows stay in view."""
+        """Draw the window's present rows, and scroll by `moved_by` so that the same rows stay in view."""
         self.virtual_size = Size(self.size.width, len(self.window) + (0 if self.window.at_the_end else 1))
         if self.window.following:
             self._scroll_to_line(0)
@@ -203,7 +210,7 @@ class PagedTable(ScrollView, can_focus=True):
         self.refresh()
 
     def _draw_what_changed(self) -> None:
-        # Most polls find nothing new, and drawing a screen of rows costs as much as a key press.
+        # Most polls return nothing new, and drawing a screen of rows costs as much as handling a key.
         top, window = self.top, self.window
         state: list[object] = [top, window.cursor, len(window), window.loaded, window.at_the_end]
         rows = [self.window.row(index) for index in range(top, top + self.height_in_rows)]
@@ -219,7 +226,7 @@ class PagedTable(ScrollView, can_focus=True):
         self._drawn_state, self._rows = state, rows
 
     def _flash(self, rows: Sequence[Record | None]) -> None:
-        """Mark the balances and states that differ from the shown ones, for a second."""
+        """Highlight for a second the balances and states that differ from those on the screen."""
         before = {row["id"]: row for row in self._rows if row is not None and "id" in row}
         flashes = {}
         for row in filter(None, rows):
@@ -237,7 +244,7 @@ class PagedTable(ScrollView, can_focus=True):
     def widen_columns(self) -> None:
         """Widen the number columns so that no visible number is cut.
 
-        They never shrink while a list is shown, or the columns would jump with every row.
+        Columns never become narrower while a list is shown, because they would jump with every row.
         """
         before = dict(self._widest)
         rows = [*self.window.rows_between(self.top, self.top + self.height_in_rows)]
@@ -280,7 +287,7 @@ class PagedTable(ScrollView, can_focus=True):
         self.post_message(self.Moved(by_hand=is_dragged))
 
     def _scroll_to_line(self, row: int) -> None:
-        # Without waiting for a frame: rows that arrive before it are placed relative to this position.
+        # Scroll at once: rows that arrive before the next frame are placed relative to the new position.
         self.scroll_to(y=max(0, row), animate=False, immediate=True, force=True)
 
     def _keep_cursor_in_view(self) -> None:
@@ -317,23 +324,23 @@ class PagedTable(ScrollView, can_focus=True):
         self.go_to(0)
 
     def action_oldest(self) -> None:
-        """Go to the last row that is loaded; there, to the oldest of all."""
+        """Go to the last loaded row. From there, a second press asks for the oldest row of the whole list."""
         if self.window.cursor in (self._went_to, len(self.window) - 1):
             self.post_message(self.OldestWanted())
         else:
             self.go_to(len(self.window) - 1)
-            self._went_to = self.window.cursor  # more rows are loaded below it now
+            self._went_to = self.window.cursor  # going there loads more rows, so it may no longer be the last
 
     # ------------------------------------------------------------------ marks
 
     def action_mark(self) -> None:
-        """Mark the row under the cursor, or remove its mark, and go to the next one."""
+        """Mark the row under the cursor, or remove its mark, and go to the next row."""
         if self.model.toggle_mark():
             self._marks_changed()
             self.action_move(1)
 
     def action_mark_all(self) -> None:
-        """Mark all loaded rows, or remove all marks when they are marked."""
+        """Mark all loaded rows; if all are marked already, remove all marks."""
         self.model.toggle_all_marks()
         self._marks_changed()
 
@@ -355,7 +362,7 @@ class PagedTable(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ drawing
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return the visible lines, not from Textual's line cache, which a scroll makes useless."""
+        """Return the visible lines. Textual's line cache is not used: a scroll makes its entries useless."""
         strips = [self.render_line(y) for y in crop.line_range]
         background = self.background_colors[1]
         for line_filter in self.get_line_filters():
@@ -385,7 +392,7 @@ class PagedTable(ScrollView, can_focus=True):
         return strip
 
     def _row_strip(self, record: Record, cursor: str = "") -> Strip:
-        """Return a row in as few segments as possible, because each costs time.
+        """Return a row in as few segments as possible, because each segment costs time.
 
         `cursor` is the cursor's style.
         """
@@ -416,13 +423,13 @@ class PagedTable(ScrollView, can_focus=True):
         return strip if rest >= 0 else strip.crop(0, self.size.width)
 
     def _style(self, tone: str, cursor: str = "") -> Style:
-        """Return the style of a tone, also under the cursor."""
+        """Return the style of a tone; `cursor` is the cursor's style if the row is under it."""
         return self._styles[tone + cursor]
 
     def _look_at_styles(self) -> None:
-        """Compute the styles, and redraw all rows when one has changed.
+        """Compute the styles, and redraw all rows if a style has changed.
 
-        Textual announces new styles whenever a screen changes, and mostly they are the same.
+        Textual announces new styles whenever the screen changes, but usually no style differs.
         """
         self._styles_are_old = False
         base, part = self.rich_style, self.get_component_rich_style

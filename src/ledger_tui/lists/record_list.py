@@ -1,6 +1,7 @@
 """The list of a screen: the table of a `ListModel`, and the workers that read its pages.
 
-It works for any `Resource`, and knows of accounts only that other screens show their names.
+It works for any `Resource`. It treats accounts specially in one way: it reads their names, which other
+screens show.
 """
 
 from __future__ import annotations
@@ -28,12 +29,16 @@ from ledger_tui.ui.handlers import WorkerFailed, asks, handles, while_running
 from ledger_tui.ui.view import NamesLoaded, Stack
 
 _NO_LEDGER_BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
-_HALVINGS = 40  # requests at most, to find the oldest row
+_HALVINGS = 40  # the largest number of requests to find the oldest row
 
 
 @dataclass
 class PageFailed(Message):
-    """`newer_refused`: the server does not page upwards; `forbidden`: the credential may not read it."""
+    """A page could not be read.
+
+    `newer_refused`: the server has no pages of newer rows from the middle of a list. `forbidden`: the
+    credential may not read the list.
+    """
 
     want: Want
     sentence: str
@@ -44,7 +49,7 @@ class PageFailed(Message):
 class RecordList(Stack):
     """The table of a `ListModel`, and the workers that read its pages as the user moves through them.
 
-    Calls `tell_change` whenever the rows or the problem change. On a server without the list it shows the
+    It calls `tell_change` whenever the rows or the problem change. If the server lacks the list, it shows the
     rows that `stand_in_rows` returns.
     """
 
@@ -81,7 +86,7 @@ class RecordList(Stack):
     # ------------------------------------------------------------------ fetching
 
     def poll(self) -> None:
-        """Read what may be new."""
+        """Read the page that may contain new or changed rows."""
         if self.model.is_missing:
             self.stand_in()
         else:
@@ -106,7 +111,7 @@ class RecordList(Stack):
         try:
             page = await fetch_page(self.context.api, path, params, want, resource.part)
         except NotOffered as error:
-            # With an object's id in the path, 404 may be about the object.
+            # If the path contains an object's id, a 404 may mean that the object is missing, not the list.
             absence = literal(error) if path != resource.path else ""
             sentence = (
                 resource.missing_text
@@ -114,7 +119,8 @@ class RecordList(Stack):
             )
             self.post_message(PageFailed(want, f"{sentence} ({absence})" if absence else sentence))
         except InvalidRequest as error:
-            is_refusal = want.kind == "newer"  # `ending_before` is beyond the interface
+            # Pages of newer rows need `ending_before`, which the contract lacks.
+            is_refusal = want.kind == "newer"
             self.post_message(PageFailed(want, literal(error), newer_refused=is_refusal))
         except LedgerError as error:
             self.post_message(PageFailed(want, literal(error), forbidden=isinstance(error, PermissionDenied)))
@@ -139,7 +145,7 @@ class RecordList(Stack):
             self._search_on()
 
     def show_rows(self, moved_by: int = 0) -> None:
-        """Draw the table again, with the rows the window holds now."""
+        """Draw the table again with the present rows of the window."""
         self.table.repaint(moved_by)
         self._tell_change()
 
@@ -160,12 +166,12 @@ class RecordList(Stack):
         self._tell_change()
 
     def stand_in(self) -> None:
-        """Show the substitute rows when the server lacks the list."""
+        """Show the substitute rows if the server lacks the list."""
         if self.model.stand_in(self._stand_in_rows()):
             self.show_rows()
 
     def remember(self, record: Record) -> None:
-        """Keep an object that was read or created, to be shown when the server lacks the list."""
+        """Keep an object that was read or created, to show it if the server lacks the list."""
         self.model.remember(record)
         if self.model.is_missing:
             self.stand_in()
@@ -183,14 +189,17 @@ class RecordList(Stack):
     # ------------------------------------------------------------------ sorting and searching
 
     def settings_changed(self) -> None:
-        """Show the columns and the order that are chosen now."""
+        """Show the columns and the order that the user has chosen."""
         self._arrange_rows()
         self.table.show_columns(columns_of(self.resource, self.model.settings))
         self._tell_change()
 
     @handles(TableHeader.Clicked)
     def sort_by(self, message: TableHeader.Clicked) -> None:
-        """Sort by the column whose heading was clicked; again the other way round, then not at all."""
+        """Sort by the column whose heading the user clicked.
+
+        A second click reverses the order, a third one ends it.
+        """
         message.stop()
         saved_lists, kind = self.context.saved, self.resource.kind
         saved_lists.use(kind, self.model.settings.sorted_next(message.column.name))
@@ -199,12 +208,12 @@ class RecordList(Stack):
             self.notify(problem, severity="warning", markup=False)
 
     def times_changed(self) -> None:
-        """Draw the times again."""
+        """Draw the times again in the style that the user has chosen."""
         self.table.redraw()
         self.query_one(TableHeader).refresh()
 
     def narrow(self, text: str) -> None:
-        """Show only the loaded rows with this text; "" for all of them."""
+        """Show only the loaded rows that contain this text; "" shows all of them."""
         if self.model.narrow(text):
             self.show_rows()
 
@@ -213,13 +222,13 @@ class RecordList(Stack):
         self.model.arrange()
 
     def reach_end(self) -> None:
-        """Read the next older page when the cursor comes to the end of a list that shows only some rows."""
+        """Read the next older page if the cursor is near the end of a list that hides some rows."""
         if not self.model.is_near_end(self.table.height_in_rows):
             return
         want = self.model.page_at_end()
         if want is not None:
             self._load(want)
-        elif self.model.window.has_older and not self._tries_end_again:  # one is on its way or has just come
+        elif self.model.window.has_older and not self._tries_end_again:  # a page is on its way or just came
             self._tries_end_again = True
             self.set_timer(self.context.session.look_pause, self._reach_end_again)
 
@@ -229,7 +238,7 @@ class RecordList(Stack):
         self.reach_end()
 
     def search(self) -> None:
-        """Read older pages, in sequence, until one more row is shown or the list ends."""
+        """Read older pages, one after the other, until the list shows one more row or ends."""
         if self.model.begin_search():
             self._search_on()
 
@@ -247,7 +256,7 @@ class RecordList(Stack):
         want = self.model.page_to_search()
         if want is not None:
             self._load(want)
-        elif self.model.searching:  # another page is on its way
+        elif self.model.searching:  # a page is on its way: try again after the pause
             self.set_timer(self.context.session.look_pause, self._search_further)
 
     # ------------------------------------------------------------------ the filter
@@ -273,11 +282,11 @@ class RecordList(Stack):
         self.fetch()
 
     def read_anew(self) -> None:
-        """Read the list from its beginning, because another moment is shown; its rows stay until then."""
+        """Read the list again from its beginning. The rows stay until the answer arrives."""
         self._load(self.model.page_again())
 
     def open_at(self, record: Record) -> None:
-        """Show the rows around an object, wherever it is in the list."""
+        """Show the rows around an object from anywhere in the list."""
         self.model.open_at(record)
         self.query_one(TableHeader).sort = ""
         self.table.start_over()
@@ -288,12 +297,12 @@ class RecordList(Stack):
     # ------------------------------------------------------------------ far away
 
     def go_to_oldest(self) -> None:
-        """Show the oldest rows of all, if the server takes a moment for its list."""
+        """Show the oldest rows of the whole list, if its server can list the rows at a past moment."""
         if self.model.window.has_older and self._takes_moments:
             self._find_oldest()
 
     def go_to_date(self, date: str) -> None:
-        """Show the rows from this date on back, if the server takes a moment for its list."""
+        """Show the rows of this date and older ones, if the server can list the rows at a past moment."""
         if self._takes_moments:
             self._find_date(date)
         else:
@@ -305,7 +314,7 @@ class RecordList(Stack):
         return takes and self.resource.paging == "starting_after"
 
     async def _rows_until(self, at: str, limit: int) -> tuple[list[Record], bool]:
-        """Return the newest rows at a moment, and whether there are older ones. Raises LedgerError."""
+        """Return the newest rows at a moment, and whether older rows exist. Raises LedgerError."""
         path, params = self.resource.list_path(self.model.filters) or (self.resource.path, {})
         page = (await self.context.api.read(path, {**params, "at": at, "limit": str(limit)})).record
         return records_of(page.get("data")), page.get("has_more") is True
@@ -321,7 +330,11 @@ class RecordList(Stack):
 
     @asks("jump")
     async def _find_oldest(self) -> None:
-        """Halve the time until all rows before a moment are on one page: no list begins at its oldest."""
+        """Show the oldest row.
+
+        No list can start at its oldest row, so this halves the time until one page holds all rows before a
+        moment.
+        """
         first, last = _NO_LEDGER_BEFORE, datetime.now(UTC)
         oldest: Record | None = None
         with self._said_if_refused():
@@ -343,18 +356,18 @@ class RecordList(Stack):
             self.notify(literal(error), severity="warning", markup=False)
 
     def expect(self, created: Record | None) -> None:
-        """Go to a created object as soon as it is listed, and stay there."""
+        """Go to a created object as soon as the list contains it, and stay there."""
         if created is not None:
             self.model.expect(created)
             if self.model.is_missing:
                 self.stand_in()
-            self._go_to_created()  # a poll may have read it already
+            self._go_to_created()  # a poll may have read its row already
 
     def _go_to_created(self) -> None:
         row = self.model.row_of_created()
         if row is not None:
             self.table.go_to(row)
-            self.model.hold()  # the next key is meant for it, whatever others create
+            self.model.hold()  # the next key is meant for this row, even if other users create newer ones
             self._tell_change()
 
     @property
@@ -362,7 +375,7 @@ class RecordList(Stack):
         return self.query_one(PagedTable)
 
     def learn_names(self) -> None:
-        """Read the names of the accounts in the visible rows and the selected one, where unknown."""
+        """Read the unknown names of the accounts in the visible rows and in the selected row."""
         unknown = self.model.unknown_accounts(self.table.top, self.table.height_in_rows)
         if unknown:
             self._look_up(unknown)
@@ -372,7 +385,7 @@ class RecordList(Stack):
 
     @asks("users")
     async def _learn_users(self) -> None:
-        """Read the newest users, once, to show their names instead of their ids."""
+        """Read the newest users, only once, to show their names instead of their ids."""
         with suppress(LedgerError):
             await learn_users_until(self.context.api, self.context.names, "")
             self.post_message(NamesLoaded())

@@ -31,23 +31,23 @@ from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, View, rec
 
 @dataclass
 class BulkRequested(Message):
-    """The user wants an action on several objects, which it is possible on."""
+    """The user wants an action on several objects, and the state of each allows it."""
 
     action: ResourceAction
     records: Sequence[Record]
 
 
-_AGES_SECONDS = 10.0  # how often relative times are drawn again
+_AGES_SECONDS = 10.0  # the interval at which relative times are drawn again
 
 
-_REFUSED_PAUSES = 4  # the interval after a refusal, in usual poll intervals
+_REFUSED_PAUSES = 4  # after a refusal, the next poll waits for so many usual intervals
 _LOADING = "The list is still loading: the key was dropped."
 
 
 class ResourceView(View):
     """The screen of one `Resource`: a `RecordList`, a `DetailPane`, a `FilterBar` and a `Caption`.
 
-    They show the same `ListModel` but do not know each other; this view connects them.
+    The four widgets show the same `ListModel` but do not know each other; this view connects them.
     """
 
     _ages_drawn_at = 0.0
@@ -69,8 +69,8 @@ class ResourceView(View):
         )
         self.opened = False  # whether the detail is open
         self.panes = Panes(self.record_list, self.detail, context.saved.panes)
-        self.by_link = False  # whether a link led here, so that one key leads back
-        self._awaited_id: str | None = None  # the typed id, until its object is read
+        self.by_link = False  # whether a link led to this view, so that one key leads back
+        self._awaited_id: str | None = None  # the id that the user typed, until its object is read
 
     def compose(self) -> ComposeResult:
         yield self.caption
@@ -106,7 +106,7 @@ class ResourceView(View):
         self._say_problem()
 
     def open(self, is_open: bool) -> None:
-        """Focus the detail or the list; on a narrow screen only that one is visible."""
+        """Focus the detail if `is_open`, else the list. A narrow screen shows only the focused pane."""
         self.opened = is_open
         if not is_open:
             self.model.pin(None)
@@ -114,7 +114,7 @@ class ResourceView(View):
             self.context.recent.saw(recent_of(self.resource.kind, self.selected))
         self.panes.lay_out(self.size.width or self.app.size.width, is_open=is_open)
         self._show_detail()
-        self.caption.refresh()  # it shows the position
+        self.caption.refresh()  # the caption shows the position
         self.focus_content()
         self.refresh_bindings()
 
@@ -140,7 +140,7 @@ class ResourceView(View):
         super().tick()
 
     def may_poll(self) -> bool:
-        # Nothing changes in the past: a list that is loaded is not read again.
+        # Nothing changes in the past, so a list of a past moment is not read again once it is loaded.
         read = self.context.session.moment_ms is not None and self.model.window.loaded
         return self.model.window.in_flight is None and not (read and not self.model.problem)
 
@@ -161,7 +161,7 @@ class ResourceView(View):
         self.next_poll_at = self.context.session.clock() + self.context.session.poll_seconds * pauses
 
     def action_refresh(self) -> None:
-        """Read the list again; its rows stay until the answer comes, and if none does."""
+        """Read the list again. The rows stay until the answer arrives, and stay if the request fails."""
         self.record_list.read_anew()
 
     # ------------------------------------------------------------------ drawing
@@ -177,7 +177,10 @@ class ResourceView(View):
         self.changed()
 
     def _say_problem(self) -> None:
-        """Show a problem that is too long for the caption on its own line, but not a missing list."""
+        """Show a problem on its own line if the caption is too short for it.
+
+        A missing list shows a note above its rows instead.
+        """
         sentence, line = self.model.problem, self.query_one(".problem", Static)
         self.record_list.show_missing()
         line.display = bool(sentence) and not (self.model.is_missing or self.caption.fits(sentence))
@@ -240,7 +243,7 @@ class ResourceView(View):
         self._read_more()
 
     def open_record(self, record: Record, *, by_link: bool = False) -> None:
-        """Open an object that was read, whether or not its row is loaded."""
+        """Open an object from the server's answer, whether or not the list has loaded its row."""
         index = self.model.window.index_of(record.get("id"))
         if index is not None:
             self.model.pin(None)
@@ -266,24 +269,24 @@ class ResourceView(View):
         record_id = message.record.get("id")
         if record_id in (self._awaited_id, (self.selected or {}).get("id")):
             self.show_record(message.record)
-        else:  # the user has moved on
+        else:  # the user has selected another object meanwhile
             self.model.replace(message.record)
 
     def action_locate(self) -> None:
-        """Show the list around the open object, wherever it is in the list."""
+        """Show the part of the list around the open object."""
         record = self.model.pinned
         if record is not None:
             self.open(False)
             self.record_list.open_at(record)
 
     def show_record(self, record: Record) -> None:
-        """Show an object in the detail, and in its row if that is loaded."""
+        """Show an object in the detail, and also in its row if the row is loaded."""
         self.record_list.remember(record)
         selection = self.selected
         is_awaited, self._awaited_id = self._awaited_id == record.get("id"), None
         if is_awaited:
             self.model.hold()
-            self.filter_bar.display = False  # the id may have been typed there
+            self.filter_bar.display = False  # close the line, because the user may have typed the id there
         if self.model.replace(record) and selection and selection.get("id") == record.get("id"):
             self.table.repaint()
         else:
@@ -364,15 +367,15 @@ class ResourceView(View):
         self.refresh_bindings()
 
     def show_created(self, record: Record | None) -> None:
-        """Go to a created object as soon as it is listed; None when it is not known which."""
+        """Go to a created object as soon as the list contains it. None means that its id is not known."""
         if self.resource.still:
             self.action_refresh()
         elif record is not None and not str(record.get("id")).startswith(self.resource.id_prefix):
-            self.poll_soon()  # such as the transaction of a transfer from an account
+            self.poll_soon()  # an object of another list, such as the transaction of a transfer
         else:
             self.action_follow()
             if record is not None and not self.model.hides(record):
-                self.model.pin(record)  # until its row is there, so that the next key is for it
+                self.model.pin(record)  # until its row arrives, so that the next key acts on it
             self.record_list.expect(record)
             self.changed()
 
@@ -407,10 +410,10 @@ class ResourceView(View):
         message.stop()
         if self.model.window.index_of(message.record_id) is not None:
             self.close_filter()
-        self._open_id(message.record_id)  # the line stays open, to correct a typo
+        self._open_id(message.record_id)  # the line stays open, so that the user can correct a typo
 
     def shown_path(self) -> str:
-        """Return the path, with its query, of the open object or the list."""
+        """Return the path and query of the open object, or of the list if no object is open."""
         if self.selected is not None and self.opened and self.detail.can_read_objects:
             return self.resource.object_path(self.selected.get("id"))
         return self.model.shown_path()
@@ -437,7 +440,7 @@ class ResourceView(View):
         self.app.push_screen(ColumnsScreen(self.resource, before, preview), closed)
 
     def action_times(self) -> None:
-        """Write times in the next style, on all screens."""
+        """Switch all screens to the next style of times."""
         problem = self.context.saved.next_times()
         for view in self.screen.query(ResourceView):
             view.times_changed()
@@ -447,12 +450,12 @@ class ResourceView(View):
             self.notify(f"Times are written as {times.chosen.style.in_words}.")
 
     def times_changed(self) -> None:
-        """Draw all times again."""
+        """Draw all times again in the style that the user has chosen."""
         self.record_list.times_changed()
         self.at_rest()
 
     def draw_ages(self) -> None:
-        """Draw relative times again when they have grown old."""
+        """Draw relative times again if the last drawing is too old."""
         now = self.context.session.clock()
         if times.chosen.style is times.TimeStyle.RELATIVE and now - self._ages_drawn_at >= _AGES_SECONDS:
             self._ages_drawn_at = now
@@ -461,7 +464,7 @@ class ResourceView(View):
     # ------------------------------------------------------------------ panes
 
     def action_panes(self) -> None:
-        """Go on from the list to list and detail to the detail."""
+        """Go to the next of list, both panes and detail."""
         self.open(self.panes.cycle(is_open=self.opened))
         self._read_more()
 
@@ -478,11 +481,11 @@ class ResourceView(View):
         self.refresh_bindings()
 
     def request(self, action: ResourceAction) -> None:
-        """Ask for an action on the marked objects, else on the selected one."""
+        """Ask for an action on the marked objects; if none is marked, on the selected object."""
         records = [record for record in self.model.marked if action.allowed(record)]
         selection = self.selected
         if len(records) > 1 and not self.opened and action.shows_once:
-            # The answers' secrets are shown nowhere else, so none of them may pass unseen.
+            # Each answer holds a secret that is shown only once, so the user must see each answer.
             self.notify(
                 f"{action.label.capitalize()} only one at a time,"
                 f" because each shows its {action.shows_once} once."
@@ -495,7 +498,7 @@ class ResourceView(View):
             self.post_message(ActionRequested(self.resource, action, selection))
 
     def why_not(self, binding: Binding) -> str:
-        """Return why a greyed key does nothing to the selected or the marked objects, or to the panes."""
+        """Return why a greyed key does nothing to the selected or marked objects, or to the panes."""
         action, _, argument = binding.action.partition("(")
         match action:
             case "act" | "edit" | "program" if self.model.is_loading:
@@ -512,7 +515,7 @@ class ResourceView(View):
                 return ""
 
     def _key_of(self, action: ResourceAction) -> str:
-        """Return the key of an action, which the user may have changed."""
+        """Return the key of an action; the user may have chosen another key than the default."""
         bindings = (active.binding for active in self.screen.active_bindings.values())
         name = f"act('{action.name}')"
         return next((self.app.get_key_display(key) for key in bindings if key.action == name), action.key)
@@ -521,7 +524,7 @@ class ResourceView(View):
         to = self.resource.related_view(name)
         link = to.link(self.selected, self.model.filters) if to is not None else None
         if link is not None:
-            if link.record_id or link.filters:  # it leads from the selected object
+            if link.record_id or link.filters:  # the link starts from the selected object
                 self.model.hold()
             self.post_message(LinkFollowed(link))
 
@@ -542,11 +545,11 @@ class ResourceView(View):
     # ------------------------------------------------------------------ searching older rows
 
     def action_look(self) -> None:
-        """Load older pages until one more row is found."""
+        """Load older pages until the list shows one more row."""
         self.record_list.search()
 
     def leaves_something(self) -> bool:
-        """Return whether esc can close something before it goes back."""
+        """Return whether esc can close something on this screen before it leaves the screen."""
         model = self.model
         return self.is_mounted and bool(model.searching or model.marks or model.text)
 

@@ -1,19 +1,18 @@
 """A list of any length seen through a window of limited size.
 
-The server returns a list newest first; each page is fetched with a cursor from the page before it. The
-window remembers every page as a `Slot` (its cursor and number of rows), but keeps only the rows of the first
-page and of one run of neighbouring pages around the screen. The run grows at both ends and loses the pages at
-its far end; these are fetched again with the slot's cursor when they are scrolled to, on any server with
-cursors. The first page needs no cursor, and new rows are added above it.
+The server returns a list newest first; each page is fetched with a cursor from the previous page. The window
+remembers every page as a `Slot` (its cursor and number of rows), but keeps only the rows of the first page
+and of one run of neighbouring pages around the screen. The run grows at both ends and drops pages at the end
+far from the screen. When the user scrolls to a dropped page, it is fetched again with its slot's cursor; this
+works on any server with cursors. The first page needs no cursor, and new rows are added above it.
 
 A window may also open in the middle (`open_at`): then row 0 is the newest row known, and the pages above it
-are fetched with `ending_before` until the newest row is met.
-Row numbers are absolute: 0 is the newest row shown. Pure: no clock, no network, no widget.
+are fetched with `ending_before` until the newest row is met. Row numbers are absolute: 0 is the newest row
+shown. This module uses no clock, no network and no widget.
 
-The loaded rows can be shown in another order, or only some of them. No server sorts its lists, and none
-searches them: both are done here, among the rows that are loaded. While rows are arranged, row numbers count
-the shown rows, and older pages are loaded only on request (`want_more`), because a page may contain no row to
-show.
+The window can show the loaded rows in another order, or only some of them. No server sorts or searches its
+lists, so the window sorts and searches the loaded rows. While rows are arranged, row numbers count the shown
+rows, and older pages are loaded only on request (`want_more`), because a page may contain no row to show.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ Order = Callable[[Record], Any]  # the key to sort by
 Keep = Callable[[Record], bool]  # whether a row is shown
 
 CAP = 5_000
-KEPT_MOST = 5_000  # rows of dropped pages that are kept because they match
-# A first page with this many pages of pushed rows is read again, to keep it small.
+KEPT_MOST = 5_000  # the largest number of matching rows that are kept from dropped pages
+# New rows make the first page longer. At this length, in pages, it is cut to one page, and the rest is
+# fetched again when needed.
 _HEAD_PAGES = 5
 
 
@@ -43,11 +43,11 @@ class Slot:
 
 
 class Window:
-    """The rows known of one list, the row the cursor is on, and what to fetch next.
+    """The known rows of one list, the row under the cursor, and the page to fetch next.
 
-    `following` means the cursor stays on the newest row and new ones are shown at once; if not, the cursor
-    stays on its object and new rows are counted in `waiting`. Without an order and a condition all rows are
-    shown, in the server's order.
+    While `following` is True, the cursor stays on the newest row and new rows are shown at once. Otherwise
+    the cursor stays on its object and `waiting` counts the new rows. Without an order and a condition all
+    rows are shown, in the server's order.
     """
 
     def __init__(self, *, page_size: int = PAGE_SIZE, cap: int = CAP) -> None:
@@ -57,33 +57,33 @@ class Window:
         self._order: Order | None = None
         self._descending = False
         self._keep: Keep | None = None
-        self._aside: dict[int, list[Record]] = {}  # by slot: rows to show of pages that were dropped
+        self._aside: dict[int, list[Record]] = {}  # by slot: the matching rows of dropped pages
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything; answers still on their way become stale."""
+        """Forget everything; answers that are still on their way become stale."""
         self.generation += 1
         self.slots: list[Slot] = []
-        self._run = range(1, 1)  # the slots below the first whose rows are kept
+        self._run = range(1, 1)  # the slots, below the first slot, whose rows are kept
         self._starts: list[int] = [0]  # _starts[i] is the first row of slot i; the last entry is len(self)
         self.frontier: str | None = None
         self.newer_refused = False
-        self.newer: str | None = None  # the id above which there are unknown rows; None at the newest
+        self.newer: str | None = None  # the id of the top row if newer rows may exist; None at the newest
         self.loaded = False
         self.total: int | None = None
         self.cursor = 0
         self.following = True
         self._waits: set[object] = set()  # ids of new rows on top that are not shown
-        self._pushed_ids: set[object] = set()  # pushed rows that were not read
+        self._pushed_ids: set[object] = set()  # ids of pushed rows that no page has returned
         self.waiting_is_least = False
         self.in_flight: Want | None = None
         self._shown_rows: list[Record] = []
-        self._source: list[Record] = []  # the rows that `_shown_rows` was made of
-        self._arranged_as: object = None  # … and how
+        self._source: list[Record] = []  # the rows from which `_shown_rows` was computed
+        self._arranged_as: object = None  # the order and the condition of `_shown_rows`
         self._aside.clear()
 
     def open_at(self, record: Record) -> None:
-        """Start again with one object in the middle of its list; the rows above and below it are fetched."""
+        """Start again with one object in the middle of its list; fetch the rows around it next."""
         self._order = self._keep = None
         self.reset()
         record_id = str(record.get("id"))
@@ -95,12 +95,12 @@ class Window:
 
     @property
     def arranged(self) -> bool:
-        """Whether the rows are sorted or only some are shown."""
+        """Whether the rows are sorted or a condition selects some of them."""
         return self._order is not None or self._keep is not None
 
     @property
     def sorted(self) -> bool:
-        """Whether the rows are in another order than the server's."""
+        """Whether the order of the rows differs from the server's order."""
         return self._order is not None
 
     @property
@@ -109,29 +109,35 @@ class Window:
         return self._keep is not None
 
     def sort(self, order: Order | None, *, descending: bool = False) -> None:
-        """Show the loaded rows in this order; None for the server's. The cursor stays on its object."""
+        """Show the loaded rows in this order; None restores the server's order.
+
+        The cursor stays on its object.
+        """
         current = self.current
         self._order, self._descending = order, descending
         self._settle_cursor(current, self.cursor)
 
     def show_only(self, keep: Keep | None) -> None:
-        """Show only the loaded rows for which `keep` is true; None for all of them."""
+        """Show only the loaded rows for which `keep` returns True; None shows all of them."""
         current = self.current
         self._keep = keep
         self._aside.clear()
         self._settle_cursor(current, self.cursor)
 
     def arrange_again(self) -> None:
-        """Sort and search again, because what decides it has changed: names, deliveries."""
+        """Sort and search again, because names or deliveries have changed.
+
+        The order or the condition may depend on them.
+        """
         self._arranged_as = None
         if self.arranged:
             self._settle_cursor(self.current, self.cursor)
 
     def _arrange(self) -> None:
-        """Compute the rows that are shown."""
+        """Compute the shown rows from the kept rows."""
         rows = [*self._all_rows()]
         arrangement = (self._order, self._descending, self._keep)
-        # Most polls find nothing new, and sorting thousands of rows costs more than drawing them.
+        # Most polls return nothing new, and sorting thousands of rows costs more than drawing them.
         if arrangement == self._arranged_as and [*map(id, rows)] == [*map(id, self._source)]:
             return
         self._source, self._arranged_as = rows, arrangement
@@ -151,17 +157,17 @@ class Window:
 
     @property
     def waiting(self) -> int:
-        """Return how many new rows are on top and not shown."""
+        """Return the number of new rows on top that are not shown."""
         return len(self._waits)
 
     @property
     def complete(self) -> bool:
-        """Return whether both ends of the list are known."""
+        """Return whether the window knows both ends of the list and shows all its rows."""
         return self.loaded and self.frontier is None and self.newer is None and not self.searches
 
     @property
     def at_the_end(self) -> bool:
-        """Return whether nothing follows below the last row."""
+        """Return whether no row follows below the last shown row."""
         return self.loaded and (self.arranged or self.frontier is None)
 
     @property
@@ -213,7 +219,7 @@ class Window:
         return [0, *self._run] if self.slots else []
 
     def position(self, top: int, height: int) -> str:
-        """Return which rows are on screen and how many there are, as far as known: `41–60 of 200+`."""
+        """Return the numbers of the rows on the screen and of all rows, as far as known: `41–60 of 200+`."""
         if not self.loaded:
             return ""
         if not len(self):
@@ -236,24 +242,30 @@ class Window:
     # ------------------------------------------------------------------ moving
 
     def move(self, index: int) -> None:
-        """Put the cursor on a row. On the newest it follows new rows; elsewhere it stays on its object."""
+        """Put the cursor on a row.
+
+        On the newest row it follows new rows; on any other row it stays on its object.
+        """
         self.cursor = max(0, min(index, len(self) - 1))
         self.following = self.cursor == 0 and self.newer is None
 
     def follow(self) -> None:
-        """Go to the newest row and stay there."""
+        """Go to the newest row, and move to each newer row that arrives."""
         if self.newer is not None:
             self.reset()
         self.move(0)
 
     def hold(self) -> None:
-        """Stay on the object under the cursor, whatever comes in on top."""
+        """Keep the cursor on its object when new rows arrive on top."""
         self.following = False
 
     # ------------------------------------------------------------------ fetching
 
     def want(self, top: int, height: int) -> Want | None:
-        """Return the next page to fetch for the rows `top … top+height` on screen, or None. One at a time."""
+        """Return the next page to fetch for the rows `top … top+height` on the screen, or None.
+
+        Only one page is fetched at a time.
+        """
         if self.in_flight is not None or (self.arranged and self.loaded):
             return None
         if not self.loaded:
@@ -273,7 +285,7 @@ class Window:
         return None
 
     def want_more(self) -> Want | None:
-        """Return the next older page to fetch, to look for more rows in it."""
+        """Return the next older page to fetch, which may contain more rows to show."""
         if self.in_flight is not None or not self.has_older:
             return None
         cursors = {slot.cursor for slot in self.slots}
@@ -282,13 +294,13 @@ class Window:
         )
 
     def want_news(self) -> Want | None:
-        """Return the first page to fetch again, for new rows on top and changes in it."""
+        """Return the first page, to fetch it again: it may contain new or changed rows."""
         if self.in_flight is not None or not self.loaded or self.newer is not None:
             return None
         return self._send(Want(self.generation, "news", 0, None, self.page_size))
 
     def want_anew(self) -> Want:
-        """Return the first page, to begin with it again; what is shown stays until it is there."""
+        """Return the first page, to start the list again with it. The shown rows stay until it arrives."""
         self.generation += 1
         return self._send(Want(self.generation, "anew", 0, None, self.page_size))
 
@@ -313,12 +325,15 @@ class Window:
         return want
 
     def failed(self, want: Want) -> None:
-        """Note that the page did not arrive; it may be wanted again."""
+        """Note that the page did not arrive, so that it may be fetched again."""
         if self.in_flight == want:
             self.in_flight = None
 
     def apply(self, want: Want, page: ListPage, top: int = 0) -> int | None:
-        """Add an answer. Returns by how many rows the cursor's object moved, None if it was stale."""
+        """Add a page that arrived.
+
+        Returns by how many rows the cursor's object moved, None if the page is stale.
+        """
         if want != self.in_flight:
             return None
         self.in_flight = None
@@ -342,7 +357,7 @@ class Window:
         return self.cursor - before
 
     def replace(self, record: Record) -> bool:
-        """Show a newer state of one object in its row; False if its row is not kept."""
+        """Show a newer state of one object in its row; return False if the row is not kept."""
         if self.arranged:
             return self._replace_arranged(record)
         index = self.index_of(record.get("id"))
@@ -364,9 +379,10 @@ class Window:
         return is_present
 
     def push(self, records: Sequence[Record]) -> list[Record]:
-        """Add pushed rows, newest first. Returns those shown: none unless it follows.
+        """Add pushed rows, newest first. Returns the rows shown now: none unless the cursor follows.
 
-        For lists whose cursor is an id: the head is kept short, and the rows cut off are fetched again.
+        This works for lists whose page cursor is an id. A long first page is cut, and the rows that were cut
+        off are fetched again when needed.
         """
         head = self.slots[0] if self.slots else None
         if head is None or head.rows is None:
@@ -408,31 +424,35 @@ class Window:
         self._extend_run(len(self.slots) - 1)
 
     def _prepend(self, page: ListPage) -> None:
-        """Add rows above the first. The page below them can then be fetched after the last of them."""
+        """Add rows above the first row. The last added row becomes the cursor to fetch the page below."""
         rows = self._without_known(page.rows)
-        self.newer = page.older if rows else None  # in this direction "older" leads to newer rows
+        # For a page of newer rows, `older` leads to still newer rows.
+        self.newer = page.older if rows else None
         if not rows:
             return
         self.slots[0].cursor = str(rows[-1].get("id"))
         self.slots.insert(0, Slot(None, len(rows), rows))
-        # What was the first page is the upper end of the run now.
+        # The former first page is now the upper end of the run.
         self._run = range(self._run.start + 1, self._run.stop + 1)
         self._extend_run(1)
         self._starts = [0, *accumulate(slot.count for slot in self.slots)]
 
     def no_newer(self) -> None:
-        """Note that this server has no newer pages from the middle: `follow` starts at the newest instead."""
+        """Note that this server cannot page upwards from the middle.
+
+        From now on `follow` starts again at the newest row.
+        """
         self.in_flight = None
         self.newer_refused = True
 
     def _refill(self, number: int, page: ListPage) -> None:
-        self.slots[number].rows = None  # or its own rows would count as known
+        self.slots[number].rows = None  # otherwise the page's old rows would count as known
         self._fill(number, self._without_known(page.rows))
         self._extend_run(number)
 
     def _extend_run(self, number: int) -> None:
-        """Add a slot to the run, or begin another run with it if it is no neighbour of this one."""
-        if number == 0:  # the first page is kept in any case
+        """Add a slot to the run if it is a neighbour; otherwise begin another run with the slot."""
+        if number == 0:  # the first page is always kept and never part of the run
             return
         run = self._run
         if not run or not run.start - 1 <= number <= run.stop:
@@ -442,34 +462,34 @@ class Window:
         self._run = range(min(run.start, number), max(run.stop, number + 1))
 
     def _drop(self, number: int) -> None:
-        """Forget the rows of a page, but keep those that an arranged list shows."""
+        """Forget the rows of a page, except rows that match the condition of a search."""
         slot = self.slots[number]
         if self._keep is not None and sum(map(len, self._aside.values())) < KEPT_MOST:
             self._aside[number] = [*filter(self._keep, slot.rows or ())]
         slot.rows = None
 
     def _without_known(self, rows: Sequence[Record]) -> list[Record]:
-        # The rows of a list paged by number shift as others are added: a row may arrive a second time.
+        # If pages are fetched by number, new rows shift the pages, so a row may arrive a second time.
         known_ids = {record.get("id") for n in self._kept for record in self.slots[n].rows or ()}
         return [record for record in rows if record.get("id") not in known_ids]
 
     def _take_news(self, page: ListPage) -> None:
         head = self.slots[0] if self.slots else None
         if head is not None and not page.rows and page.older is not None:
-            return  # a search found nothing among the newest; the rows that are known are older
+            return  # the server's search matched none of the newest rows; the known rows are older
         if head is None or not head.rows or not page.rows:
             self._begin_with(page)
             return
         fresh = {record.get("id"): record for record in page.rows}
         meets = next((n for n, r in enumerate(page.rows) if r.get("id") in self._ids(head)), None)
-        if meets is None:  # a page or more of new rows: the two do not touch
+        if meets is None:  # at least a page of new rows: the pages do not overlap
             if self.following or not page.older:
                 self._begin_with(page)
             else:
                 self._waits, self.waiting_is_least = {r.get("id") for r in page.rows} | self._pushed_ids, True
             return
         new = list(page.rows[:meets])
-        # A known row that is missing within the range of the answer has left the list.
+        # A known row has left the list if the answer covers its place but lacks the row.
         reach = max(n for n, r in enumerate(head.rows) if r.get("id") in fresh)
         old_rows = [
             _unless_same(record, fresh.get(record.get("id"), record))
@@ -505,9 +525,10 @@ class Window:
         self.cursor = max(0, min(before if place is None else place, len(self) - 1))
 
     def _evict(self, top: int) -> None:
-        """Drop pages at the far end of the run, but none on or next to the screen."""
+        """Drop pages at the end of the run far from the screen, but no page on the screen or next to it."""
         surplus = self.resident - self.cap
-        # In an arranged list the rows on the screen may be of any page; the oldest were read last.
+        # In an arranged list the rows on the screen may come from any page. The oldest pages were read last,
+        # so they stay.
         eye = len(self.slots) if self.arranged else self._slot_at(max(0, min(top, len(self) - 1)))
         while surplus > 0 and self._run:
             run = self._run
@@ -523,5 +544,8 @@ class Window:
 
 
 def _unless_same(old: Record, new: Record) -> Record:
-    """Return the newer state of an object; the very same dict if nothing changed, so nothing is redrawn."""
+    """Return the newer state of an object.
+
+    If nothing has changed, return the old dict, so nothing is redrawn.
+    """
     return old if old == new else new
