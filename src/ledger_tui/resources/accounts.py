@@ -1,4 +1,4 @@
-"""The screens of accounts and of their statements: balances, and the transactions that moved them."""
+"""The screens of accounts and of their statements: balances, and the transactions that changed them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ENDS = {"opening_balance": "Opening balance", "closing_balance": "Closing balan
 
 
 def _money(record: Record, name: str, *, sign: bool = False) -> Cell:
-    """Return an amount of a statement, "" if its line shows none."""
+    """Return an amount from a line of a statement, "" if the line shows none."""
     return money_of(record, name, sign=sign) if name in record else Cell("", "dim")
 
 
@@ -124,7 +124,8 @@ class BalancePoints:
 async def read_balance_points(api: Api, account: Record) -> BalancePoints:
     """Return the latest balances, with one request.
 
-    If transactions show no `balance_after`, they are computed back from today's balance.
+    If a transaction shows no `balance_after`, the balance is computed back from the newer ones, beginning
+    with today's balance.
     """
     params = {"account": str(account.get("id")), "limit": str(_POSTINGS)}
     data = (await api.read("/v1/transactions", params)).record.get("data")
@@ -132,7 +133,7 @@ async def read_balance_points(api: Api, account: Record) -> BalancePoints:
 
 
 def balance_points(account: Record, newest_first: Sequence[Record]) -> BalancePoints:
-    """Return the points of an account from its newest transactions."""
+    """Return the points to plot for an account, computed from its newest transactions."""
     balance = account.get("balance")
     running = balance if isinstance(balance, int) else 0
     balances: list[int] = []
@@ -146,7 +147,7 @@ def balance_points(account: Record, newest_first: Sequence[Record]) -> BalancePo
     times = tuple(at for at in reversed(moments) if at is not None)
     ends = [time_of(row, "created").text[:16] for row in newest_first]
     return BalancePoints(
-        # The balance before the first of them was not within the plotted time.
+        # The balance before the oldest transaction is left out, because it lies before the plotted time.
         balances=tuple(reversed(balances)),
         times=times if times and len(times) == len(newest_first) else None,
         first=ends[-1] if ends else "",
@@ -162,7 +163,7 @@ class _BalancePlot:
     def __call__(self, width: int) -> Sequence[Sequence[Cell]]:
         points = self.points
         high, low = (format_amount(end(points.balances), self.currency) for end in (max, min))
-        # A balance that never changed runs in the middle, and its label is there too.
+        # The line of a balance that never changed runs in the middle, next to its only label.
         labels = {0: high, _HEIGHT - 1: low} if high != low else {_HEIGHT // 2: high}
         margin = max(len(high), len(low))
         columns = max(8, width - margin - 2)
@@ -173,14 +174,14 @@ class _BalancePlot:
         if points.times is None:
             foot = f"its last {len(points.balances)} postings"
             return [*lines, (Cell(" " * (margin + 2) + foot, "dim"),)]
-        # When both ends are on one day, the day is shown once.
+        # If the plot begins and ends on the same day, the day is shown once.
         last = points.last[11:] if points.last[:10] == points.first[:10] else points.last
         width_left = max(1, columns - len(points.first) - len(last))
         return [*lines, (Cell(" " * (margin + 2) + points.first + " " * width_left + last, "dim"),)]
 
 
 def balance_sections(account: Record, points: BalancePoints, _names: AccountNames) -> tuple[Section, ...]:
-    """Return the plot; without a posting there is none."""
+    """Return the section with the plot; an account without a posting gets no plot."""
     if not points.balances:
         return (Section("", (Fact("postings", Cell("none yet", "dim")),)),)
     return (Section("balance", drawing=_BalancePlot(points, currency_of(account))),)

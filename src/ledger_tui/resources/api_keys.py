@@ -1,6 +1,6 @@
 """The screen of the API keys of the project and mode: create, roll, revoke.
 
-A value is shown once and never stored.
+The dashboard shows the value of a key once and never stores it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _status(record: Record) -> Cell:
 
 
 def _value(record: Record) -> Cell:
-    """Return what may be shown of a key: its kind and its last four characters."""
+    """Return the public part of a key: its kind and its last four characters."""
     last = record.get("last4")
     if not isinstance(last, str):
         return Cell("–", "dim")
@@ -45,7 +45,7 @@ def _value(record: Record) -> Cell:
 
 
 def scopes_of(record: Record) -> Cell:
-    """Return the scopes that a credential is limited to, or that it is not restricted."""
+    """Return the scopes of a restricted credential; for any other, a word that it is not restricted."""
     scopes = record.get("scopes")
     if scopes is None:
         return Cell("all", "dim")

@@ -32,8 +32,8 @@ class Cell(NamedTuple):
 class Column:
     """A column of a list. When space is short, the column with the highest `rank` is hidden first.
 
-    `width` is in cells; columns with `grow` share what is left over. An `easy` column gets that width before
-    a column of a higher rank is shown.
+    `width` is in cells; columns with `grow` share the remaining width. A column gets its `easy` width before
+    any column of a higher rank is shown.
     """
 
     title: str
@@ -42,10 +42,10 @@ class Column:
     align: Literal["left", "right"] = "left"
     grow: int = 0
     rank: int = 0
-    most: int = 0  # a column with `grow` gets no wider than this; 0 for no maximum
+    most: int = 0  # the maximum width of a column with `grow`; 0 for no maximum
     easy: int = 0
-    short: int = 0  # the cells shown of the end of its text when space is short
-    by: str = ""  # the field that rows are sorted by, if it is not the shown text
+    short: int = 0  # when space is short, the column shows so many cells of the end of its text
+    by: str = ""  # the field to sort rows by, if the order is not that of the shown text
 
     @property
     def name(self) -> str:
@@ -54,10 +54,11 @@ class Column:
 
 
 class Via(NamedTuple):
-    """The object of a link, found when the link is followed: in the list at `path`.
+    """The way to the object of a link: it is looked up in the list at `path` when the user follows the link.
 
-    It is the first record whose field `where` equals `equals`, or any if there is no `where`; with `named` it
-    is the object whose id is in that record's field of this name.
+    The lookup takes the first record whose field `where` equals `equals`; without `where`, simply the first
+    record. The link leads to that record. With `named` it leads to another object instead, whose id is in the
+    record's field of that name.
     """
 
     path: str
@@ -87,9 +88,10 @@ Drawing = Callable[[int], Sequence[Sequence[Cell]]]
 
 @dataclass(frozen=True)
 class Section:
-    """Facts in aligned lines, under a drawing if there is one: a function from a width to lines of cells.
+    """A part of a detail: facts in aligned lines, below a drawing if there is one.
 
-    A drawing is compared with the last one, to decide whether to draw again: give it an `__eq__`.
+    A drawing is a function that takes a width and returns lines of cells. Give it an `__eq__`, because the
+    pane draws again only if the drawing differs from the last one.
     """
 
     title: str
@@ -99,7 +101,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Detail:
-    """A record in full: a headline, facts in sections, links."""
+    """A full view of a record: a headline, facts in sections, links."""
 
     headline: Cell
     sections: tuple[Section, ...]
@@ -110,11 +112,11 @@ class Detail:
 class Filter:
     """A filter that the server applies, typed as `name:value`.
 
-    `check` returns what is wrong with a value, or None. A filter with `account` accepts a name in place of
-    the id, one with `user` also a user's.
+    `check` returns a sentence about the fault of a value, or None. A filter with `account` accepts the name
+    of an account instead of its id; a filter with `user` accepts the name of a user.
 
-    With `matches` it is no filter of the server's: it selects among the loaded rows, by a record, the value
-    and the names. Without a value, `default` applies.
+    If `matches` is set, the dashboard applies the filter instead of the server, to the loaded rows: `matches`
+    takes a record, the value and the names. Without a value, `default` applies.
     """
 
     name: str
@@ -123,7 +125,7 @@ class Filter:
     check: Callable[[str], str | None] = lambda _value: None
     account: bool = False
     user: bool = False
-    suggests: Callable[[], Sequence[str]] = tuple  # values to choose from while typing
+    suggests: Callable[[], Sequence[str]] = tuple  # returns values to offer while the user types
     matches: Callable[[Record, str, AccountNames], bool] | None = None
     default: str = ""
 
@@ -147,45 +149,46 @@ class Field:
 
 @dataclass(frozen=True)
 class Form:
-    """A form to create an object of this kind, or to edit one (PATCH: only changed fields are sent)."""
+    """A form to create an object, or to edit one. A form with PATCH sends only the changed fields."""
 
     title: str
-    done: str  # shown after it, e.g. "Posted"
+    done: str  # shown after the request, such as "Posted"
     fields: tuple[Field, ...]
-    path: str = ""  # its address, if it is not the path of the list
+    path: str = ""  # the path of the request, if it is not the path of the list
     prefill: Callable[[Record | None, Filters], Mapping[str, str]] = lambda _record, _filters: {}
     method: Literal["POST", "PATCH"] = "POST"
     shows_once: str | None = None  # the field of the answer with a secret, shown only once
-    either: tuple[str, ...] = ()  # fields of which exactly one is given
-    moves_money: bool = False  # in live mode the amount must be typed once more before it is sent
-    sends: tuple[tuple[str, str], ...] = ()  # sent together with the fields
+    either: tuple[str, ...] = ()  # fields of which the user fills in exactly one
+    # Whether the user must type the amount again in live mode before the form is sent.
+    moves_money: bool = False
+    sends: tuple[tuple[str, str], ...] = ()  # fixed names and values that are sent with the fields
 
 
 @dataclass(frozen=True)
 class ResourceAction:
-    """An action on an object in the right state, with the path that `Resource.action_path` returns."""
+    """An action on an object. `allowed` tests the object's state; `Resource.action_path` returns the path."""
 
     name: str
     key: str
     label: str
-    done: str  # after it the object is this, if its status does not say it: "Paid"
+    done: str  # the result in a word, such as "Paid", if the object's new status does not show it
     allowed: Callable[[Record], bool] = lambda _record: True
     method: Literal["POST", "DELETE"] = "POST"
-    verb: str = ""  # the end of its path, if that is not its name
-    after: str = ""  # the name of the action that must come first, if there is one
-    final: bool = False  # it cannot be undone, so it asks first, and in live mode for a number or a name
-    asks: str = ""  # the beginning of the question, if the label does not fit
-    creates: bool = False  # it creates an object, so it sends an idempotency key
+    verb: str = ""  # the last part of the path, if it is not the action's name
+    after: str = ""  # the name of the action that must come before this action, if there is one
+    final: bool = False  # cannot be undone: the user must confirm, and in live mode type a number or a name
+    asks: str = ""  # the beginning of the question, if the label does not fit into it
+    creates: bool = False  # creates an object, so the request carries an idempotency key
     target: Callable[[Record], str] | None = None
     shows_once: str | None = None  # the field of the answer with a secret, shown only once
-    part: str | None = None  # set when it goes beyond the contract
-    why_not: str = ""  # shown if it is not allowed and the object's status is not the reason
-    # the sentence shown after it, of the answer and the id
+    part: str | None = None  # the part beyond the contract that offers the action, if any
+    why_not: str = ""  # the reason shown if the object does not allow the action and shows no status
+    # Returns the sentence shown after the action. It takes the answer and the object's id.
     result: Callable[[Record, str], str] | None = None
 
 
 def in_state(*states: str | None) -> Callable[[Record], bool]:
-    """Return the condition that an object is in one of these states; None: its state is unknown."""
+    """Return a test whether an object is in one of these states; None stands for an unknown state."""
     return lambda record: record.get("status") in states
 
 
@@ -199,10 +202,10 @@ class RelatedView(NamedTuple):
 
 
 class More(NamedTuple):
-    """A detail's figures beyond the record: read when the cursor stays on the object, then drawn.
+    """The figures of a detail that the record lacks. They are read when the cursor rests on the object.
 
-    `load` returns what `sections` and `links` take. A LedgerError of it is shown under the `title`, if
-    there is one.
+    `load` reads the figures; `sections` and `links` take its result. If `load` raises a LedgerError, the
+    detail shows it under the `title`; without a title, the detail shows nothing.
     """
 
     load: Callable[[Api, Record], Awaitable[Any]]
@@ -213,7 +216,7 @@ class More(NamedTuple):
     def shown(
         self, record: Record, result: Any, names: AccountNames
     ) -> tuple[tuple[Section, ...], tuple[Link, ...]]:
-        """Return the sections and the links of the records read, or of the LedgerError in their place."""
+        """Return the sections and links for the result of `load`, or for the LedgerError that it raised."""
         if not isinstance(result, LedgerError):
             return self.sections(record, result, names), self.links(record, result)
         facts = (Fact("", Cell(literal(result), "minus")),)
@@ -222,7 +225,10 @@ class More(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """A screen of the dashboard: its name in links, its number key ("" where other screens lead to it)."""
+    """A screen of the dashboard, with its name in links and its number key.
+
+    `key` is "" if only other screens lead to it.
+    """
 
     kind: str
     title: str
@@ -232,9 +238,9 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Resource(Place):
-    """A kind of object: where its list is, how it is shown, what can be done with it.
+    """A kind of object: the path of its list, the columns and the detail to show, the actions on an object.
 
-    A name in braces in `path` stands for the filter of that name.
+    A name in braces in `path` is replaced by the value of the filter of that name.
     """
 
     singular: str
@@ -244,51 +250,52 @@ class Resource(Place):
     detail: Callable[[Record, AccountNames], Detail]
     filters: tuple[Filter, ...] = ()
     form: Form | None = None
-    # None when the object's state does not allow it.
+    # Returns the form to edit an object; None if the object's state does not allow it.
     edit: Callable[[Record, AccountNames], Form | None] = lambda _record, _names: None
     transfer: Form | None = None  # the form that moves money from one account to another
     edits: bool = False  # whether objects of this kind can be edited at all
     actions: tuple[ResourceAction, ...] = ()
     related: tuple[RelatedView, ...] = ()
     more: More | None = None
-    under: str | None = None  # the kind of the screen that it belongs to, when it has no key of its own
-    # whether records change after they were created, so that they are worth reading again
+    under: str | None = None  # the kind of the screen above this one, if this one has no key
+    # Whether records change after their creation, so that polls read the shown rows again.
     changes: bool = False
-    has_object_path: bool = True  # whether one object can be read at `path/{id}`
-    object_part: str | None = None  # set when reading one object goes beyond the contract
-    part: str | None = None  # set when the list itself goes beyond the contract
-    missing_text: str = ""  # shown when the server lacks the list
+    has_object_path: bool = True  # whether the server returns one object at `path/{id}`
+    object_part: str | None = None  # the part beyond the contract that offers one object, if any
+    part: str | None = None  # the part beyond the contract that offers the list, if any
+    missing_text: str = ""  # the sentence shown if the server lacks the list
     empty: str = "Nothing here yet."
-    invites: str = ""  # shown after it where one may be created
+    invites: str = ""  # added to `empty` if the user may create an object
     account_ids: Callable[[Record], tuple[object, ...]] = field(default=lambda _record: ())
-    names_users: bool = False  # whether its rows name users by their ids
-    # What the server counts of the whole list, in words; the parts that it lacks are given too.
+    names_users: bool = False  # whether the rows contain ids of users
+    # Returns the server's counts of the whole list in words. It takes the summary and the parts that the
+    # server lacks.
     counted: Callable[[Record, Collection[str]], str] = lambda _summary, _missing: ""
 
     @property
     def paging(self) -> Paging:
-        """Return how the list is read page by page."""
+        """Return the way in which the server pages the list."""
         return paging_of(self.path)
 
     @property
     def still(self) -> bool:
-        """Return whether the list cannot grow: no new rows come in on top."""
+        """Return whether the list cannot grow, so that no new rows arrive on top."""
         return self.paging == "statement"
 
     def action(self, name: str) -> ResourceAction | None:
-        """Return the action of this name, if objects of this kind allow it."""
+        """Return the action of this name; None if this kind has no such action."""
         return next((action for action in self.actions if action.name == name), None)
 
     def related_view(self, name: str) -> RelatedView | None:
-        """Return the screen of this name, if one of this kind leads there."""
+        """Return the related view of this name; None if no key leads from this kind to such a view."""
         return next((view for view in self.related if view.name == name), None)
 
     def object_path(self, record_id: object) -> str:
-        """Return the path where one object is read and changed."""
+        """Return the path to read or change one object."""
         return f"{self.path}/{quote(str(record_id), safe='')}"
 
     def action_path(self, action: ResourceAction, record: Record) -> str:
-        """Return the path to which the request of an action goes."""
+        """Return the path for the request of an action."""
         if action.target is not None:
             return action.target(record)
         verb = "" if action.method == "DELETE" else f"/{action.verb or action.name}"
@@ -310,13 +317,11 @@ class Resource(Place):
 # ---------------------------------------------------------------------- shared cells
 
 _PATH_NAME = re.compile(r"{(\w+)}")
-_WHOLE_TIME = 19  # characters of a time in UTC or of this machine
+_WHOLE_TIME = 19  # characters of a time in UTC or in the time zone of this machine
 
 
 def currency_of(record: Record, names: AccountNames | None = None) -> str | None:
-    """Return a record's own currency, or the currency of its account or of all its prices; None if none is
-    known.
-    """
+    """Return a record's own currency, else that of its account or of all its prices, or None."""
     own = record.get("currency")
     if isinstance(own, str):
         return own
@@ -327,7 +332,7 @@ def currency_of(record: Record, names: AccountNames | None = None) -> str | None
 
 
 def joined(cells: Iterable[Cell]) -> list[Cell]:
-    """Return cells side by side with neighbours of one tone as one, because each is drawn separately."""
+    """Return the cells of a line with neighbours of the same tone joined, because every cell costs a draw."""
     found: list[Cell] = []
     for cell in cells:
         if found and found[-1].tone == cell.tone:
@@ -338,18 +343,18 @@ def joined(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def records_of(value: object) -> list[Record]:
-    """Return the records of a list in an answer; none where it is no list."""
+    """Return the records of a list in an answer; an empty list if the value is no list."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def text_of(record: Record, name: str, tone: Tone = "plain") -> Cell:
-    """Return a field as text; an absent or null one is a dim dash."""
+    """Return a field as text; a dim dash if the field is absent or null."""
     value: Any = record.get(name)
     return Cell("–", "dim") if value is None else Cell(literal(value), tone)
 
 
 def money_of(record: Record, name: str, names: AccountNames | None = None, *, sign: bool = False) -> Cell:
-    """Return an amount in the record's currency; with `sign` a positive one shows a plus."""
+    """Return an amount in the record's currency. With `sign` a positive amount shows a plus."""
     amount = record.get(name)
     if not isinstance(amount, int):
         return text_of(record, name)
@@ -365,13 +370,13 @@ def time_of(record: Record, name: str) -> Cell:
 
 
 def part_of_time(record: Record, name: str, start: int, stop: int | None = None) -> str:
-    """Return a part of `2026-11-20 04:31:00`; the whole text where a time is written as how long ago."""
+    """Return a part of `2026-11-20 04:31:00`; a relative time such as an age is returned whole."""
     text = time_of(record, name).text
     return text[start:stop] if len(text) == _WHOLE_TIME else text
 
 
 def facts_of(record: Record, *names: str) -> list[Fact]:
-    """Return a line for each of these fields: text, a time, the `mode`, or an id; its label is the name."""
+    """Return a line for each field: text, a time, the `mode`, or an id. Its label is the field's name."""
     return [Fact(name.removesuffix("_at"), _fact(record, name)) for name in names]
 
 
@@ -384,19 +389,19 @@ def _fact(record: Record, name: str) -> Cell:
 
 
 def clock_of(record: Record, name: str) -> Cell:
-    """Return a time as `11-20 04:31:00`, for logs, which only cover recent days."""
+    """Return a time as `11-20 04:31:00`, without the year because logs cover only recent days."""
     return Cell(part_of_time(record, name, 5), "dim")
 
 
 def status_of(record: Record, looks: Mapping[str, tuple[str, Tone]]) -> Cell:
-    """Return a status with its glyph, so that it can be read without the colour."""
+    """Return a status with its glyph, so that it is readable without the colour."""
     status = str(record.get("status"))
     glyph, tone = looks.get(status, ("·", "plain"))
     return Cell(f"{glyph} {literal(status)}", tone) if "status" in record else Cell("–", "dim")
 
 
 def mode_of(record: Record) -> Cell:
-    """Return the mode; LIVE is a word, so that it can be read without the colour."""
+    """Return the mode as a word, LIVE or test, so that it is readable without the colour."""
     livemode = record.get("livemode")
     if not isinstance(livemode, bool):
         return Cell("–", "dim")
@@ -466,7 +471,7 @@ def offers(
 ) -> bool | None:
     """Return True if an action is possible now, None to grey its key, False if the screen lacks the key.
 
-    `name` identifies it, for the actions `act` and `go`.
+    For the actions `act` and `go`, `name` is the name of the `ResourceAction` or the `RelatedView`.
     """
     match action:
         case "act":
@@ -497,9 +502,9 @@ def why_not(
     has_marks: bool,
     key_of: Callable[[ResourceAction], str] = lambda action: action.key,
 ) -> str:
-    """Return why a key that `offers` greys does nothing; `name` identifies the action, "" to edit.
+    """Return why a key that `offers` greys does nothing. `name` names the action; "" means to edit.
 
-    `key_of` returns the key of another action.
+    `key_of` returns the key of an action, for a sentence about the action that must come first.
     """
     action = resource.action(name)
     verb = action.label if action is not None else "edit"

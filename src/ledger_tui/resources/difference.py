@@ -39,7 +39,7 @@ _SHOWN_BY = frozenset({"id", "object", "livemode", "created", "status", "balance
 
 
 def kind_of(transaction: Record) -> str:
-    """Return what kind of posting this is, in the words of the explanation."""
+    """Return the kind of a posting in the words of the explanation, such as "transfers in"."""
     credit = transaction.get("type") == "credit"
     if transaction.get("reverses") is not None:
         return "reversals"
@@ -52,7 +52,7 @@ def kind_of(transaction: Record) -> str:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The sums of the postings, by kind: its name, the number of postings, and their sum."""
+    """The sums of the postings by kind; each entry holds the kind, the number of postings and their sum."""
 
     sums: tuple[tuple[str, int, int], ...]
 
@@ -62,7 +62,7 @@ class Explanation:
 
 
 def explained(transactions: Iterable[Record]) -> Explanation:
-    """Return the sums by kind, the largest first."""
+    """Return the sums of the transactions by kind, the largest first."""
     sums: dict[str, tuple[int, int]] = {}
     for each in transactions:
         count, amount = sums.get(kind_of(each), (0, 0))
@@ -72,7 +72,7 @@ def explained(transactions: Iterable[Record]) -> Explanation:
 
 
 async def _explain(api: Api, row: Record) -> Explanation | None:
-    """Return what explains the difference of an account; None for any other change."""
+    """Return the explanation of an account's difference; None for a change of any other object."""
     if row.get("kind") != "account":
         return None
     return explained(
@@ -81,7 +81,7 @@ async def _explain(api: Api, row: Record) -> Explanation | None:
 
 
 def _then(row: Record, name: str) -> Cell:
-    """Return the balance of an account, or the state of any other object."""
+    """Return the balance or, for an object that is no account, the state in the field `name`."""
     return money_of(row, name) if row.get("kind") == "account" else text_of(row, name)
 
 

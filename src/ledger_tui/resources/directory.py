@@ -41,7 +41,7 @@ from ledger_tui.resources.filtering import choice
 
 _LOOKS: Mapping[str, tuple[str, Tone]] = {"active": ("●", "plus"), "deactivated": ("✕", "minus")}
 _ORDERS_READ, _ORDERS_SHOWN = 100, 10
-_BY_USER = "users.orders"  # the part beyond the contract
+_BY_USER = "users.orders"  # the part beyond the contract that lists the orders of one user
 _ROLES = ("member", "admin", "owner")
 
 
@@ -55,7 +55,7 @@ def _user_detail(record: Record, _names: AccountNames) -> Detail:
 
 
 class UserOrders(NamedTuple):
-    """The orders of a user: the newest ones, or with `of_all` those among the newest of all users."""
+    """The newest orders of a user. `of_all`: only the user's orders among the newest of all users."""
 
     rows: Sequence[Record]
     more: bool = False
@@ -63,7 +63,10 @@ class UserOrders(NamedTuple):
 
 
 async def _read_orders(api: Api, user: Record) -> UserOrders:
-    """Return the user's newest orders, or those among the newest of all if no list is a user's alone."""
+    """Return the user's newest orders.
+
+    If the server has no list for one user, the newest orders of all users are searched for them.
+    """
     want = Want(0, "page", 0, None, _ORDERS_READ)
     path = f"/api/users/{quote(str(user.get('id')), safe='')}/orders"
     if _BY_USER not in api.session.missing_parts:
@@ -146,8 +149,7 @@ _STATE_TIMES = {"open": "created", "paid": "paid_at", "shipped": "shipped_at"}
 
 
 def _amount(amount: int, currency: str | None) -> str:
-    # An order takes the currency of its items if they name one; without one amounts stay in the smallest
-    # unit.
+    # An order takes its currency from its items. If they name none, amounts stay in the smallest unit.
     has_decimals = currency is not None and decimals(currency) is not None
     return format_amount(amount, currency) if has_decimals else localised(f"{amount:,}")
 
@@ -167,7 +169,7 @@ def _items(record: Record) -> list[object]:
 
 
 def _item_facts(number: int, item: object, currency: str | None) -> list[Fact]:
-    """Return `2 × 12.50     Beans`, as on an invoice, with the item's other fields below, one per line."""
+    """Return `2 × 12.50 Beans`, as on an invoice, and below it one line for each other field of the item."""
     if not isinstance(item, dict):
         return [Fact(f"{number}", Cell(literal(item)))]
     known = {name: item[name] for name in ("quantity", "unit_amount") if isinstance(item.get(name), int)}

@@ -1,4 +1,4 @@
-"""Drawings of a detail to its width: bodies, wrapped and literal, and the states of an object."""
+"""Drawings that fit the width of a detail: literal bodies in wrapped lines, and the states of an object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _LINES_MAX = 400
 
 
 def body_section(title: str, body: object) -> Section:
-    """Return a body, text or decoded JSON, as a section; without a body the section is not drawn."""
+    """Return a section with a body, which is text or decoded JSON.
+
+    Without a body the section is empty and not drawn.
+    """
     if body is None or body == "":
         return Section(title)
     if not isinstance(body, str):
@@ -26,7 +29,7 @@ def body_section(title: str, body: object) -> Section:
     else:
         try:
             text = json.dumps(json.loads(body), indent=_INDENT, ensure_ascii=False)
-        except (ValueError, RecursionError):  # cut off after 4 KB, or not JSON
+        except (ValueError, RecursionError):  # the body was cut off after 4 KB, or is not JSON
             text = body
     return Section(title, drawing=_Lines(tuple(map(literal, text.split("\n")[:_LINES_MAX]))))
 
@@ -42,13 +45,17 @@ class _Lines:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """Return a line in parts that fit and begin with no comma; the later ones are indented as it is."""
+    """Return a line in parts that fit the width.
+
+    No part begins with a comma; later parts keep the line's indent.
+    """
     indent = " " * min(len(line) - len(line.lstrip()), width // 2)
     parts: list[str] = []
     while line:
         room = max(1, width - len(indent) if parts else width)
         part = chop_cells(line[:room], room)[0]
-        if line[len(part) :].startswith(",") and len(part) > 1:  # a comma goes with the text before it
+        # No part begins with a comma, so the last character before the comma moves to the next part.
+        if line[len(part) :].startswith(",") and len(part) > 1:
             part = part[:-1]
         parts.append(indent + part if parts else part)
         line = line[len(part) :]
@@ -61,9 +68,12 @@ _STEP = 15  # cells from one state to the next, so that a time fits in between
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """A path of states, and below it the state that the second of them can end in instead."""
+    """A drawing of the states of an object in a row.
 
-    states: tuple[tuple[str, str, Tone], ...]  # each with its glyph and tone, the `aside` last
+    Below the row stands the state (`aside`) in which the second state can end instead.
+    """
+
+    states: tuple[tuple[str, str, Tone], ...]  # each state with its glyph and tone; the `aside` comes last
     status: str
     times: tuple[tuple[str, str], ...]
     aside: str | None = None
@@ -111,7 +121,7 @@ class Lifecycle:
 
 
 def lifecycle(record: Record, looks: Looks, fields: Mapping[str, str], aside: str | None = None) -> Section:
-    """Return the states of a record; `fields` names the field with the time of each."""
+    """Return a drawing of the states of a record. `fields` names the field with the time of each state."""
     status = record.get("status")
     if str(status) not in looks:
         return Section("", (Fact("status", text_of(record, "status")),))

@@ -1,4 +1,4 @@
-"""The filter line: `type:credit after:"2026-11-01 07:18"`, checked here, applied by the server."""
+"""The filter line, such as `type:credit after:"2026-11-01 07:18"`: checked here, applied by the server."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\
 
 
 class BadLine(ValueError):
-    """The typed text, a filter, a command or a moment, is not valid; the message gives the reason."""
+    """The typed filter, command or moment is not valid; the message gives the reason."""
 
 
 class UnknownName(BadLine):
-    """This is in the name of no known account or user; one that was not read yet may match."""
+    """No known account or user has this text in its name; one that is not read yet may match."""
 
     def __init__(self, sentence: str, name: str, *, user: bool) -> None:
         super().__init__(sentence)
@@ -28,22 +28,22 @@ class UnknownName(BadLine):
 
 
 def is_filter_line(line: str, filters: Sequence[Filter]) -> bool:
-    """Return whether a line is a filter for the server: whether any of its words is written like a filter."""
+    """Return whether a line is a filter: it is empty, or one of its words contains a colon."""
     return not line.strip() or (bool(filters) and any(":" in word for word in line.split()))
 
 
 def split_words(line: str) -> list[str]:
-    """Return the words of a line; a space in quotes does not end one, and the quotes stay."""
+    """Return the words of a line with their quotes. A space in quotes does not end a word."""
     return _WORD.findall(line)
 
 
 def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> dict[str, str]:
-    """Return the query parameters by name; a value with a space is in quotes.
+    """Return the query parameters by name. A value that contains a space must be in quotes.
 
-    A value may be begun if only one that the filter suggests begins so.
+    The beginning of a value is enough if the filter suggests only one value that begins so.
 
-    An account or user is given by the id, the name, or a part that only one name has. Raises BadLine with a
-    sentence, and UnknownName for a name that `names` does not have.
+    An account or user is named by its id, its name, or a part that only one name contains. Raises BadLine
+    with a sentence, and UnknownName for a name that is not in `names`.
     """
     if line.count('"') % 2:
         raise BadLine("A quote is not closed.")
@@ -66,14 +66,14 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
 
 
 def completed(value: str, filter_: Filter) -> str:
-    """Return the one value that the filter suggests for this beginning; without one, the beginning itself."""
+    """Return the only suggested value with this beginning; if not exactly one, the beginning itself."""
     beginning = value.casefold()
     fitting = [each for each in filter_.suggests() if each.casefold().startswith(beginning)]
     return fitting[0] if len(fitting) == 1 else value
 
 
 def _object_id(value: str, filter_: Filter, names: AccountNames) -> str:
-    """Return the id of the account or user that is meant. Raises BadLine."""
+    """Return the id of the account or user that the value names. Raises BadLine."""
     prefix, kind = ("acc_", "account") if filter_.account else ("usr_", "user")
     if value.startswith(prefix):
         return value
@@ -95,7 +95,7 @@ def _object_id(value: str, filter_: Filter, names: AccountNames) -> str:
 
 
 def filter_line(params: dict[str, str], filters: Sequence[Filter]) -> str:
-    """Return the line for these parameters."""
+    """Return the filter line that stands for these parameters."""
     return " ".join(f"{f.name}:{_quoted(params[f.param])}" for f in filters if f.param in params)
 
 
@@ -104,7 +104,7 @@ def _quoted(value: str) -> str:
 
 
 def usage(filters: Sequence[Filter]) -> str:
-    """Return how the filters are written, for the hint under the line."""
+    """Return examples of the filters, for the hint below the line."""
     return "  ".join(f"{filter_.name}:{filter_.example}" for filter_ in filters)
 
 
@@ -116,7 +116,7 @@ def choice(
     matches: Callable[[Record, str, AccountNames], bool] | None = None,
     default: str = "",
 ) -> Filter:
-    """Return a filter that takes only these values, and suggests them."""
+    """Return a filter that accepts only these values and suggests them."""
     problem = f"Only {' or '.join(values)}."
     return Filter(
         name,
@@ -130,7 +130,7 @@ def choice(
 
 
 def check_date(value: str) -> str | None:
-    """Return what is wrong with the form of a date or time; whether it exists is for the server to check."""
+    """Return a sentence if a date or time is not well-formed. The server checks whether the date exists."""
     if _DATE.fullmatch(value):
         return None
     return 'Write a date like 2026-11-20, or a time like 2026-11-20T07:18 or "2026-11-20 07:18".'

@@ -1,6 +1,6 @@
 """The screen of invoices, from draft to open to paid or void, and their lines as they are typed.
 
-A form's values are text, so the lines are stored as JSON: what was typed, not what it means.
+The values of a form are text, so the form keeps the invoice's lines as JSON, exactly as the user typed them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LINES_MAX = 100
 
 
 class TypedLine(NamedTuple):
-    """One row. A new one gets the quantity 1."""
+    """One row of the form. A new row gets the quantity 1."""
 
     description: str = ""
     quantity: str = "1"
@@ -56,18 +56,18 @@ class TypedLine(NamedTuple):
 
 
 def dump_lines(rows: Iterable[TypedLine]) -> str:
-    """Return the rows that are not blank as one text; "" when there are none."""
+    """Return the rows that are not blank as one text; "" if all rows are blank."""
     texts = [[part.strip() for part in row] for row in rows if not row.blank]
     return json.dumps(texts, ensure_ascii=False) if texts else ""
 
 
 def load_lines(text: str) -> list[TypedLine]:
-    """Return the rows of a text that `dump_lines` made."""
+    """Return the rows from a text that `dump_lines` returned."""
     return [TypedLine(*row) for row in json.loads(text)] if text else []
 
 
 def lines_as_typed(lines: object, currency: str) -> str | None:
-    """Return a draft's lines as rows to edit, "" for none; None when they are in another form."""
+    """Return a draft's lines as rows to edit, "" if it has none; None if the form cannot show them."""
     if lines is None or lines == []:
         return ""
     rows = []
@@ -82,7 +82,7 @@ def lines_as_typed(lines: object, currency: str) -> str | None:
 
 
 def parse_lines(text: str, currency: str) -> list[dict[str, Any]]:
-    """Return the lines to send. Raises ValueError with a sentence that names the line at fault."""
+    """Return the lines to send. Raises ValueError with a sentence that names the wrong line."""
     rows = load_lines(text)
     if len(rows) > LINES_MAX:
         raise ValueError(f"An invoice has at most {LINES_MAX} lines.")
@@ -101,7 +101,7 @@ def parse_lines(text: str, currency: str) -> list[dict[str, Any]]:
 
 
 def sum_as_typed(rows: Iterable[TypedLine], currency: str | None) -> str:
-    """Return the sum of the rows so far, to show under them while they are typed."""
+    """Return the sum of the rows typed so far, to show below the rows."""
     filled_rows = [row for row in rows if not row.blank]
     if currency is None:
         return "choose an account first: its currency decides how amounts are read"
@@ -121,7 +121,7 @@ def sum_as_typed(rows: Iterable[TypedLine], currency: str | None) -> str:
 
 
 def _parsed(row: TypedLine, currency: str) -> dict[str, Any]:
-    """Return the row as a line. Raises ValueError."""
+    """Return the row as a line to send. Raises ValueError."""
     description, quantity = row.description.strip(), row.quantity.strip()
     if not description:
         raise ValueError("A description is required.")
@@ -134,7 +134,7 @@ def _parsed(row: TypedLine, currency: str) -> dict[str, Any]:
 
 
 def column_at_fault(row: TypedLine, currency: str) -> int | None:
-    """Return the column of `TypedLine` that cannot be sent as it is, None where all can."""
+    """Return the number of the first column of `TypedLine` with a wrong value; None if all are right."""
     good = TypedLine("-", "1", "0")
     for column, value in enumerate(row):
         try:
@@ -160,7 +160,10 @@ _STATE_TIMES = {"draft": "created", "open": "opened_at", "paid": "paid_at", "voi
 
 
 def _lines(record: Record, names: AccountNames) -> tuple[Fact, ...]:
-    """Return `11 × 22.00    Espresso, kg`: the figures come first, because a description may be long."""
+    """Return a line as `11 × 22.00 Espresso, kg`.
+
+    The figures come first, because a description may be long.
+    """
     lines = record.get("lines")
     facts = []
     for line in lines if isinstance(lines, list) else ():
@@ -201,7 +204,7 @@ def _edit(record: Record, names: AccountNames) -> Form | None:
     if record.get("status") != "draft":
         return None
     sums = _sums_as_typed(record, currency_of(record, names))
-    # Without a currency the amount cannot be written.
+    # The form leaves out the amount's fields if it cannot write the amount, for example without a currency.
     fields = [field for field in _FIELDS if field.name not in _SUMS or sums is not None]
 
     def prefill(_record: Record | None, _filters: Filters) -> Mapping[str, str]:
@@ -220,9 +223,9 @@ def _edit(record: Record, names: AccountNames) -> Form | None:
 
 
 def _sums_as_typed(record: Record, currency: str | None) -> dict[str, str] | None:
-    """Return the amount as its fields show it: the lines, or the sum where there are none.
+    """Return the value of the form's amount: the lines or, if the draft has no lines, the sum.
 
-    None when neither can be written.
+    None if the form can write neither.
     """
     amount = record.get("amount")
     if currency is None or not isinstance(amount, int):

@@ -1,6 +1,6 @@
-"""Proofs of the ledger's transparency log, as far as it can be read: the forms are C2SP's (docs/verify.md).
+"""The readable parts of proofs from the ledger's transparency log, in the formats of C2SP (docs/verify.md).
 
-Nothing is checked here: `ledger-engine check-proof` does that, with the log's key.
+This module checks no signature: `ledger-engine check-proof` checks a proof with the log's key.
 """
 
 from __future__ import annotations
@@ -27,20 +27,23 @@ _COSIGNED_BYTES = 76  # the key's id, the time, and the signature
 
 @dataclass(frozen=True)
 class CheckpointText:
-    """The size of a log, and who else has signed it: the witnesses, each with its time."""
+    """The size of a log, and the witnesses who have signed it as well, each with the time."""
 
     size: int
     witnesses: tuple[tuple[str, datetime], ...] = ()
 
     def signed_by(self, now: datetime) -> str:
-        """Return who has witnessed it, and how long ago; "" without a witness."""
+        """Return the names of the witnesses, each with the age of its signature; "" without a witness."""
         names = ", ".join(f"{literal(name)} {since(now - at)}" for name, at in self.witnesses)
         return f"witnessed by {names}" if names else ""
 
 
 @dataclass(frozen=True)
 class LogProof:
-    """That an event is entry `index` of the log of a checkpoint; `text` is the proof itself."""
+    """The proof that an event is entry `index` of the log with this checkpoint.
+
+    `text` is the proof as the server sent it.
+    """
 
     index: int
     checkpoint: CheckpointText
@@ -48,7 +51,7 @@ class LogProof:
 
 
 def parse_checkpoint(note: object) -> CheckpointText | None:
-    """Return what a signed note says of its log; None for anything else."""
+    """Return the size and the witnesses from a signed note; None if the value is no such note."""
     body, _, signatures = note.partition("\n\n") if isinstance(note, str) else ("", "", "")
     origin, _, rest = body.partition("\n")
     size = rest.partition("\n")[0]
@@ -64,7 +67,7 @@ def parse_checkpoint(note: object) -> CheckpointText | None:
 
 
 def parse_proof(text: object) -> LogProof | None:
-    """Return what a `tlog-proof` says; None for anything else."""
+    """Return the content of a `tlog-proof`; None if the value is no such proof."""
     head, _, note = text.partition("\n\n") if isinstance(text, str) else ("", "", "")
     index, checkpoint = re.search(r"^index (\d{1,18})$", head, re.MULTILINE), parse_checkpoint(note)
     if index is None or checkpoint is None or not isinstance(text, str):
@@ -73,13 +76,13 @@ def parse_proof(text: object) -> LogProof | None:
 
 
 async def read_proof(api: Api, kind: str, record_id: object) -> LogProof | None:
-    """Return the proof of a transaction or an event (the `kind`). Raises LedgerError."""
+    """Return the proof of a transaction or an event; `kind` says which. Raises LedgerError."""
     path = f"/v1/{kind}/{quote(str(record_id), safe='')}/proof"
     return parse_proof((await api.read(path, part=PART)).body)
 
 
 def proof_section(proof: Any) -> Section:
-    """Return what is shown of a proof, or of the reason why there is none."""
+    """Return the section that shows a proof, or the reason why there is none."""
     if isinstance(proof, NotOffered):
         return Section("", (Fact("proven", Cell("no: this server has no transparency log", "dim")),))
     if isinstance(proof, LedgerError):

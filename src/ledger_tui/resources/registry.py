@@ -21,7 +21,7 @@ TRACE = Place("trace", "Trace")
 COMPARISON = Place("comparison", "Compare accounts")
 FLOWS = Place("flows", "Flows")
 
-# Those with a number key, in the order of the tabs …
+# The screens with a number key, in the order of the tabs.
 PLACES: tuple[Place, ...] = (
     ACCOUNTS,
     TRANSACTIONS,
@@ -34,7 +34,7 @@ PLACES: tuple[Place, ...] = (
     API_KEYS,
     OVERVIEW,
 )
-# … and the screens that others lead to.
+# All screens of resources, including those that only other screens lead to.
 RESOURCES: tuple[Resource, ...] = (
     *(place for place in PLACES if isinstance(place, Resource)),
     STATEMENT,
@@ -48,8 +48,8 @@ PLACE_OF_KIND: dict[str, Place] = {
 }
 TRACED = (*KIND_OF_OBJECT.values(), "events", "deliveries", "requests")
 
-# The digit distinguishes an id from a word such as `key_id`.
-_OTHER_PREFIXES = ("prj_", "app_")  # objects that no screen shows
+# An id contains a digit, which distinguishes it from a word such as `key_id`.
+_OTHER_PREFIXES = ("prj_", "app_")  # prefixes of objects that no screen shows
 _IDS = re.compile(
     rf"(?<!\w)(?:{'|'.join([*filter(None, (each.id_prefix for each in RESOURCES)), *_OTHER_PREFIXES])})"
     r"(?=[a-z]*\d)[0-9a-z]+(?!\w)"
@@ -57,7 +57,7 @@ _IDS = re.compile(
 
 
 def ids_within(text: str) -> list[str]:
-    """Return every id in a text, in its order."""
+    """Return all ids in a text, in the order of the text."""
     return _IDS.findall(text)
 
 
@@ -67,7 +67,7 @@ def is_id(text: str) -> bool:
 
 
 def resource_of_id(object_id: str) -> Resource | None:
-    """Return the resource that an id belongs to, by its prefix."""
+    """Return the resource to which an id belongs, by the prefix of the id."""
     return next(
         (r for r in RESOURCES if r.id_prefix and object_id.startswith(r.id_prefix)),
         None,

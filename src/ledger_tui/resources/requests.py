@@ -1,6 +1,6 @@
 """The request log: requests to the server and its answers.
 
-Without a request log on the server, it shows the dashboard's own requests.
+If the server offers no request log, the screen shows the dashboard's own requests.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MASKED = re.compile(r"_(test|live)_•+")
 
 
 def _status(record: Record) -> Cell:
-    """Return the status with a glyph for success or failure."""
+    """Return the status of the answer with a glyph for success or failure."""
     status = record.get("status")
     if not isinstance(status, int):
         return Cell("✕ none", "bad")
@@ -58,7 +58,7 @@ def _duration(record: Record) -> Cell:
 
 
 def _short_credential(record: Record) -> Cell:
-    """Return the kind and the last characters, which tell the keys of a project apart."""
+    """Return the kind and the last characters of a credential, enough to tell the keys of a project apart."""
     cell = text_of(record, "credential", "dim")
     return cell._replace(text=_MASKED.sub("_…", cell.text))
 
@@ -93,7 +93,10 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
 
 
 async def _read_events(api: Api, record: Record) -> Any:
-    """Return the ids of the events that the request caused; only reading the one request includes them."""
+    """Return the ids of the events that the request caused.
+
+    The list lacks them, so read the single request.
+    """
     if str(record.get("id", "")).startswith(OWN_PREFIX):
         return []
     path = f"/v1/requests/{quote(str(record.get('id')), safe='')}"
@@ -117,7 +120,7 @@ def _to_events(_record: Record, events: Any) -> tuple[Link, ...]:
 
 
 def own_request(number: int, exchange: SentRequest) -> Record:
-    """Return a request of the dashboard's own as a row of the log."""
+    """Return one of the dashboard's own requests as a row of the log."""
     path, _, query = exchange.url.partition("?")
     return {
         "id": f"{OWN_PREFIX}{number:08d}",
@@ -134,7 +137,10 @@ def own_request(number: int, exchange: SentRequest) -> Record:
 
 
 def as_exchange(record: Record, root: str) -> SentRequest:
-    """Return a logged request in a form that can be copied as curl. Masked parts of it stay masked."""
+    """Return a logged request in the form that can be copied as curl.
+
+    Masked parts of the request stay masked.
+    """
     query = record.get("query")
     url = f"{root}{record.get('path', '')}" + (f"?{query}" if query else "")
     body, key = record.get("request_body"), record.get("idempotency_key")
@@ -150,7 +156,10 @@ def as_exchange(record: Record, root: str) -> SentRequest:
 
 
 def requests_resource(is_own: Callable[[object], bool]) -> Resource:
-    """Return the screen of the request log; `is_own` tells the dashboard's own requests by their ids."""
+    """Return the screen of the request log.
+
+    `is_own` returns whether an id is that of the dashboard's own request.
+    """
 
     def shown(record: Record, value: str, _names: AccountNames) -> bool:
         return value == "yes" or not is_own(record.get("id"))
@@ -160,7 +169,10 @@ def requests_resource(is_own: Callable[[object], bool]) -> Resource:
 
 
 def fits(record: Record, filters: Filters) -> bool:
-    """Return whether a request of the dashboard's own matches the filters of the server, which has no log."""
+    """Return whether one of the dashboard's own requests matches the filters.
+
+    This replaces the server's filters if the server has no log.
+    """
     path = filters.get("path", "").rstrip("/")
     return (
         filters.get("status", str(record.get("status"))) == str(record.get("status"))

@@ -43,8 +43,9 @@ from ledger_tui.resources.proofs import proof_section, read_proof
 
 _PAYMENT = re.compile(r"Invoice (\S+): ")
 _PAGES_OF_INVOICES = 5
-_SEALED_AFTER_SECONDS = (0.0, 1.5, 3.0)  # how long the proof of a new transaction is waited for
-# Each has a glyph and a word, so that it can be read without the colour.
+# The pauses before each attempt to read the proof of a new transaction.
+_SEALED_AFTER_SECONDS = (0.0, 1.5, 3.0)
+# Each type has a glyph and a word, so that it is readable without the colour.
 _TYPES: dict[str, tuple[str, Tone]] = {"credit": ("▲ credit", "plus"), "debit": ("▼ debit", "minus")}
 
 
@@ -110,16 +111,17 @@ def _detail(record: Record, names: AccountNames) -> Detail:
 
 
 def _prefill(_record: Record | None, filters: Filters) -> Mapping[str, str]:
-    # Not the account of the row under the cursor: it would be the user's choice only by accident.
+    # The form takes the account from the filter. The account of the row under the cursor would be the user's
+    # choice only by accident.
     account = filters.get("account")
     return {"account": account} if account is not None else {}
 
 
 async def _read_invoice(api: Api, record: Record) -> Record | str | None:
-    """Return the invoice that a transaction is the payment of, or why it is not known; None for others.
+    """Return the invoice that a transaction pays, or the reason why it is unknown; None if it pays none.
 
-    A payment does not name its invoice, but its description begins with the number. The account's paid
-    invoices are read, newest first, up to a maximum of pages.
+    A payment does not contain the id of its invoice, but its description begins with the invoice's number. So
+    this reads the account's paid invoices, newest first, up to a maximum number of pages.
     """
     number = _PAYMENT.match(str(record.get("description")))
     if number is None or record.get("type") != "credit":
@@ -138,7 +140,7 @@ async def _read_invoice(api: Api, record: Record) -> Record | str | None:
 
 
 class Beyond(NamedTuple):
-    """Data read beyond a transaction; each may be the LedgerError in its place."""
+    """Data read beyond a transaction. Each field holds the data, or the LedgerError that came instead."""
 
     invoice: Any
     proof: Any
@@ -156,7 +158,7 @@ async def _read_more(api: Api, record: Record) -> Beyond:
     for pause in _SEALED_AFTER_SECONDS:
         await asyncio.sleep(pause)
         proof = await tried(read_proof(api, "transactions", record.get("id")))
-        if not isinstance(proof, InvalidRequest):  # it is not sealed yet
+        if not isinstance(proof, InvalidRequest):  # InvalidRequest: the transaction is not in the log yet
             break
     return Beyond(invoice, proof)
 
@@ -194,7 +196,7 @@ TRANSFER = Form(
     ),
     prefill=_prefill,
     moves_money=True,
-    sends=(("type", "debit"),),  # of the account that the money leaves
+    sends=(("type", "debit"),),  # the transaction of the account that the money leaves
 )
 
 TRANSACTIONS = Resource(

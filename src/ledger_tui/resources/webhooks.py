@@ -1,4 +1,4 @@
-"""The screens of webhooks: endpoints, the deliveries to each, and the log of events as they happen."""
+"""The screens of webhooks: the endpoints, the deliveries to each endpoint, and a live log of events."""
 
 from __future__ import annotations
 
@@ -129,16 +129,16 @@ LOOKS: Mapping[str, tuple[str, Tone]] = {
     "succeeded": ("✓", "plus"),
     "failed": ("✕", "bad"),
 }
-_BODIES_SHOWN = 3  # attempts whose answers are shown in full
+_BODIES_SHOWN = 3  # the number of latest attempts whose answers are shown in full
 
 
 def attempts_of(delivery: Record) -> list[Record]:
-    """Return the attempts that were made, in their order."""
+    """Return the attempts of a delivery so far, oldest first."""
     return records_of(delivery.get("attempts"))
 
 
 def _attempt_fact(attempt: Record) -> Fact:
-    """Return `2026-11-20 06:37:26 ✓ 200  12 ms`, or why there was no answer."""
+    """Return an attempt as `2026-11-20 06:37:26 ✓ 200 12 ms`, or the reason why no answer came."""
     status, error = attempt.get("status"), attempt.get("error")
     went = f"✕ {literal(error)}" if error is not None else f"✓ {literal(status)}"
     if error is not None and status is not None and literal(status) not in went:
@@ -149,7 +149,7 @@ def _attempt_fact(attempt: Record) -> Fact:
 
 
 def attempt_facts(delivery: Record) -> list[Fact]:
-    """Return one line per attempt, and when the next one is due."""
+    """Return one line for each attempt, and the time of the next attempt."""
     facts = [_attempt_fact(attempt) for attempt in attempts_of(delivery)]
     if delivery.get("status") == "pending":
         due = delivery.get("next_attempt_at")
@@ -172,7 +172,7 @@ def answer_sections(delivery: Record) -> list[Section]:
 
 
 def sent_sections(delivery: Record) -> list[Section]:
-    """Return what was sent, which is the same for each attempt but for its headers."""
+    """Return the sent request. Only the headers differ between attempts, so the last attempt is shown."""
     attempts = attempts_of(delivery)
     return _message("sent", _part(attempts[-1], "request")) if attempts else []
 
@@ -215,7 +215,7 @@ def _delivery_detail(record: Record, _names: AccountNames) -> Detail:
 
 
 def _resent(answer: Record, resent_id: str) -> str:
-    """Return what a resend has done: what is sent again, and to which endpoints nothing is sent, and why."""
+    """Return sentences about a resend: the event sent again, and the skipped endpoints with the reasons."""
     sentences = [
         f"Nothing is sent to {literal(each.get('endpoint'))}: it is {literal(each.get('reason'))}"
         for each in records_of(answer.get("skipped"))
@@ -281,7 +281,7 @@ class Listening(Enum):
 
 
 class WebhookLog:
-    """The log that the stream and the reader of deliveries fill, and the list of events shows."""
+    """The log behind the list of events. The event stream and the reader of deliveries fill it."""
 
     def __init__(self) -> None:
         self.listening = Listening.OFF
@@ -292,13 +292,13 @@ class WebhookLog:
         self._deliveries: dict[str, dict[str, Record]] = {}
 
     def forget(self) -> None:
-        """Forget all events and deliveries; whether it listens stays known."""
+        """Forget all events and deliveries, but keep the state of the connection."""
         self.received = self.wrong = 0
         for store in (self.endpoints, self._signatures, self._deliveries):
             store.clear()
 
     def note_signature(self, event_id: str, valid: bool) -> bool:
-        """Note that an event was received and its signature checked; False if it was received before."""
+        """Note a received event and whether its signature is valid; return False if it is not new."""
         if event_id in self._signatures:
             return False
         self.received += 1
@@ -308,11 +308,11 @@ class WebhookLog:
         return True
 
     def signed(self, event_id: object) -> bool | None:
-        """Return whether the event's signature was valid; None if it was read from the list."""
+        """Return whether the event's signature was valid; None if the event was read from the list."""
         return self._signatures.get(event_id) if isinstance(event_id, str) else None
 
     def note_deliveries(self, deliveries: Iterable[Record]) -> None:
-        """Note the present state of deliveries."""
+        """Store the present state of these deliveries."""
         for delivery in deliveries:
             event, endpoint = delivery.get("event"), delivery.get("endpoint")
             if isinstance(event, str) and isinstance(endpoint, str):
@@ -325,13 +325,13 @@ class WebhookLog:
 
 
 def _trim(store: dict[str, object] | dict[str, bool] | dict[str, dict[str, Record]]) -> None:
-    """Forget the oldest entries: a dictionary keeps its keys in the order they were added."""
+    """Forget the oldest entries, which come first: a dictionary keeps its keys in the order of insertion."""
     while len(store) > KEPT:
         del store[next(iter(store))]
 
 
 def subject(event: Mapping[str, Any]) -> Record:
-    """Return the object of an event, in its state then."""
+    """Return the object of an event in its state at the time of the event."""
     data = event.get("data")
     inner = data.get("object") if isinstance(data, dict) else None
     return inner if isinstance(inner, dict) else {}
@@ -346,13 +346,13 @@ def _type(record: Record) -> Cell:
 
 
 def summary(about: Record, names: AccountNames) -> Cell:
-    """Return the object of an event in a few words, whatever kind it is."""
+    """Return a summary of the object of an event in a few words, for objects of any kind."""
     parts = known_by(about, names)
     return Cell("  ".join(parts)) if parts else text_of(about, "id", "dim")
 
 
 def known_by(about: Record, names: AccountNames) -> list[str]:
-    """Return what people know an object by: its amount, its names, the number of its items."""
+    """Return words by which people recognise an object: its amount, its names, its number of items."""
     parts = amount_of(about, names)
     for name in ("number", "name", "customer", "description", "email"):
         if isinstance(about.get(name), str):
@@ -390,7 +390,7 @@ def _signature(record: Record, log: WebhookLog, *, long: bool = False) -> Cell:
 
 
 def _delivered(record: Record, log: WebhookLog) -> Cell:
-    """Return `✓ 2/2` or `◔ 0/1`: how many endpoints received it; a dash when none is known to get it."""
+    """Return how many endpoints received the event, `✓ 2/2` or `◔ 0/1`; a dash if none is known."""
     deliveries = log.deliveries(record.get("id"))
     if not deliveries:
         return Cell("–", "dim")
@@ -415,7 +415,7 @@ def _delivery_sections(record: Record, log: WebhookLog) -> list[Section]:
 
 
 def _filters(log: WebhookLog) -> tuple[Filter, ...]:
-    """Return the filters of the log. No server offers them: they select among the loaded events."""
+    """Return the filters of the log. No server offers them, so they select among the loaded events."""
 
     def of_type(record: Record, value: str, _names: AccountNames) -> bool:
         kind = str(record.get("type"))
@@ -439,13 +439,13 @@ def _filters(log: WebhookLog) -> tuple[Filter, ...]:
 
 
 def _has_failed(delivery: Record) -> bool:
-    """Return whether a delivery failed, for good or in its last attempt."""
+    """Return whether a delivery has failed finally, or its last attempt has failed."""
     attempts = attempts_of(delivery)
     return delivery.get("status") == "failed" or bool(attempts and attempts[-1].get("error") is not None)
 
 
 def events_resource(log: WebhookLog) -> Resource:
-    """Return the screen of events, with what `log` knows of them."""
+    """Return the screen of events, which shows the signatures and deliveries from `log`."""
 
     def detail(record: Record, names: AccountNames) -> Detail:
         about = subject(record)
