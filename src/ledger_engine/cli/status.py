@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ledger_engine.store import Unit
 
 ANSWER_SECONDS_MAX = 5.0  # a server whose database hangs answers after 4
-SILENT_MS = 35_000  # after this time without a beat the other servers end a server's sessions
 _COLUMNS = 80
 _LABEL = 10
 _NAMES_MAX = 12  # of keys on the screen, for each mode
@@ -161,17 +160,13 @@ def _backups(folder: Path, database: Path) -> BackupsStatus:
 
 def _servers(holder: LockHolder | None, content: LedgerContent | None, now: int) -> list[ServerStatus]:
     """Return the process that holds the lock of a file, or the servers in the rows of PostgreSQL."""
+    from ledger_engine.upkeep.heartbeat import SILENT_S
+
     if holder is not None and holder.is_alive:
         return [ServerStatus(pid=holder.pid, url=holder.url, version=holder.version, started=holder.started)]
     return [
         ServerStatus(
-            id=entry.id,
-            url=entry.url,
-            host=entry.host,
-            version=entry.version,
-            started=entry.started,
-            beaten=entry.beaten,
-            is_silent=entry.beaten is not None and now - entry.beaten > SILENT_MS,
+            **asdict(entry), is_silent=entry.beaten is not None and now - entry.beaten > SILENT_S * 1000
         )
         for entry in ([] if content is None else content.servers)
     ]

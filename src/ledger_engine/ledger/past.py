@@ -232,12 +232,13 @@ def changes(
 
 def _first_after(cursor: str | None, changed: Mapping[str, Mapping[str, int]], count: int) -> list[str]:
     """Return up to `count` of the changed ids after the cursor, in the order of `changes`."""
+    prefixes = list(changed)
     ids: list[str] = []
-    for prefix, of_kind in changed.items():
-        if cursor is None or list(changed).index(prefix) > list(changed).index(_prefix(cursor)):
-            ids += nlargest(count - len(ids), of_kind)
-        elif prefix == _prefix(cursor):
-            ids += nlargest(count, (id for id in of_kind if id < cursor))
+    if cursor is not None:
+        prefixes = prefixes[prefixes.index(_prefix(cursor)) :]
+        ids = nlargest(count, (id for id in changed[prefixes.pop(0)] if id < cursor))
+    for prefix in prefixes:
+        ids += nlargest(count - len(ids), changed[prefix])
     return ids
 
 

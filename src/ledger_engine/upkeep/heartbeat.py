@@ -23,6 +23,7 @@ from ledger_engine.store.engine import Engine
 
 BEAT_S = 5.0
 SILENT_BEATS = 7  # a server that is silent for this many beats of this one has ended
+SILENT_S = SILENT_BEATS * BEAT_S
 
 log = logging.getLogger("ledger_engine.upkeep.heartbeat")
 

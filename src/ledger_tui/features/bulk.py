@@ -219,7 +219,7 @@ class BulkScreen(Dialog[list[Record]]):
 def act_on_all(view: ResourceView, action: ResourceAction, records: Sequence[Record]) -> None:
     """Ask once, then act on several of the view's objects in sequence."""
     resource, context = view.resource, view.context
-    left_out = len(view.model.marked) - len(records)
+    left_out = len(view.model.marks) - len(records)
     text = bulk_question(resource, action, records, left_out, context.names)
     if action.name == "revoke" and any(map(context.tokens.is_own, records)):
         text += "\n\nThis dashboard uses one of these keys and will lose access."

@@ -211,8 +211,9 @@ class FilterBar(Vertical):
     def __init__(self, record_list: RecordList) -> None:
         super().__init__()
         self._list = record_list
-        self._filters = record_list.model.resource.filters
-        self._id_prefix = record_list.model.resource.id_prefix
+        self._model = record_list.model
+        self._filters = self._model.resource.filters
+        self._id_prefix = self._model.resource.id_prefix
         self._looking_up = ""  # the typed line, while the bar reads accounts or users for it
         self._text_before = ""  # the text that narrowed the list when the user opened the line
         self._offers: list[FilterOffer] = []
@@ -233,9 +234,9 @@ class FilterBar(Vertical):
     def open(self) -> None:
         """Show the line with the current filter, or with the text that narrows the list."""
         self.display = True
-        self._text_before = self._list.model.text
+        self._text_before = self._model.text
         line = self.query_one(Input)
-        there = filter_line(self._list.model.filters, self._filters)
+        there = filter_line(self._model.filters, self._filters)
         # The space after the filter lets the user type another one at once.
         line.value = self._text_before or (f"{there} " if there else "")
         line.focus()
@@ -291,11 +292,11 @@ class FilterBar(Vertical):
         text = self.line if self._is_text else ""
         self._list.narrow(text)
         # A text without a match may be the beginning of a filter's name.
-        if text and self._offers and not len(self._list.model.window):
+        if text and self._offers and not len(self._model.window):
             self._list.narrow(text := "")
         if not text:
             return
-        window, phrase = self._list.model.window, f"“{literal(text)}”"
+        window, phrase = self._model.window, f"“{literal(text)}”"
         if len(window):
             more = "; enter keeps them" + (", m then searches older rows" if window.has_older else "")
             self.show(f"{len(window):,} of {window.resident:,} loaded rows match {phrase}{more}")
@@ -307,10 +308,10 @@ class FilterBar(Vertical):
     # ------------------------------------------------------------------ what it may become
 
     def _offer(self) -> None:
-        bookmarks = self._list.model.settings.filters
+        bookmarks = self._model.settings.filters
         line = self.query_one(Input).value
-        context = self._list.model.context
-        earlier = context.saved.used_filters(self._list.model.resource.kind)
+        context = self._model.context
+        earlier = context.saved.used_filters(self._model.resource.kind)
         self._offers = offers_for(line, self._filters, context.names, bookmarks, earlier)
         self.query_one(Offers).offer(
             Content.assemble(fit(literal(each.shown), _OFFER_WIDTH), "  ", (literal(each.beside), "$muted"))
@@ -352,7 +353,7 @@ class FilterBar(Vertical):
 
     @asks("accounts")
     async def _read_names(self, name: str, *, user: bool) -> None:
-        context = self._list.model.context
+        context = self._model.context
         with suppress(LedgerError):
             await (learn_users_until if user else learn_accounts_until)(context.api, context.names, name)
         self.call_later(self.names_read)
@@ -364,11 +365,11 @@ class FilterBar(Vertical):
             self.show("Only a filter can be a bookmark.", problem=True)
             return
         try:
-            parse_filters(line, self._filters, self._list.model.context.names)
+            parse_filters(line, self._filters, self._model.context.names)
         except BadLine as error:
             self.show(literal(error), problem=True)
             return
-        saved_lists, kind = self._list.model.context.saved, self._list.model.resource.kind
+        saved_lists, kind = self._model.context.saved, self._model.resource.kind
         settings = saved_lists.of(kind).with_filter(line)
         saved_lists.use(kind, settings)
         problem = saved_lists.save(kind)
@@ -395,11 +396,11 @@ class FilterBar(Vertical):
     def _find(self) -> None:
         self._offers = []
         self._narrow()
-        window = self._list.model.window
+        window = self._model.window
         if len(window) or window.has_older:
-            self._list.model.hold()
+            self._model.hold()
             self._list.table.go_to(0)
-            self._list.model.hold()  # so that the match stays in view even if it is the newest row
+            self._model.hold()  # so that the match stays in view even if it is the newest row
             self.post_message(self.Closed())
             if not len(window):
                 self._list.search()
@@ -414,7 +415,7 @@ class FilterBar(Vertical):
 
     def _filter(self, line: str, *, looked_up: bool = False) -> None:
         try:
-            params = parse_filters(line, self._filters, self._list.model.context.names)
+            params = parse_filters(line, self._filters, self._model.context.names)
         except UnknownName as error:
             if looked_up:
                 self.show(literal(error), problem=True)
@@ -426,7 +427,7 @@ class FilterBar(Vertical):
             self.show(literal(error), problem=True)
         else:
             if line:
-                self._list.model.context.saved.use_filter(self._list.model.resource.kind, line)
+                self._model.context.saved.use_filter(self._model.resource.kind, line)
             self._looking_up = ""
             self.post_message(self.Applied(params))
 

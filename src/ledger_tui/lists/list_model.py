@@ -318,7 +318,6 @@ class ListModel:
 
         Its row may not be the newest: the other side of a transfer is newer.
         """
-        self.remember(created)
         self._created = created.get("id")
 
     def row_of_created(self) -> int | None:

@@ -358,9 +358,8 @@ class RecordList(Stack):
     def expect(self, created: Record | None) -> None:
         """Go to a created object as soon as the list contains it, and stay there."""
         if created is not None:
+            self.remember(created)
             self.model.expect(created)
-            if self.model.is_missing:
-                self.stand_in()
             self._go_to_created()  # a poll may have read its row already
 
     def _go_to_created(self) -> None:

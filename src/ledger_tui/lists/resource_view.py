@@ -504,7 +504,7 @@ class ResourceView(View):
             case "act" | "edit" | "program" if self.model.is_loading:
                 return _LOADING
             case "act" | "edit":
-                has_marks = bool(self.model.marked) and not self.opened
+                has_marks = bool(self.model.marks) and not self.opened
                 name = argument.strip("')")
                 return why_not(self.resource, name, self.selected, has_marks=has_marks, key_of=self._key_of)
             case "program":
