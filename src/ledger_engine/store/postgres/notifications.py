@@ -102,6 +102,8 @@ class NotificationFollower:
         """Follow the commits of other servers until asked to stop. Raises the errors of the connection."""
         counts = self._announced(connection)
         self._confirmations.doubt(counts)  # it is unknown which of these commits the standby has
+        # Announce all topics, because the commits before these counts came without a notification.
+        self._announce(Everything())
         late: dict[int, int] = {}
         due = time.monotonic() + POLL_S
         while not self._stopping.is_set():

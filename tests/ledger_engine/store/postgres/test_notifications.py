@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from functools import partial
 
@@ -24,7 +25,7 @@ from ledger_engine.store.postgres.database import open_database
 from ledger_engine.store.postgres.notifications import NotificationFollower
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
-from tests.ledger_engine.waiting import looked_until, until
+from tests.ledger_engine.waiting import PATIENCE_S, looked_until, until
 
 pytestmark = pytest.mark.process
 NEVER_S = 100_000.0
@@ -122,6 +123,33 @@ async def test_a_revoked_key_is_forgotten_as_soon_as_the_server_hears_of_it(
 @pytest.mark.usefixtures("no_telling")
 async def test_a_revoked_key_is_forgotten_though_nobody_tells(engines: list[Engine], tenant: Tenant) -> None:
     await assert_revoked_keys_are_forgotten(engines, tenant)
+
+
+@pytest.fixture
+def may_follow(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let servers follow each other only once this event is set."""
+    may_follow, follow = threading.Event(), NotificationFollower._run
+
+    def follow_later(follower: NotificationFollower) -> None:
+        may_follow.wait(PATIENCE_S)
+        follow(follower)
+
+    monkeypatch.setattr(NotificationFollower, "_run", follow_later)
+    return may_follow
+
+
+@pytest.mark.usefixtures("no_telling", "no_looking")
+async def test_a_key_that_was_revoked_before_a_server_could_follow_is_forgotten_once_it_does(
+    may_follow: threading.Event, engines: list[Engine], tenant: Tenant
+) -> None:
+    one, other, _ = engines
+    authenticator = Authenticator(other)
+    id, value = await make_key(one, tenant)
+    await authenticator.find(f"Bearer {value}")
+    await one.write(partial(api_keys.revoke, tenant=tenant, id=id))
+    assert await remembers(other, authenticator, value)
+    may_follow.set()
+    await looked_until(lambda: remembers(other, authenticator, value), lambda known: not known)
 
 
 @pytest.mark.usefixtures("no_telling", "no_looking")
