@@ -134,7 +134,11 @@ Listener: TypeAlias = Callable[[frozenset[str]], None]
 
 @dataclass(frozen=True, slots=True)
 class LongWork(Generic[T]):
-    """A work that takes many milliseconds to write, such as a batch: it shares its commit with no other."""
+    """A work that takes some milliseconds.
+
+    As a write, such as a batch, it shares its commit with no other work. As a read, such as a part of a
+    statement, it lets shorter works go first.
+    """
 
     work: Work[T]
 
@@ -142,6 +146,11 @@ class LongWork(Generic[T]):
     def book(self) -> BookKey | None:
         """The book of the work inside."""
         return book_of(self.work)
+
+    @property
+    def project(self) -> str | None:
+        """The project of the work inside."""
+        return project_of(self.work)
 
     def __call__(self, unit: Unit) -> T:
         return self.work(unit)

@@ -20,9 +20,12 @@ QUIET_TURNS = 20  # iterations of the event loop without a new work, after which
 
 
 class Waiting(Protocol):
-    """A job that can be grouped."""
+    """A job that can be grouped; `turn` is the project whose turn it takes."""
 
     long: bool
+
+    @property
+    def turn(self) -> str | None: ...
 
 
 J = TypeVar("J", bound=Waiting)
@@ -43,6 +46,7 @@ class GroupCommit(Generic[J]):
         self._expected_count = 1
         # True if the last group came between two long works, so that a long work is next.
         self._long_is_next = False
+        self._last_long: str | None = None  # the project of the last long work
         self._next_look: asyncio.Handle | None = None
 
     def __len__(self) -> int:
@@ -98,7 +102,10 @@ class GroupCommit(Generic[J]):
         if self._long_is_next:
             self._waiting = [job for job in self._waiting if job.long]
             return others
-        first = next(job for job in self._waiting if job.long)
+        long = [job for job in self._waiting if job.long]
+        # A project with many long works does not delay the long work of another.
+        first = next((job for job in long if job.turn != self._last_long), long[0])
+        self._last_long = first.turn
         self._waiting.remove(first)
         return [first]
 

@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -27,6 +27,10 @@ CLOSE_S = 20  # seconds for the readers to finish, and then for the writer
 WAITING_MAX = 4096  # works that may wait for the writer or for the readers; further ones are refused
 SILENT = "it does not answer"
 MEMORY_AGAIN_S = 0.1  # seconds after which a step that lacked memory is tried again
+LONG_AT_ONCE = 2  # long works that are read at once
+GIVES_WAY_S = 0.005  # seconds that a long work waits at most while shorter works are running
+
+Turn = tuple[str | None, bool]  # a project, and whether its long works are meant
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +48,11 @@ class QueuedWork:
     answer: Any = None
     error: BaseException | None = None
     finished: bool = False
+
+    @property
+    def turn(self) -> str | None:
+        """Return the project whose turn the work takes; None for no single project."""
+        return project_of(self.work)
 
     def settle(self) -> None:
         """Set the result of the future, unless it is cancelled; call this in the event loop's thread."""
@@ -122,16 +131,23 @@ def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *argum
 class ReadingThreads(ABC):
     """Runs works in parallel, in this many threads.
 
-    Projects take turns, so that a project with many works delays no other; works without a project form one
-    turn of their own.
+    Projects take turns, and one project uses at most all threads but one. So a project with many works delays
+    no other project. Works without a project form one turn of their own.
+
+    A long work is one step of something longer, such as a part of a statement. At most `LONG_AT_ONCE` of them
+    run at once, one of each project, because they compete with the event loop for the interpreter. Each waits
+    for a moment before it begins while shorter works are running; `is_writing` says whether a write is.
     """
 
-    def __init__(self, threads: int) -> None:
-        # An entry only says that a job waits; the thread takes the job whose project is next.
+    def __init__(self, threads: int, is_writing: Callable[[], bool]) -> None:
+        # An entry only says that a job waits; the thread takes the job whose turn is next.
         self._waiting: queue.SimpleQueue[QueuedWork | None] = queue.SimpleQueue()
-        # The waiting jobs by project; the first project has the next turn.
-        self._turns: dict[str | None, deque[QueuedWork]] = {}
+        # The waiting jobs by project, the long ones apart; the first have the next turn.
+        self._turns: dict[Turn, deque[QueuedWork]] = {}
         self._turns_lock = threading.Lock()
+        self._running: Counter[Turn] = Counter()
+        self._held_back = 0  # entries taken from `_waiting` for jobs that must wait for others
+        self._is_writing = is_writing
         self._threads = [
             threading.Thread(target=self._run, name=f"ledger-reader-{number}", daemon=True)
             for number in range(threads)
@@ -139,7 +155,7 @@ class ReadingThreads(ABC):
 
     def __len__(self) -> int:
         """Return how many works are waiting."""
-        return self._waiting.qsize()
+        return self._waiting.qsize() + self._held_back
 
     def start(self) -> None:
         """Start the threads."""
@@ -149,7 +165,7 @@ class ReadingThreads(ABC):
     def add(self, job: QueuedWork) -> None:
         """Queue a work for one of the threads."""
         with self._turns_lock:
-            self._turns.setdefault(project_of(job.work), deque()).append(job)
+            self._turns.setdefault(_turn_of(job), deque()).append(job)
         self._waiting.put(job)
 
     def run_at_once(self, work: Work[T]) -> tuple[T] | None:
@@ -159,6 +175,10 @@ class ReadingThreads(ABC):
         """
         return None
 
+    def is_reading_at_once(self) -> bool:
+        """Return whether the event loop's thread is reading."""
+        return False
+
     def stop(self, limit_s: float) -> None:
         """Finish the accepted works and end the threads; wait for that at most `limit_s` seconds."""
         for _ in self._threads:
@@ -167,22 +187,75 @@ class ReadingThreads(ABC):
         for thread in self._threads:
             thread.join(max(0, deadline - time.monotonic()))
 
-    def _next(self) -> QueuedWork | None:
-        """Wait for a job and return it; None if the threads are to end."""
-        return None if self._waiting.get() is None else insist(self._take_turn)
+    def _next(self, ended: QueuedWork | None) -> QueuedWork | None:
+        """Wait for a job and return it; None if the threads are to end.
 
-    def _take_turn(self) -> QueuedWork:
-        with self._turns_lock:
-            project = next(iter(self._turns))
-            jobs = self._turns.pop(project)
-            job = jobs.popleft()
-            if jobs:
-                self._turns[project] = jobs  # put the project behind the others
+        `ended` is the last job of this thread, if there was one.
+        """
+        job = None if ended is None else insist(self._end_turn, ended)
+        while job is None:
+            if self._waiting.get() is None:
+                return None
+            job = insist(self._begin_turn)
+        if job.long:
+            self._give_way()
         return job
+
+    def _give_way(self) -> None:
+        """Wait while shorter works are running, but not long, so that a busy server still reads."""
+        deadline = time.monotonic() + GIVES_WAY_S
+        while self._is_busy() and time.monotonic() < deadline:
+            time.sleep(GIVES_WAY_S / 10)
+
+    def _is_busy(self) -> bool:
+        is_reading = any(number and not turn[1] for turn, number in [*self._running.items()])
+        return is_reading or self._is_writing() or self.is_reading_at_once()
+
+    def _end_turn(self, ended: QueuedWork) -> QueuedWork | None:
+        """Note the end of a job, and return a job that was held back; None if all must still wait."""
+        with self._turns_lock:
+            turn = _turn_of(ended)
+            self._running[turn] -= 1
+            if not self._running[turn]:
+                del self._running[turn]
+            job = self._take_turn() if self._held_back else None
+            if job is not None:
+                self._held_back -= 1
+            return job
+
+    def _begin_turn(self) -> QueuedWork | None:
+        """Return the next job; None if all must wait for others."""
+        with self._turns_lock:
+            job = self._take_turn()
+            if job is None:
+                self._held_back += 1
+            return job
+
+    def _take_turn(self) -> QueuedWork | None:
+        for turn, jobs in self._turns.items():
+            if self._may_run(turn):
+                del self._turns[turn]
+                job = jobs.popleft()
+                if jobs:
+                    self._turns[turn] = jobs  # put the project behind the others
+                self._running[turn] += 1
+                return job
+        return None
+
+    def _may_run(self, turn: Turn) -> bool:
+        project, is_long = turn
+        if is_long:
+            running = sum(number for other, number in self._running.items() if other[1])
+            return running < LONG_AT_ONCE and not self._running[turn]
+        return project is None or self._running[turn] < max(1, len(self._threads) - 1)
 
     @abstractmethod
     def _run(self) -> None:
         """Run the works that `_next` returns, in sequence, until it returns None."""
+
+
+def _turn_of(job: QueuedWork) -> Turn:
+    return job.turn, job.long
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +334,10 @@ class ThreadedDatabase:
         await asyncio.to_thread(self._readers.stop, CLOSE_S)
         self._writes.put(None)
         await asyncio.to_thread(self._thread.join, CLOSE_S)
+
+    def _is_writing(self) -> bool:
+        """Return whether the writer works on a group; any thread may ask."""
+        return any(of_loop.group_commit.is_busy for of_loop in [*self._loops.values()])
 
     async def _waits_for_others(self) -> bool:
         """Return whether the current group takes long because others have locked the data that it writes."""

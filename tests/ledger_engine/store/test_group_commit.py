@@ -16,6 +16,11 @@ class Waiting:
     name: str
     long: bool = False
 
+    @property
+    def turn(self) -> str:
+        """A long work's project is its letter, without the stroke of a further one."""
+        return self.name.rstrip("'")
+
 
 class Writer:
     """A writer that notes each group and is done with it at once, but for the first, which is held."""
@@ -92,6 +97,12 @@ async def test_works_that_waited_for_a_long_work_are_handed_over_as_soon_as_it_i
     await until(lambda: taken == ["X", "ab", "Y"])
     group_commit.done()
     assert taken == ["X", "ab", "Y"]
+
+
+async def test_a_long_work_of_another_project_comes_before_a_second_one_of_the_same(writer: Writer) -> None:
+    for name in ("X", "X'", "X''", "Y"):
+        writer.group_commit.add(Waiting(name, long=True))
+    assert await writer.until(5) == ["_", "X", "Y", "X'", "X''"]
 
 
 async def test_long_works_alone_come_one_after_the_other(writer: Writer) -> None:

@@ -113,7 +113,7 @@ class PostgresDatabase(ThreadedDatabase):
             self._seen_commits,
             self._confirmations,
         )
-        self._readers = Readers(self._connect, clock, self.ids, self._numeric)
+        self._readers = Readers(self._connect, clock, self.ids, self._numeric, self._is_writing)
         self._follower: NotificationFollower | None = None
         if serving:
             self._follower = NotificationFollower(

@@ -12,7 +12,7 @@ from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
 from ledger_engine.store.threaded import QueuedWork, ReadingThreads, call_soon, insist
 
-READERS = 4
+READERS = 5
 TRIES = 3  # attempts for a work whose connection is lost; the later ones use new connections
 _BEGIN = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
@@ -22,9 +22,14 @@ class Readers(ReadingThreads):
     """Runs works in parallel, each on a snapshot of the database."""
 
     def __init__(
-        self, connect: Callable[[], PostgresConnection], clock: Clock, ids: IdSource, numeric: Numeric
+        self,
+        connect: Callable[[], PostgresConnection],
+        clock: Clock,
+        ids: IdSource,
+        numeric: Numeric,
+        is_writing: Callable[[], bool],
     ) -> None:
-        super().__init__(READERS)
+        super().__init__(READERS, is_writing)
         self._connect = connect
         self._clock = clock
         self._ids = ids
@@ -32,7 +37,8 @@ class Readers(ReadingThreads):
 
     def _run(self) -> None:
         connection: PostgresConnection | None = None
-        while (job := self._next()) is not None:
+        job: QueuedWork | None = None
+        while (job := self._next(job)) is not None:
             if job.outcome.done():  # the job has failed for lack of time, or was cancelled
                 continue
             for left in reversed(range(TRIES)):

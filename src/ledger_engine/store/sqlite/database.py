@@ -72,7 +72,7 @@ class SqliteDatabase(ThreadedDatabase):
             self._close_files()
             raise
         self._thread = threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)
-        self._readers = Readers(self._file, clock, self.ids, self._note_malformed)
+        self._readers = Readers(self._file, clock, self.ids, self._note_malformed, self._is_writing)
         self._thread.start()
         self._readers.start()
 

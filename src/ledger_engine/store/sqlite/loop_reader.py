@@ -94,6 +94,10 @@ class LoopReader:
             elif self._to_send_away:
                 self._to_send_away -= 1
 
+    def is_in_use(self) -> bool:
+        """Return whether a loop's turn reads; any thread may ask."""
+        return self._in_use.locked()
+
     def close(self, limit_s: float) -> None:
         """Close the connection after the current turn. It stays open if that takes longer than `limit_s`.
 

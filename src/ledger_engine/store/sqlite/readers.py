@@ -13,9 +13,9 @@ from ledger_engine.store.sqlite.connection import code_of, public_error
 from ledger_engine.store.sqlite.file import DatabaseFile
 from ledger_engine.store.sqlite.loop_reader import LoopReader
 from ledger_engine.store.sqlite.unit import ReadingUnit
-from ledger_engine.store.threaded import ReadingThreads, call_soon, insist
+from ledger_engine.store.threaded import QueuedWork, ReadingThreads, call_soon, insist
 
-READERS = 3
+READERS = 4
 MALFORMED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
@@ -26,9 +26,14 @@ class Readers(ReadingThreads):
     """
 
     def __init__(
-        self, file: DatabaseFile, clock: Clock, ids: IdSource, on_malformed: Callable[[], None]
+        self,
+        file: DatabaseFile,
+        clock: Clock,
+        ids: IdSource,
+        on_malformed: Callable[[], None],
+        is_writing: Callable[[], bool],
     ) -> None:
-        super().__init__(READERS)
+        super().__init__(READERS, is_writing)
         self._file = file
         self._clock = clock
         self._ids = ids
@@ -38,13 +43,17 @@ class Readers(ReadingThreads):
     def run_at_once(self, work: Work[T]) -> tuple[T] | None:
         return self._of_loop.run(work)
 
+    def is_reading_at_once(self) -> bool:
+        return self._of_loop.is_in_use()
+
     def stop(self, limit_s: float) -> None:
         self._of_loop.close(limit_s=1)
         super().stop(limit_s)
 
     def _run(self) -> None:
         connection: sqlite3.Connection | None = None
-        while (job := self._next()) is not None:
+        job: QueuedWork | None = None
+        while (job := self._next(job)) is not None:
             if job.outcome.done():  # the job has failed for lack of time, or was cancelled
                 continue
             try:
