@@ -11,7 +11,7 @@ from pathlib import Path
 from hypercorn.config import Config
 
 from ledger_engine.core.settings import BadSettings, ServeSettings
-from ledger_engine.http.wire.tcp import HEAD_BUFFER
+from ledger_engine.http.wire.tcp import HEAD_BUFFER, UNSENT_MAX
 
 # Connections that the system queues while the server is busy; the system's own limit may be lower.
 BACKLOG = 4096
@@ -51,6 +51,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, HEAD_BUFFER)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_MAX)
         listener.bind(address)
     except OSError as error:
         listener.close()

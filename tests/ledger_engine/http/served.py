@@ -14,9 +14,9 @@ from ledger_engine.http.wire.serving import serve
 
 
 @contextlib.asynccontextmanager
-async def served(app: Any, **configured: Any) -> AsyncIterator[int]:
+async def served(app: Any, listener: socket.socket | None = None, **configured: Any) -> AsyncIterator[int]:
     """The port of a server of the application, which ends with the context; it may be `configured`."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = listener or socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     config = Config()
     config.bind = [f"fd://{listener.detach()}"]

@@ -10,6 +10,7 @@ from typing import cast
 from ledger_engine.http.wire.connections import Connections
 
 HEAD_BUFFER = 8 * 1024  # bytes that the system buffers for a connection that we have not read from yet
+UNSENT_MAX = 128 * 1024  # bytes that the system takes from us for a connection before they can be sent
 BODY_BUFFER = 512 * 1024  # bytes that the system buffers for a connection that sends a body we need
 HEAD_PIECE = 8 * 1024  # bytes per read; a head is small, and its body may not be needed
 BODY_PIECE = 64 * 1024  # bytes per read of a body that is needed

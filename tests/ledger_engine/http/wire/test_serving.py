@@ -20,6 +20,7 @@ from ledger_engine.http.wire import connections, serving
 from ledger_engine.http.wire.connections import Connections
 from ledger_engine.http.wire.http1 import Http1, Service
 from ledger_engine.http.wire.serving import serve
+from ledger_engine.server.listening import listen
 from tests.certificates import make_certificate
 from tests.ledger_engine.http.served import served
 
@@ -228,3 +229,33 @@ async def test_a_client_that_offers_http_2_alone_is_answered_in_http_1_1(
     assert writer.get_extra_info("ssl_object").selected_alpn_protocol() == selected
     writer.close()
     assert (await ask(port, trusting)).startswith(b"HTTP/1.1 200")
+
+
+async def test_little_is_sent_to_a_client_that_reads_nothing() -> None:
+    """The system would take some megabytes for each of its connections, and the server would render them."""
+    piece, sent, is_blocked, is_over = 64 * 1024 * b"x", 0, asyncio.Event(), asyncio.Event()
+
+    async def endless(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        nonlocal sent
+        assert scope["type"] == "http"
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while not is_over.is_set():
+            sending = asyncio.ensure_future(
+                send({"type": "http.response.body", "body": piece, "more_body": True})
+            )
+            sent += len(piece)
+            await asyncio.sleep(0)
+            if not sending.done():
+                is_blocked.set()
+            await sending
+
+    listener = listen("127.0.0.1", 0)
+    listener.listen()
+    async with served(endless, listener) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(60):
+            await is_blocked.wait()
+        assert sent < 1_000_000
+        is_over.set()
+        writer.transport.abort()
