@@ -94,7 +94,7 @@ class LookingBack(Query):
         if at is None:
             read = call.read_short if page.limit <= LIMIT_DEFAULT else call.read
             return await read(now, page, **filters)
-        return await call.read(then, page, at, **filters)
+        return await call.read_long(then, page, at, **filters)
 
 
 def moment_until_now(text: str, param: str, now: int) -> int:

@@ -7,6 +7,7 @@ same declaration protects the route and makes its part of the OpenAPI document.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, is_dataclass
 from functools import cached_property, partial
 from types import UnionType
@@ -47,11 +48,14 @@ from ledger_engine.http.conditions import (
     tag_of,
 )
 from ledger_engine.http.errors import JSON, Rendered, render
+from ledger_engine.limits import Semaphore
 from ledger_engine.store import BookKey, LongWork, T, Unit, keeps_to_book
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Page
 
 P = ParamSpec("P")
+# A project may have this many long reads under way; a further one is refused with 429.
+LONG_READS_OF_ONE_MAX = 64
 CALL = "ledger.call"  # the key under which the gate stores the Call in the ASGI scope
 
 
@@ -126,6 +130,27 @@ class Call:
     ) -> T:
         """Run a work that reads a few rows by an index, for the caller's tenant."""
         return await self.engine.read_short(_TenantWork(work, self._known_tenant(), args, kwargs))
+
+    def long_read(self) -> AbstractAsyncContextManager[None]:
+        """Return the context of a read that takes several steps; run each with `read_step`.
+
+        Entering it raises Full if the caller's project has too many of them already.
+        """
+        of_project = Semaphore(f"long_reads/{self._known_tenant().project}", LONG_READS_OF_ONE_MAX)
+        return self.engine.shared_state.semaphores.hold(of_project)
+
+    async def read_step(
+        self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run one step of a long read, a work of some milliseconds, when it is the project's turn."""
+        return await self.engine.read(LongWork(_TenantWork(work, self._known_tenant(), args, kwargs)))
+
+    async def read_long(
+        self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a long read of a single step. Raises Full."""
+        async with self.long_read():
+            return await self.read_step(work, *args, **kwargs)
 
     async def write(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs

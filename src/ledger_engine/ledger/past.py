@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.ids import ChangedId, first_at
@@ -26,7 +26,7 @@ from ledger_engine.store.books import BOOK, OF_BOOK, OF_TENANT
 from ledger_engine.store.pages import LIMIT_MAX, LOOKED_AT_MAX, Listing, Page, PageRequest
 
 ObjectThen = dict[str, Any]  # an object in the form of the interface
-ROWS_AT_ONCE = 5_000  # read in one step: about 2 MB, however long the period is
+ROWS_AT_ONCE = 2_000  # rows of a period in one step, which takes some milliseconds
 
 # Selects the body of the last event about the object of a row, before the id `:changed`.
 _BODY_THEN = f"""(SELECT e.body FROM events AS e WHERE e.object = {{table}}.id AND e.body IS NOT NULL
@@ -208,15 +208,79 @@ _OBJECTS: dict[str, tuple[str, Callable[[Unit, Tenant, str, int], Any]]] = {
 }
 
 
+@dataclass(slots=True)
+class Counted:
+    """The objects that changed after the moment `start` until `end`, as far as they are counted.
+
+    `changed` contains the objects by the prefix of their ids, each with its number of transactions, which is
+    0 for an object that has an event but no transaction. `after` is the id of the row counted last; None when
+    all are counted.
+    """
+
+    start: int
+    end: int
+    after: str | None
+    changed: dict[str, Counter[str]]
+
+    def add(self, part: Part) -> None:
+        """Count the rows of the next part."""
+        if part.are_postings:
+            self.changed["acc"].update(part.objects)
+        else:
+            for id in part.objects:
+                self.changed[_prefix(id)].setdefault(id, 0)
+        self.after = part.after
+
+
+class Part(NamedTuple):
+    """The objects of some rows of a period, which are transactions or events; `after` is as in `Counted`."""
+
+    objects: list[str]
+    are_postings: bool
+    after: str | None
+
+
+def begin_to_count(start: int, end: int) -> Counted:
+    """Return a count that has not begun: no object of the period is counted."""
+    after = first_at("txn", start + 1)
+    return Counted(start, end, after, {prefix: Counter() for prefix in _OBJECTS})
+
+
+def next_part(unit: Unit, tenant: Tenant, counted: Counted) -> Part:
+    """Return the rows of the period that come next, first its transactions and then its events.
+
+    A book's rows are stored in the order of their ids, so only the rows of the period cost time.
+    """
+    assert counted.after is not None, "all parts are counted"
+    prefix = _prefix(counted.after)
+    are_postings = prefix == "txn"
+    select = (
+        "SELECT account, id FROM transactions WHERE"
+        if are_postings
+        else "SELECT object, id FROM events WHERE body IS NOT NULL AND"
+    )
+    rows = unit.execute(
+        f"{select} {OF_BOOK} AND id > :after AND id < :beyond ORDER BY id LIMIT :rows",
+        tenant.bind(after=counted.after, beyond=first_at(prefix, counted.end + 1), rows=ROWS_AT_ONCE),
+    )
+    after = rows[-1]["id"] if len(rows) == ROWS_AT_ONCE else None
+    if after is None and are_postings:
+        after = first_at("evt", counted.start + 1)
+    return Part([row[0] for row in rows], are_postings, after)
+
+
 def changes(
-    unit: Unit, tenant: Tenant, start: int, end: int, request: PageRequest
+    unit: Unit, tenant: Tenant, counted: Counted, request: PageRequest
 ) -> tuple[Page[Change], Summary]:
-    """Return a page of the changes after the moment `start` until `end`, and the numbers of all changes.
+    """Return a page of the counted changes, and the numbers of all of them.
 
     The order is accounts, invoices, users, orders; within a kind the newest come first. Users are left out
     for a credential that may not read them. Raises InvalidRequest `invalid_cursor`.
     """
-    changed = _changed(unit, tenant, start, end)
+    start, end = counted.start, counted.end
+    changed = dict(counted.changed)
+    if not tenant.may_see_users():
+        changed["usr"] = Counter()
     if request.after is not None:
         _require_cursor(unit, tenant, request.after, end)
     ids = _first_after(request.after, changed, request.limit + 1)
@@ -258,39 +322,3 @@ def _then_or_none(unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen | 
 
 def _prefix(id: str) -> str:
     return id.partition("_")[0]
-
-
-def _changed(unit: Unit, tenant: Tenant, start: int, end: int) -> dict[str, Counter[str]]:
-    """Return the objects changed in a period, by the prefix of their ids, with their number of transactions.
-
-    The number is 0 for an object that has an event but no transaction.
-    """
-    changed: dict[str, Counter[str]] = {prefix: Counter() for prefix in _OBJECTS}
-    for account_ids in _between(unit, tenant, "transactions", "account", "txn", start, end):
-        changed["acc"].update(account_ids)
-    for objects in _between(unit, tenant, "events", "object", "evt", start, end, " AND body IS NOT NULL"):
-        for id in objects:
-            changed[_prefix(id)].setdefault(id, 0)
-    if not tenant.may_see_users():
-        changed["usr"].clear()
-    return changed
-
-
-def _between(
-    unit: Unit, tenant: Tenant, table: str, column: str, prefix: str, start: int, end: int, where: str = ""
-) -> Iterator[list[str]]:
-    """Yield the values of a column in the rows of a period, `ROWS_AT_ONCE` in each list.
-
-    A book's rows are stored in the order of their ids, so only the rows of the period cost time.
-    """
-    after, beyond = first_at(prefix, start + 1), first_at(prefix, end + 1)
-    while True:
-        rows = unit.execute(
-            f"SELECT {column}, id FROM {table} WHERE {OF_BOOK} AND id > :after AND id < :beyond{where}"
-            " ORDER BY id LIMIT :rows",
-            tenant.bind(after=after, beyond=beyond, rows=ROWS_AT_ONCE),
-        )
-        yield [row[0] for row in rows]
-        if len(rows) < ROWS_AT_ONCE:
-            return
-        after = rows[-1][1]

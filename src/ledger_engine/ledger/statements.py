@@ -16,7 +16,7 @@ from ledger_engine.ledger import accounts
 from ledger_engine.ledger.accounts import DESCRIPTION
 from ledger_engine.store import Unit
 
-LINES_AT_ONCE = 500
+LINES_AT_ONCE = 150  # some milliseconds of reading and rendering
 
 
 @dataclass(slots=True)

@@ -46,10 +46,18 @@ class RateLimits(Protocol):
 
 
 class Semaphore(NamedTuple):
-    """A semaphore that may be acquired `most` times at once."""
+    """A semaphore that may be acquired `most` times at once.
+
+    `name` is its kind, or its kind, `/` and the address or project that it limits.
+    """
 
     name: str
     most: int
+
+    @property
+    def kind(self) -> str:
+        """Return the kind in the name, for metrics."""
+        return self.name.partition("/")[0]
 
 
 class Full(Exception):

@@ -133,8 +133,8 @@ class Gate:
             await self.app(scope, receive, reply)
         except ClientGone:
             recorder = None
-        except Full:
-            self._note_refusal("bodies")
+        except Full as error:
+            self._note_refusal(error.semaphore.kind)
             reply.common[1:] = [*_headers(replace(verdict, remaining=0)), *for_pages]
             await reply.answer(*call.refuse(RateLimited(1)))
         except Exception as error:

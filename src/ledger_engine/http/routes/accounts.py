@@ -5,7 +5,8 @@ A statement is sent while its lines are read, in JSON or in CSV.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -16,12 +17,14 @@ from werkzeug.http import parse_accept_header
 from ledger_engine.core.clock import iso, parse_end, parse_moment
 from ledger_engine.core.csv_text import as_text, csv_rows
 from ledger_engine.core.records import as_json, dumps
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import GenericList, LedgerList, LookingBack, Time
 from ledger_engine.http.operations import Call, Routes, StreamedAnswer
 from ledger_engine.ledger import accounts, currencies, past, statements
 from ledger_engine.ledger.currencies import Currency
 from ledger_engine.ledger.statements import Statement, StatementLine
+from ledger_engine.store import Unit
 from ledger_engine.store.pages import Page
 
 routes = Routes("accounts", "/v1")
@@ -108,24 +111,67 @@ async def get_statement(call: Call, id: str, query: Period) -> StreamedAnswer:
     end = None if query.to is None else parse_end(query.to, "to")
     statement = await call.read(statements.draw_up, id, start, end)
     media_types = parse_accept_header(call.header(b"accept"), MIMEAccept)
-    if media_types.best_match(KINDS, default=KINDS[0]) not in KINDS[1:]:
-        return StreamedAnswer(KINDS[0], _json(call, statement))
+    is_json = media_types.best_match(KINDS, default=KINDS[0]) not in KINDS[1:]
+    pieces = _whole(call, _json(call, statement) if is_json else _csv(call, statement))
+    await anext(pieces)
+    if is_json:
+        return StreamedAnswer(KINDS[0], pieces)
     name = f'attachment; filename="statement-{statement.account}.csv"'
-    return StreamedAnswer(KINDS[-1], _csv(call, statement), ((b"content-disposition", name.encode()),))
+    return StreamedAnswer(KINDS[-1], pieces, ((b"content-disposition", name.encode()),))
 
 
-async def _pages_of_lines(call: Call, statement: Statement) -> AsyncIterator[list[StatementLine]]:
+async def _whole(call: Call, pieces: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
+    """Yield an empty piece once the long read has begun, then the others. Raises Full."""
+    async with call.long_read(), aclosing(pieces):
+        yield ""
+        async for piece in pieces:
+            yield piece
+
+
+# Renders lines of a statement.
+Render = Callable[[Statement, list[StatementLine]], str]
+
+
+async def _parts(call: Call, statement: Statement, render: Render) -> AsyncIterator[str]:
+    """Yield the lines of the statement as text, part by part; each part is read and rendered in one turn."""
     after = None
-    while lines := await call.read(statements.lines, statement, after):
-        yield lines
-        after = lines[-1].transaction
+    while True:
+        text, after = await call.read_step(_part, statement, after, render)
+        if after is None:
+            return
+        yield text
+
+
+def _part(
+    unit: Unit, tenant: Tenant, statement: Statement, after: str | None, render: Render
+) -> tuple[str, str | None]:
+    lines = statements.lines(unit, tenant, statement, after)
+    return (render(statement, lines), lines[-1].transaction) if lines else ("", None)
+
+
+def _json_lines(statement: Statement, lines: list[StatementLine]) -> str:
+    return ",".join([dumps(as_json(line)) for line in lines])
+
+
+def _csv_lines(statement: Statement, lines: list[StatementLine]) -> str:
+    return csv_rows(
+        (
+            iso(line.date),
+            as_text(line.description or ""),
+            line.amount,
+            line.running_balance,
+            statement.currency,
+            line.transaction,
+        )
+        for line in lines
+    )
 
 
 async def _json(call: Call, statement: Statement) -> AsyncGenerator[str, None]:
     yield dumps(as_json(statement)).removesuffix("}") + ',"lines":['
     separator = ""
-    async for lines in _pages_of_lines(call, statement):
-        yield separator + ",".join(dumps(as_json(line)) for line in lines)
+    async for text in _parts(call, statement, _json_lines):
+        yield separator + text
         separator = ","
     yield "]}"
 
@@ -135,16 +181,6 @@ async def _csv(call: Call, statement: Statement) -> AsyncGenerator[str, None]:
     opening = (iso(statement.period_start), "Opening balance", "", statement.opening_balance, currency, "")
     closing = (iso(statement.period_end), "Closing balance", "", statement.closing_balance, currency, "")
     yield csv_rows([COLUMNS, opening])
-    async for lines in _pages_of_lines(call, statement):
-        yield csv_rows(
-            (
-                iso(line.date),
-                as_text(line.description or ""),
-                line.amount,
-                line.running_balance,
-                currency,
-                line.transaction,
-            )
-            for line in lines
-        )
+    async for text in _parts(call, statement, _csv_lines):
+        yield text
     yield csv_rows([closing])

@@ -116,7 +116,7 @@ async def list_users(call: Call, query: ListUsers) -> UserPage:
         page = await call.read(users.page, query.page, query.per_page, role=query.role)
         data: list[Any] = page.items
     else:
-        page, data = await call.read(past.user_page, query.page, query.per_page, at, role=query.role)
+        page, data = await call.read_long(past.user_page, query.page, query.per_page, at, role=query.role)
     return UserPage(data, page.page, page.per_page, page.total, page.total_pages)
 
 

@@ -20,8 +20,12 @@ from ledger_engine.http.lists import DIGITS, GenericList, LookingBack, Time, mom
 from ledger_engine.http.operations import Call, Routes
 from ledger_engine.ledger import past
 from ledger_engine.ledger.past import Change, Summary
+from ledger_engine.limits import Semaphore
 from ledger_engine.log import stored, tiles
-from ledger_engine.store.pages import Page
+from ledger_engine.store.pages import Page, PageRequest
+
+# Differences that are counted at once for one project, because each keeps the ids of all changed objects.
+DIFFERENCES_OF_ONE_MAX = 2
 
 # Differences between two moments
 
@@ -53,8 +57,17 @@ async def get_diff(call: Call, query: Between) -> Difference:
     end = moment_until_now(query.to, "to", now)
     if start > end:
         raise InvalidRequest("invalid_value", "from must not be later than to.", "from")
-    page, summary = await call.read(past.changes, start, end, query.page())
+    page, summary = await _changes(call, start, end, query.page())
     return Difference(page.items, page.has_more, page.next_cursor, summary)
+
+
+async def _changes(call: Call, start: int, end: int, page: PageRequest) -> tuple[Page[Change], Summary]:
+    counting = Semaphore(f"differences/{call.authenticate().project}", DIFFERENCES_OF_ONE_MAX)
+    async with call.long_read(), call.engine.shared_state.semaphores.hold(counting, wait=True):
+        counted = past.begin_to_count(start, end)
+        while counted.after is not None:
+            counted.add(await call.read_step(past.next_part, counted))
+        return await call.read_step(past.changes, counted, page)
 
 
 # The request log
@@ -73,7 +86,7 @@ class ListRequests(GenericList, LookingBack):
 async def list_requests(call: Call, query: ListRequests) -> Page[LoggedRequest]:
     """List the requests of the last 7 days, newest first."""
     at = query.moment(call.engine.clock)
-    return await call.read(
+    return await call.read_long(
         request_log.page, query.page(), status=query.status, method=query.method, path=query.path, at=at
     )
 
@@ -87,7 +100,7 @@ async def get_request(call: Call, id: str) -> RequestWithEvents:
 @request_routes.add("GET", "/requests/<id>/events")
 async def list_request_events(call: Call, id: str, query: GenericList) -> Page[Event]:
     """List the events that one request caused, newest first."""
-    return await call.read(request_log.events_of, query.page(), id)
+    return await call.read_long(request_log.events_of, query.page(), id)
 
 
 # The transparency log: its checkpoint, its tiles, and proofs; the forms are C2SP's
@@ -114,7 +127,7 @@ async def get_tile(call: Call, tile: str) -> Rendered:
     place = tiles.parse(tile)
     if place is None:
         raise NotFound("tile", tile)
-    return 200, [_BYTES, _UNCHANGING], await call.read(stored.tile_content, place)
+    return 200, [_BYTES, _UNCHANGING], await call.read_long(stored.tile_content, place)
 
 
 @log_routes.add("GET", "/events/<id>/proof", also_as=("text/plain",), of_log=True)
