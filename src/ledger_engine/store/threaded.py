@@ -244,10 +244,11 @@ class ReadingThreads(ABC):
 
     def _may_run(self, turn: Turn) -> bool:
         project, is_long = turn
-        if is_long:
-            running = sum(number for other, number in self._running.items() if other[1])
-            return running < LONG_AT_ONCE and not self._running[turn]
-        return project is None or self._running[turn] < max(1, len(self._threads) - 1)
+        of_project = self._running[project, False] + self._running[project, True]
+        if project is not None and of_project >= max(1, len(self._threads) - 1):
+            return False
+        long = [number for other, number in self._running.items() if other[1]]
+        return not is_long or (sum(long) < LONG_AT_ONCE and not self._running[turn])
 
     @abstractmethod
     def _run(self) -> None:

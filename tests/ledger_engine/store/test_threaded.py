@@ -99,6 +99,21 @@ async def test_one_project_leaves_a_thread_to_the_others_and_its_works_wait_for_
     await asyncio.to_thread(readers.stop, 60)
 
 
+async def test_the_long_work_of_a_project_counts_as_one_of_its_threads() -> None:
+    readers, blocks = _Readers(3), [_Block(), _Block()]
+    readers.start()
+    for block, long in zip(blocks, (True, False), strict=True):
+        readers.queue("busy", block, long=long)
+        await asyncio.to_thread(block.started.wait)
+    late = readers.queue("busy")
+    async with asyncio.timeout(60):
+        await readers.queue("other")
+    assert not late.done()
+    for block in blocks:
+        block.release()
+    await asyncio.to_thread(readers.stop, 60)
+
+
 async def test_works_held_back_are_finished_when_the_threads_stop() -> None:
     readers, blocks = _Readers(3), [_Block(), _Block()]
     readers.start()

@@ -18,7 +18,7 @@ from tests.ledger_engine.waiting import until
 
 pytestmark = pytest.mark.process
 BOOKS = 5000
-SERVERS, CONNECTIONS = 3, 7
+SERVERS, CONNECTIONS = 3, 8
 
 
 def nodes(plan: dict[str, object]) -> Iterator[dict[str, object]]:
@@ -52,7 +52,7 @@ def test_a_question_about_all_servers_reads_the_rows_of_servers_alone(
     assert read == [SERVERS]
 
 
-async def test_a_server_has_seven_connections_and_each_has_its_name(
+async def test_a_server_has_eight_connections_and_each_has_its_name(
     address: str, beside: psycopg.Connection
 ) -> None:
     others = connections(beside).keys()
