@@ -72,6 +72,12 @@ CAMPAIGNS = (
         20,
     ),
     Campaign(
+        "long reads of one project beside another",
+        (f"{FAULTS}neighbours.py::test_long_reads_of_one_project_leave_the_others_served",),
+        f"a server that keeps a descriptor of each statement is found ({FAULTS}neighbours.py)",
+        100,
+    ),
+    Campaign(
         "memory and slow sockets",
         (f"{FAULTS}overload.py",),
         "a server that keeps slow sockets, or what they send, is found",
