@@ -68,8 +68,8 @@ _STEPS: dict[str, tuple[str | None, str, str, dict[str, Any] | None]] = {
 def api(target: ServerTarget, method: str, path: str, fields: tuple[str, ...], data: str | None) -> None:
     """Send one request and print the answer.
 
-    NAME=VALUE is a field of the body, and in a GET or DELETE one of the query. A value that is JSON, such as
-    1250 or null, is that value in a body; every other one is text.
+    NAME=VALUE is a field of the body; in a GET or DELETE it is a query parameter. In a body, a VALUE that is
+    valid JSON, such as 1250 or null, is sent as that JSON value; any other is sent as a string.
     """
     if not path.startswith("/"):
         raise click.UsageError(f"{path!r} is not a path like /v1/accounts.")

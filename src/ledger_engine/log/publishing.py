@@ -60,8 +60,8 @@ class CheckpointPlaces:
 def newest(folder: Path, book: LoggedBook) -> list[Checkpoint]:
     """Return the newest checkpoint in a folder for each log of a book. Raises OSError and BadNote.
 
-    A book's logs are found by the project and mode at the end of their origins, because a ledger that lost
-    its log would give the new log another name.
+    The folders of a book are matched by the project and mode at the end of their names alone: a ledger that
+    lost its log gives the new log another origin, and the old checkpoint must still be found.
     """
     if not folder.is_dir():
         return []
@@ -83,7 +83,7 @@ def _read(file: Path) -> Checkpoint:
 def about(witness: str, book: int) -> str:
     """Return the name of the notice about a witness and a book.
 
-    The notice ends when the witness has signed.
+    The notice is removed when the witness signs.
     """
     return f"witness {witness} {book}"
 
@@ -91,14 +91,14 @@ def about(witness: str, book: int) -> str:
 class Publisher:
     """Publishes the `latest` checkpoint of each book between `start` and `stop`; only one server does it.
 
-    The health check shows a problem until it is solved.
+    While a folder or witness fails, the health check shows a notice about it.
     """
 
     def __init__(self, engine: Engine, outside: CheckpointPlaces, latest: dict[int, StoredLog]) -> None:
         self._engine = engine
         self._outside = outside
         self._latest = latest
-        # The size of the last file, and when it was written.
+        # For each folder and book, the size of the log in the last file, and the time when it was written.
         self._sizes_by_place: dict[tuple[Path, int], tuple[int, int]] = {}
         self._sizes_by_witness: dict[
             tuple[str, int], int
@@ -133,9 +133,7 @@ class Publisher:
             async with BoundedClient(
                 bytes_max=_ANSWER_MAX, seconds_max=_ANSWER_S, follow_redirects=False
             ) as client:
-                await asyncio.gather(
-                    *(self._ask(client, stored_log) for stored_log in self._outside.witnesses)
-                )
+                await asyncio.gather(*(self._ask(client, witness) for witness in self._outside.witnesses))
 
     async def _publish_on(self) -> None:
         while True:
@@ -178,7 +176,7 @@ class Publisher:
     async def _sign(
         self, client: BoundedClient, witness: WitnessAddress, stored_log: StoredLog
     ) -> str | None:
-        """Ask a witness to sign a checkpoint; return a sentence that says why it did not, or None."""
+        """Ask a witness to sign a checkpoint; return None if it signs, otherwise the reason as a sentence."""
         import httpx
 
         checkpoint = stored_log.require()
@@ -210,7 +208,10 @@ class Publisher:
             if answer.status_code != 200:
                 return f"The witness {name} refuses {origin} with status {answer.status_code}."
             return await self._keep_signature(witness, stored_log, answer.text)
-        return f"The witness {name} names another size of {origin} each time."
+        return (
+            f"The witness {name} answered 409 twice for {origin}, although the second request started from"
+            " the size that it had named."
+        )
 
     async def _keep_signature(self, witness: WitnessAddress, stored_log: StoredLog, text: str) -> str | None:
         key = witness.key
@@ -220,7 +221,7 @@ class Publisher:
         except BadNote:
             line = None
         if line is None:
-            return f"The witness {key.name} has answered without a signature by its key."
+            return f"The witness {key.name} answered without a signature that its key made."
         storing = partial(_store, log=stored_log, witness=key.name, line=line.line())
         await self._engine.write(BookWork(storing, LOG))
         self._sizes_by_witness[key.name, stored_log.book.number] = stored_log.size
@@ -242,7 +243,7 @@ def _folder_of(folder: Path, origin: str) -> Path:
 def _write(folder: Path, checkpoint: Checkpoint, at: str) -> None:
     place = _folder_of(folder, checkpoint.origin)
     place.mkdir(parents=True, exist_ok=True)
-    # The size comes first, so the last name belongs to the largest log, whatever the clock showed.
+    # The name begins with the size, so the last name belongs to the largest log, whatever the clock showed.
     name = f"{checkpoint.size:015}-{at[:16].replace(':', '')}Z{_SUFFIX}"
     write_private(place / name, str(checkpoint.note))
 

@@ -28,9 +28,10 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 
 def root_of(hashes: Sequence[bytes]) -> bytes:
-    """Return the root of the tree over these hashes, of leaves or of complete subtrees of one size.
+    """Return the root of the tree over these hashes.
 
-    The last hash may belong to a smaller tree.
+    They are hashes of leaves, or of complete subtrees of one size. The last hash may be that of a smaller
+    subtree.
     """
     level = list(hashes) or [EMPTY]
     while len(level) > 1:
@@ -84,7 +85,10 @@ def check_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], r
 
 
 def consistency(old: int, size: int) -> list[Range]:
-    """Return the ranges of the proof that a tree of `size` entries begins with its first `old` entries."""
+    """Return the ranges whose hashes prove that a tree of `size` entries begins with an older tree.
+
+    The older tree has `old` entries.
+    """
     if not 0 <= old <= size:
         raise BadProof(f"a log of {size} entries does not begin with {old}")
     if old == 0:

@@ -77,7 +77,7 @@ def ledger_inbox(ledger: Ledger) -> Iterator[Inbox]:
 
 @pytest.fixture
 def ledger_clock(ledger: Ledger) -> Iterator[Clock]:
-    """Return the server's clock. After the test it runs again, but keeps its time."""
+    """Return the server's clock. After the test the clock is unfrozen, but it is not set back."""
     from ledger_engine.testing.helpers import Clock
 
     clock = Clock(ledger.client)

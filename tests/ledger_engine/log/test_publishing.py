@@ -194,7 +194,7 @@ async def test_a_witness_that_is_gone_or_signs_with_another_key_is_said(
     await trust(engine, tenant, watching)
     other = SigningKey("another", notes.WITNESS, bytes(32)).verifier
     await publish(engine, CheckpointPlaces(witnesses=[WitnessAddress(watching.address.url, other)]))
-    assert engine.notice == "The witness another has answered without a signature by its key."
+    assert engine.notice == "The witness another answered without a signature that its key made."
     await publish(engine, CheckpointPlaces(witnesses=[WitnessAddress("http://127.0.0.1:9", other)]))
     assert engine.notice is not None
     assert engine.notice.startswith("The witness another cannot be reached: ")

@@ -235,7 +235,8 @@ def _headers(verdict: Verdict) -> list[tuple[bytes, bytes]]:
 
 def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension | None) -> None:
     refusal = None if wire is None else wire.refusal
-    # The dispatcher knows the methods of a path, and names them to a client that sent `get`.
+    # An unknown method, such as `get` in lowercase, is not refused here: the dispatcher answers it with 405
+    # and the path's methods in `Allow`.
     is_of_path = isinstance(refusal, UnknownMethod) and scope["path"].startswith("/")
     if refusal is not None and not is_of_path:
         raise from_wire(refusal)

@@ -96,7 +96,11 @@ def _headers(names: Iterable[str]) -> dict[str, Any]:
 
 
 def _variable(name: str, path: str, records: RecordSchemas, objects: Objects) -> Schema:
-    """Return the schema of a variable of a path, which is a field of the object there."""
+    """Return the schema of a path variable.
+
+    It is the schema of the field with the same name in the object at this path, or a plain string if there
+    is no such object.
+    """
     kind = objects.at(path)
     return {"type": "string"} if kind is None else records.field_of(kind, name)
 
@@ -138,8 +142,8 @@ def _operation(
         content = json_content(reference(operation.body.__name__), example)
         declaration["requestBody"] = {"required": True, "content": content}
         if issubclass(operation.body, FormOrJson):
-            # With both content types a generated client would send JSON with an empty body, because the
-            # fields belong to the form.
+            # Only the form is declared: if JSON was declared too, a generated client would choose JSON, but
+            # fill in the fields for the form, and so send an empty body.
             declaration["requestBody"]["content"] = {FORM: content["application/json"]}
             declaration["requestBody"]["description"] = "A form; the same fields may also be sent as JSON."
     if not operation.public:
@@ -163,7 +167,9 @@ def _description(operation: Operation) -> str:
         scope = f"the scope `{operation.needs}` and " if operation.needs else ""
         text = f"Needs {scope}the role `{operation.role}` or higher."
     if operation.lasting:
-        text += " Refused to an app that acts for a user: it would outlast what the user allowed."
+        text += (
+            " Apps that act for a user may not call this, because its effect would outlast the user's grant."
+        )
     return text if operation.in_contract else f"{text} *Beyond the contract.*"
 
 

@@ -23,7 +23,8 @@ from ledger_client.answers import BoundedClient, Unread
 from ledger_client.parsing import parsed
 
 _BODY_SHOWN = 600  # characters of a body in a report
-# How many answers 429 in sequence are accepted; after each, the examiner waits for as long as it says.
+# How many 429 answers in a row are tolerated. After each, the examiner waits for the answer's Retry-After, at
+# most 65 s.
 _WAITS_MAX = 90
 
 
@@ -32,7 +33,10 @@ class Unreachable(Exception):
 
 
 class Unusable(Exception):
-    """A check cannot continue without an answer that is missing; the broken rules are noted."""
+    """A check cannot continue, because an answer that it needs was wrong.
+
+    The broken rules are already noted.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,8 @@ def is_number(text: str) -> bool:
 class Examiner:
     """Sends requests to one server with one key.
 
-    `run` gives each request a mark, so that a retry is a new request.
+    `mark` is part of the names, e-mail addresses and idempotency keys that this examination sends, so that a
+    second examination does not repeat the first one's.
     """
 
     def __init__(
@@ -151,7 +156,7 @@ class Examiner:
     ) -> ExaminedExchange:
         """Send a request, with the key unless it is `anonymous`, and return the exchange.
 
-        If it is `patient`, an answer 429 is followed by a wait and another attempt. Raises Unreachable.
+        If `patient`, it waits and sends the request again after a 429. Raises Unreachable.
         """
         sent = {} if anonymous else {"Authorization": f"Bearer {self.key}"}
         sent |= headers or {}
@@ -163,7 +168,8 @@ class Examiner:
                 request = self._client.build_request(
                     method, path, params=params, headers=sent, content=content
                 )
-            # The server has given a token or cursor that makes the request impossible.
+            # The path or a header contains an id, token or cursor from the server, and cannot be sent with
+            # it.
             except (httpx.InvalidURL, ValueError) as error:
                 raise Unreachable(f"{method} {path[:100]} cannot be sent: {error}") from error
             try:
@@ -182,7 +188,10 @@ class Examiner:
         raise Unreachable(f"{method} {path} is still rate limited after several tries.")
 
     def expect(self, rules: str, holds: object, exchange: ExaminedExchange, requirement: str) -> bool:
-        """Note whether the exchange keeps these rules, and return it; `requirement` says what is required."""
+        """Note whether the exchange keeps these rules, and return True if it does.
+
+        `requirement` describes the right answer in the report.
+        """
         for rule in rules.split():
             assert rule in RULES, rule
             if holds:
