@@ -1,1 +1,1 @@
-"""The HTTP interface: parses requests and renders records; it contains none of the ledger's own rules."""
+"""The HTTP interface: it parses requests, renders records and contains none of the ledger's own rules."""

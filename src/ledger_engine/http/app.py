@@ -67,7 +67,7 @@ def create_app(
 
 
 def new_app(issuer: Issuer | None = None, test_helpers: ModuleType | None = None) -> Quart:
-    """Return the application with its routes, which serves nothing until `put_gate` adds a gate.
+    """Return the application with its routes. It serves nothing until `put_gate` adds a gate.
 
     `issuer` is its address for apps. `test_helpers` (`sandbox/routes.py`) adds the routes of the test
     helpers; without it the application contains none of them.
@@ -99,8 +99,8 @@ def put_gate(
     """Make the application serve this engine.
 
     `recorder` writes the request log, `meter` counts the requests, and `cors_origins` are the origins of web
-    pages that may read answers. With a `wall_clock` the requests are counted by that clock, and by this
-    application alone. `trusted_proxies` is the number of proxies in front.
+    pages that may read answers. With a `wall_clock` this application counts requests by that clock, and does
+    not share the counts with other servers. `trusted_proxies` is the number of proxies in front.
 
     A request comes first to the gate and then to the dispatcher, which serves the operations; only pages
     reach Quart itself.

@@ -35,7 +35,7 @@ class Body(BaseModel):
 class FormOrJson(Body):
     """A body that may also be sent as a form, like the bodies of OAuth.
 
-    Undeclared fields are ignored, and empty ones count as missing (RFC 6749, 3.2).
+    Undeclared fields are ignored, and an empty field is treated as missing (RFC 6749, 3.2).
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -55,7 +55,7 @@ class Query(BaseModel):
 class NoBody(Body):
     """The body of an operation that takes none: empty, or an empty object.
 
-    A field would be ignored without notice, so it is refused.
+    A field is refused, because otherwise it would be ignored without notice.
     """
 
 
@@ -244,15 +244,16 @@ def _decode_large(text: str) -> Any:
     It is faster because it calls no function for each object.
     """
     value = _decode_quickly(text)
-    # Each field adds a colon to the text. So the two numbers differ if a field occurs twice, or if a string
-    # contains a colon.
+    # Each field adds a colon to the text, and `_decode_quickly` keeps only one of two fields with the same
+    # name. So the number of colons differs from the number of fields if a field occurs twice, or if a string
+    # contains a colon; `_decode` then decides.
     return value if text.count(":") == _members(value) else _decode(text)
 
 
 def _members(value: object) -> int:
     """Return the number of fields in all objects of a value.
 
-    Raises InvalidRequest if it is nested too deep.
+    Raises InvalidRequest if the value is nested too deep.
     """
     count = 0
     level: list[Any] = [value] if type(value) in _NESTS else []

@@ -63,7 +63,7 @@ def parse_tags(value: bytes, header: str) -> tuple[bytes, ...]:
 def matches(tag: bytes, condition: bytes) -> bool:
     """Return whether `If-None-Match` names the tag.
 
-    A weak form of the tag counts too, because proxies that compress make tags weak.
+    The weak form of the tag matches too, because proxies that compress answers make tags weak.
 
     A value that is not a list of tags matches nothing.
     """
@@ -131,8 +131,9 @@ class Etags:
     invoice or an order records an event.
 
     A tag is read before the answer, so the answer is as new as its tag or newer. If a read takes a round trip
-    to the database, the answer to a request without a condition gets the last tag that was read. That tag may
-    be older; then the next conditional request gets the whole list although nothing changed.
+    to the database, no read is made for a request without a condition: its answer gets the last tag that was
+    read. That tag may be out of date; then the next conditional request gets the whole list although nothing
+    changed.
     """
 
     def __init__(self, engine: Engine, generation: str = "") -> None:
@@ -150,8 +151,8 @@ class Etags:
         newest = self._newest.get(tenant.book) if read is None else read[0]
         if read is None and (exact or newest is None):
             newest = await self._engine.read(work)
-            # A book can be emptied (test helpers). The tag for "no event yet" would then match although its
-            # first objects are others.
+            # The tag for "no event yet" is not remembered: test helpers can empty a book, and this tag would
+            # then match although the book got other objects.
             if newest != outbox.BEFORE_ALL:
                 if len(self._newest) >= _BOOKS_MAX:
                     self._newest.clear()

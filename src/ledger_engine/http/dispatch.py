@@ -1,7 +1,7 @@
 """The dispatcher: an ASGI application that serves the operations and passes all other requests to Quart.
 
 For each request Quart starts two tasks and sets up a context, a session and signals. An operation needs only
-its `Call`, and without the rest posting a transaction takes a third less time. So the dispatcher looks every
+its `Call`. Without Quart's steps posting a transaction takes a third less time. So the dispatcher looks every
 path up in the application's URL map, and passes only pages to Quart.
 """
 
@@ -26,7 +26,7 @@ from ledger_engine.http.wire.asgi import Asgi, Receive, Send, until_gone
 class Dispatcher:
     """An ASGI application between the gate, which makes the `Call`, and Quart.
 
-    It adds the operations to the application's URL map; the endpoint of an operation is its name.
+    It adds the operations to the application's URL map, each under its name as the endpoint.
     """
 
     def __init__(self, app: Quart, resources: Sequence[Routes]) -> None:

@@ -57,7 +57,7 @@ class InternalError(LedgerError):
 
 
 _STATUS_OF_CODE = {"payload_too_large": 413, "uri_too_long": 414, "headers_too_large": 431}
-# The statuses of all other codes. The first class that matches counts, so subclasses come before their base
+# The statuses of all other codes. The first class that matches decides, so subclasses come before their base
 # class.
 _STATUS_OF_CLASS: list[tuple[type[LedgerError], int]] = [
     (UnsupportedMethod, 405),
@@ -142,7 +142,7 @@ def status_of(error: LedgerError) -> int:
 
 
 def body_of(error: LedgerError, path: str) -> dict[str, Any]:
-    """Return the body in the form of the surface to which `path` belongs: ledger, directory or OAuth.
+    """Return the body of the error in the form of the path's surface: ledger, directory or OAuth.
 
     The body of a 429 is the same on every surface (docs/interface.md#errors).
     """
@@ -161,7 +161,8 @@ def body_of(error: LedgerError, path: str) -> dict[str, Any]:
     }
 
 
-# Ids in `Idempotency-Originals`, at most 3.1 KB: common clients and proxies refuse longer headers.
+# The most ids in `Idempotency-Originals`. They take at most 3.1 KB, because common clients and proxies refuse
+# longer headers.
 ORIGINALS_MAX = 100
 JSON = (b"content-type", b"application/json")
 Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
@@ -170,7 +171,7 @@ Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
 def render(error: LedgerError, path: str, status: int | None = None) -> Rendered:
     """Return the status, headers and body of the answer to a request for `path`.
 
-    `status` replaces the error's own.
+    `status`, if given, replaces the status of the error.
     """
     headers = [JSON]
     if isinstance(error, UnsupportedMethod):

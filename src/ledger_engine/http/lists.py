@@ -25,7 +25,7 @@ _WHOLE = re.compile(r"0|[1-9][0-9]*")
 
 
 def _digits(value: object) -> object:
-    """Refuse a text that only Python reads as a number, such as `1_0`, `05` or `5.0`: likely a mistake."""
+    """Refuse a text such as `1_0`, `05` or `5.0`: Python reads a number, but it is likely a mistake."""
     if isinstance(value, str) and _WHOLE.fullmatch(value) is None:
         raise ValueError("must be a whole number")
     return value

@@ -27,10 +27,10 @@ class Authenticator:
     """Finds credentials and caches each for half a second.
 
     A change made by this process takes effect at once, because changes to credentials are announced. Invalid
-    values cost the database little: a malformed value is not looked up, a refused one is cached as well, and
-    only a few are looked up at a time, so that a flood of guesses waits here and does not keep the readers
-    busy. The monotonic clock measures the age of an entry, because the ledger's clock may stand still in
-    tests.
+    values cost the database little: a malformed value is not looked up, and the refusal of any other value is
+    cached too. Only a few values are looked up at a time, so that a flood of guesses waits here and does not
+    keep the readers busy. The monotonic clock measures the age of an entry, because the ledger's clock may
+    stand still in tests.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -66,9 +66,10 @@ class Authenticator:
         """Return the credential of a header that is not cached, or the error that refuses it."""
         under_way = self._under_way.get(header)
         if under_way is not None:
-            # All connections of a busy caller miss the same value at once, and one lookup serves them all.
+            # When a busy caller's entry is too old, all its connections need the same value at once; one
+            # lookup serves them all.
             unavailable = await asyncio.shield(under_way)
-            if unavailable is not None:  # another attempt would take as long again
+            if unavailable is not None:  # a second lookup would wait as long as the first
                 return StorageUnavailable(unavailable)
             answer = self.remembered(header, self._engine.clock.now())
             if answer is not None:
@@ -114,7 +115,10 @@ def _is_new(found_at: float) -> bool:
 
 
 def _make_room(entries: dict[str, Any], most: int) -> None:
-    """Drop all entries if there are too many, because each is valid for only half a second anyway."""
+    """Drop all entries if there are too many.
+
+    This loses little, because an entry is valid for only half a second.
+    """
     if len(entries) >= most:
         entries.clear()
 

@@ -31,8 +31,8 @@ class BehindProxies:
             address = parse_address(self._forwarded(scope["headers"], b"x-forwarded-for"))
             if address is not None:
                 scope = {**scope, "client": (address, 0)}
-            # Proxies append to X-Forwarded-For but replace this header, so a single value often stands for
-            # all.
+            # Proxies append to X-Forwarded-For but replace this header, so it often contains one value for
+            # all proxies.
             scheme = self._forwarded(scope["headers"], b"x-forwarded-proto", at_least=1)
             if scheme in ("http", "https"):
                 scope = {**scope, "scheme": scheme}

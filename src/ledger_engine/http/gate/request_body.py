@@ -41,8 +41,8 @@ def check_length(headers: dict[bytes, bytes]) -> None:
 async def begin_body(call: Call, receive: Receive, wire: Extension | None, address: str) -> None:
     """Read the body of a call if it has arrived or is small. Raises LedgerError and ClientGone.
 
-    A large body of a caller without a valid credential is read later: few such bodies at a time, and fewer
-    from one address, because thousands that never end would take all memory.
+    A large body of a caller without a valid credential is read only when a place is free: there are few
+    places, and fewer for one address, because thousands of bodies that never end would take all memory.
     """
     headers = call.headers
     length = headers.get(b"content-length")
@@ -118,7 +118,10 @@ async def _read_whole(
 
 
 async def _pass_files(receive: Receive, wire: Extension | None, boundary: bytes) -> None:
-    """Count the bytes of a multipart body: up to 25 MB for each file, and one body's limit for all fields."""
+    """Count the bytes of a multipart body.
+
+    It may contain FILE_MAX bytes for each file, and BODY_MAX for all fields together.
+    """
     decoder = MultipartDecoder(boundary, max_form_memory_size=BODY_MAX, max_parts=PARTS_MAX)
     left = 0
     in_file = False

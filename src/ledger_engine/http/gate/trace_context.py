@@ -15,9 +15,10 @@ _SAMPLED = 1
 
 
 def traceparent_of(lines: Iterable[Header]) -> str | None:
-    """Return the `traceparent` in these headers, None unless exactly one valid one is there.
+    """Return the `traceparent` in these headers; None unless there is exactly one, and it is valid.
 
-    A value of a later version is returned as one of version 00, with the one flag that this version defines.
+    A value of a later version is returned in the form of version 00, with the one flag that version 00
+    defines.
     """
     values = [value for name, value in lines if name == NAME]
     match = _SHAPE.fullmatch(values[0].strip(b" \t")) if len(values) == 1 else None

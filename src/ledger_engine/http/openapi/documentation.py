@@ -176,7 +176,7 @@ def _description(operation: Operation) -> str:
 def _security(operation: Operation) -> list[dict[str, list[str]]]:
     """Return the credentials that an operation accepts.
 
-    An app may call the operations whose effect ends with its grant.
+    OAuth tokens are among them unless the operation's effect would outlast the app's grant.
     """
     if operation.public:
         return []
@@ -349,7 +349,7 @@ def _webhook(kind: str, records: RecordSchemas) -> dict[str, Any]:
 
 
 def _event(kind: str, subject: Schema, records: RecordSchemas) -> Schema:
-    """Return the schema of an event of this type as webhooks send it: without the request that caused it."""
+    """Return the schema of an event of this type as webhooks send it: without the field `request`."""
     event = records.object_of(Event)
     data = {**closed({"object": subject}), "description": "The object as it was then."}
     members = {**event["properties"], "type": {"type": "string", "const": kind}, "data": data}

@@ -12,7 +12,10 @@ VARIABLE = re.compile(r"<(?:path:)?(\w+)>")
 
 
 class Objects:
-    """The classes of the objects at the paths that end with a variable, which names a field of the object."""
+    """The classes of the objects at the paths that end with a variable.
+
+    The name of the variable is also the name of a field of the object.
+    """
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self._operations = list(operations)

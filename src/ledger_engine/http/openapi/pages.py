@@ -29,7 +29,7 @@ def pages(resources: Iterable[Routes]) -> Blueprint:
 
     @cache
     def text() -> str:
-        # Imported here because it takes an eighth of a server's start, and few users open the page.
+        # Imported here because the import takes an eighth of a server's start, and few users open the page.
         from ledger_engine.http.openapi.documentation import document
 
         return dumps(document(resources))

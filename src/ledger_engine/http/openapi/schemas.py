@@ -92,7 +92,7 @@ class RecordSchemas:
         schema["required"] = [name for name in members if name not in left_out]
         # Without a docstring in the source, dataclass and TypedDict generate one.
         if kind.__doc__ and not kind.__doc__.startswith((kind.__name__ + "(", "dict(")):
-            # None in a docstring is null in JSON.
+            # A docstring writes None for the value that is null in JSON.
             schema["description"] = re.sub(r"\bNone\b", "null", " ".join(kind.__doc__.split()))
         return schema
 

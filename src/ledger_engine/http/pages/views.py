@@ -1,9 +1,9 @@
 """The pages on which a user signs in and decides what an app may do (docs/decisions.md#oauth).
 
-Only the sign-in is stored between two pages: each form contains the whole request, which is checked every
-time. So there is no stored redirect address that somebody could replace. The code that a consent form issues
-is derived from the form and the browser's cookie. So a form that is sent twice, for instance by a double
-click, issues one code.
+Between two pages only the sign-in is stored. Each form contains the whole request of the app, which is
+checked every time, so there is no stored redirect address that somebody could replace. The code that a
+consent form issues is computed from the form and the browser's cookie, so a form that is sent twice, for
+instance by a double click, issues one code.
 """
 
 from __future__ import annotations
@@ -104,9 +104,10 @@ _HOST = re.compile(r"([A-Za-z0-9\-._]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 class Issuer:
     """This server's own address, by which apps know it (RFC 8414, 9207).
 
-    It is `address` if the operator has set one. Otherwise it is the address of the request, but only if that
-    is an IP address, `localhost` or the name `host` on which the server listens. A stranger could let any
-    other name lead to this machine, and an app that trusts that name could talk to the stranger.
+    It is `address` if the operator has set one. Otherwise it is the address of the request, but only if its
+    host is an IP address, `localhost` or the name `host` on which the server listens. Any other name may
+    belong to a stranger who let it lead to this machine, and an app that trusts the name could talk to the
+    stranger.
     """
 
     def __init__(self, address: str | None = None, host: str | None = None) -> None:
@@ -148,7 +149,8 @@ def metadata(issuer: str) -> dict[str, Any]:
 # Signing in and deciding
 
 
-CHECKED_AT_ONCE = 2  # passwords; each check takes 64 MB, and keeps several processors busy for a while
+# Password checks at a time. Each check takes 64 MB, and keeps several processors busy for a while.
+CHECKED_AT_ONCE = 2
 WAITING_MAX = 50
 _COOKIE = re.compile(rf"si_[A-Za-z0-9]{{{SECRET_LENGTH}}}")
 # The words for each scope on the consent page (docs/interface.md#scopes; docs/decisions.md#credentials).
@@ -338,8 +340,8 @@ async def _form_page(
 ) -> Response:
     """Return a page with a form that contains the whole request, and a token that only this form has."""
     project = await call.engine.read(partial(projects.get, id=authorization.app.project))
-    # Chromium applies form-action to every redirect that follows a form, also beyond the app's first address;
-    # https: allows the app to redirect its user.
+    # Chromium applies form-action to every redirect that follows a form, also to redirects that the app
+    # makes; `https:` allows these.
     return page(
         template,
         status,
@@ -398,9 +400,9 @@ async def _show_failure(error: Exception) -> Response:
 
 
 def _cookie_name() -> str:
-    # A browser sends a host's cookies to all ports of the host. With one name, two ledgers on a machine would
-    # sign each other's users out. The prefix makes the browser refuse such a cookie from other sites; it
-    # needs TLS.
+    # A browser sends a host's cookies to all ports of the host, so with one cookie name two ledgers on a
+    # machine would sign each other's users out. With the prefix the browser refuses a cookie of this name
+    # that another site sets; the prefix needs TLS.
     port = request.host.rpartition(":")[2]
     name = f"ledger_sign_in_{port}" if port.isdecimal() else "ledger_sign_in"
     return f"__Host-{name}" if request.is_secure else name

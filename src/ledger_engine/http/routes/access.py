@@ -1,6 +1,6 @@
 """Routes of access: tokens, OAuth for programs, API keys, the caller's rights, projects and their plans.
 
-Only tokens and OAuth are in the contract.
+Of these only tokens and OAuth are in the contract.
 """
 
 from __future__ import annotations

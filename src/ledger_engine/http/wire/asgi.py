@@ -18,10 +18,10 @@ LARGE = 4 * 1024  # bytes of a body; larger bodies could be used to exhaust the 
 class Extension(Protocol):
     """Facts about a request that ASGI does not define.
 
-    `refusal` is the reason that the head cannot be read; only the application that answers refusals gets such
-    a request. `body_error` is the reason that the rest of a body cannot be read, once `receive` has returned
-    http.disconnect. `whole` is true once all of the body can be received without waiting: most bodies arrive
-    together with their head.
+    `refusal` is the reason why the head cannot be read; only the application that answers refusals gets such
+    a request. After `receive` has returned http.disconnect, `body_error` is the reason why the rest of the
+    body cannot be read. `whole` is true when all of the body can be received without waiting; most bodies
+    arrive together with their head.
     """
 
     refusal: BadRequest | None
@@ -31,9 +31,10 @@ class Extension(Protocol):
     def whole(self) -> bool: ...
 
     def want(self, *, may_be_large: bool) -> None:
-        """Read on, in larger pieces if the body may be large; without this call, `receive` starts reading.
+        """Read the rest of the body, in larger pieces if it may be large.
 
-        A request that is refused before this costs no memory for the rest of its body.
+        Without this call, the first `receive` starts reading. Until then the rest of the body costs no
+        memory, so a request is best refused before.
         """
 
 

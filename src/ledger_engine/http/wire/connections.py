@@ -1,6 +1,7 @@
 """The open connections of a server.
 
-It closes connections that idle too long, and at the limit the one that waited longest.
+This module closes connections that are idle for too long. At the limit of connections, it closes the
+connection that has waited longest for its client.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from operator import itemgetter
 from typing import Protocol
 
 FILES_SPARE = 128  # open files reserved for the database, the logs and webhooks
-# After a peak of this many connections, once half of them have closed, free memory goes back to the system.
+# If there were at least this many connections and half of them have closed, free memory goes back to the
+# system.
 TRIM_FROM = 500
 TRIM_AFTER_S = 1  # seconds to wait for other connections that close at the same time
 
@@ -31,9 +33,9 @@ class HttpConnection(Protocol):
 
 
 class Connections:
-    """The connections of one server, and which of them wait for their client, longest first.
+    """The connections of one server; those that wait for their client are in order, longest first.
 
-    One task watches all of them: a task and a timer for each would take a third of a connection's memory.
+    One task watches all connections: a task and a timer for each would take a third of a connection's memory.
     """
 
     def __init__(self, idle_s: float) -> None:
@@ -46,7 +48,7 @@ class Connections:
         self._unfinished_since: dict[
             HttpConnection, float
         ] = {}  # since when the rest of a body, or the end of the connection, is due
-        self.is_stopping = False  # if true, idle connections are closed
+        self.is_stopping = False  # if true, a connection is closed when it becomes idle
         self._all_gone = asyncio.Event()
         self._watching = self._loop.create_task(self._watch())
 

@@ -6,12 +6,14 @@ import re
 
 from ledger_engine.http.wire.head import TOKEN, VALUE, BadRequest
 
-CHUNKS_MAX = 100_000  # the most chunks of one body; to read one takes as long as a kilobyte of data
+CHUNKS_MAX = (
+    100_000  # the most chunks of one body; reading a chunk takes as long as reading a kilobyte of data
+)
 FEW_CHUNKS_MAX = 100  # the most chunks of a body on a route without large bodies
 LINE_MAX = 28 * 1024  # bytes of the line before a chunk, with its extensions
 TRAILER_MAX = 16 * 1024  # bytes; the content is ignored
 # Some readers end a line at a single CR or LF (RFC 9112, 7.1.1), so neither may occur in the line. A size has
-# at most 16 digits: a reader that counts in 64 bits would see another size in a longer one.
+# at most 16 digits, because a reader with numbers of 64 bits would read a longer text as another size.
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[^\r\n]*)?[ \t]*")
 _TRAILER = re.compile(TOKEN + b":" + VALUE)
 
@@ -59,9 +61,10 @@ class ChunkedBody:
         self._trailer = 0  # bytes of the trailer so far
 
     def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
-        """Append the data of up to `chunks_max` chunks; return as `SizedBody.take` does. Raises BadRequest.
+        """Append the data of up to `chunks_max` chunks; return the same as `SizedBody.take`. Raises
+        BadRequest.
 
-        After it has stopped at the limit, a call with a larger limit continues.
+        If a call stopped at the limit, a call with a larger limit continues.
         """
         data, self._rest, at = self._rest + data, b"", 0
         self.is_stopped = False

@@ -1,4 +1,5 @@
-"""Parses the head of a request: its first line and its headers. Refuses a head that is read in two ways.
+"""Parses the head of a request (its first line and headers), and refuses a head that could be read in two
+ways.
 
 The grammar is h11's, which `tests/ledger_engine/http/wire/test_head.py` compares with this module. Where h11
 is lenient about the end of a line, this module refuses the request.
@@ -10,11 +11,11 @@ import re
 from typing import NamedTuple
 
 CHUNKED = -1
-TARGET_MAX = 8 * 1024  # the most bytes of path and query, even if the application would allow more
+TARGET_MAX = 8 * 1024  # bytes of path and query, even if the application would allow more
 TOKEN = rb"[-!#$%&'*+.^_`|~0-9a-zA-Z]+"
 VALUE = rb"[^\x00\n\v\f\r]*"  # including the spaces and tabs around the value, which do not belong to it
 _DIGITS_MAX = 4300  # digits of a Content-Length: the most that Python reads
-# The quantifiers are possessive, so that a text which does not match takes no longer than one which does.
+# The quantifiers are possessive, so that a text that does not match takes no longer than a text that matches.
 _HEAD = re.compile(
     rb"(%b) ([\x21-\x7e]++) HTTP/([0-9]\.[0-9])\r\n((?:%b+:%b+\r\n)*+)\r\n" % (TOKEN, TOKEN, VALUE)
 )

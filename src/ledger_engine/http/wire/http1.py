@@ -36,8 +36,8 @@ HEAD_MAX = 28 * 1024  # bytes of request line and headers
 _END = re.compile(rb"\n\r?\n")
 _EMPTY_LINES = re.compile(rb"(?:\r\n)+")
 _VERSIONS = {"version": "3.0", "spec_version": "2.1"}
-READ_AHEAD = 64 * 1024  # reading pauses when the application has not received this many bytes of a body
-# Some clients count an answer without a reason phrase as a failure.
+READ_AHEAD = 64 * 1024  # reading pauses while this many bytes of a body wait for the application
+# Some clients treat an answer without a reason phrase as a failure.
 _STATUS_LINES = {each.value: b"HTTP/1.1 %d %b" % (each, each.phrase.encode()) for each in HTTPStatus}
 CONTINUE = _STATUS_LINES[100] + b"\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
@@ -173,7 +173,8 @@ class Http1(TcpConnection):
             return
         end = _END.search(unread, self._looked_at)
         if (len(unread) if end is None else end.end()) > HEAD_MAX:
-            # Parse only data up to the limit, because the network decides how much more is here.
+            # Parse only data up to the limit, so that the result does not depend on how much more has
+            # arrived.
             most = unread[: HEAD_MAX + 1]
             self._refuse(most, too_large(most))
             return
@@ -185,7 +186,8 @@ class Http1(TcpConnection):
         try:
             head = read_head(text)
         except BadRequest as error:
-            # Without the traceback, because its frames refer to the connection.
+            # The traceback is removed, because its frames refer to the connection and would keep it in
+            # memory.
             self._refuse(text, error.with_traceback(None))
         else:
             self._begin(head)
@@ -322,7 +324,7 @@ class HttpExchange:
         if head.body:
             self.body = ChunkedBody() if head.body == CHUNKED else SizedBody(head.body)
             self.stage = "continue" if head.expects_continue else "body"
-            # Wait for a small body, whoever sends it.
+            # Wait for a small body, with or without a valid credential.
             self.is_wanted = 0 < head.body <= LARGE and not head.expects_continue
 
     @property
@@ -345,7 +347,7 @@ class HttpExchange:
             self.wake()
 
     def is_ahead(self) -> bool:
-        """Return whether so much has arrived that the application should receive it before more is read."""
+        """Return whether so much data waits for the application that reading must pause."""
         return len(self.parts) > 1 and sum(map(len, self.parts)) > READ_AHEAD
 
     # Called by the application

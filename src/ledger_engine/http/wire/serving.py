@@ -33,8 +33,8 @@ Begin = Callable[[socket.socket], None]  # a function that begins to serve a cli
 class Handshakes:
     """The handshakes in progress; `make` returns the protocol of a connection whose TLS session has begun.
 
-    The event loop could make handshakes too, but it would not count connections that never finish theirs, and
-    each takes an open file and memory.
+    The event loop could make handshakes too, but then nothing would limit the connections that never finish
+    their handshake, and each of them takes an open file and memory.
     """
 
     context: ssl.SSLContext

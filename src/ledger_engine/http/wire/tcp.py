@@ -29,8 +29,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
     """One connection; a subclass implements the protocol on it.
 
     Closing a socket with unread data resets it, and a reset can destroy an answer that the client has not
-    read yet. So we first end our side, and close the socket when the client ends its side or its time is
-    over.
+    read yet. So we first end our side, and close the socket when the client ends its side, or after LINGER_S.
     """
 
     __slots__ = (
@@ -184,7 +183,8 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
     def _close(self) -> None:
         """Close the socket when the client has read the sent data, or its time for that is over."""
         self._transport.close()
-        # In case the client reads nothing, or does not answer the end of its TLS session.
+        # This timer closes the socket if the client reads nothing, or does not answer the end of its TLS
+        # session.
         self._stop_timer()
         self._limit_time(SEND_TIMEOUT_S)
 
