@@ -1,4 +1,4 @@
-"""C2SP's checkpoints (the origin, size and root of a log, signed) and proofs that are checked offline."""
+"""C2SP's checkpoints (the signed origin, size and root of a log), and proofs that are checked offline."""
 
 from __future__ import annotations
 
@@ -105,10 +105,11 @@ class Proof:
         return Proof(parse_size(lines[0][6:]), path, Checkpoint.parse(checkpoint), salt)
 
     def check(self, body: bytes, log: VerifierKey, witnesses: Collection[VerifierKey] = ()) -> dict[str, int]:
-        """Check the proof, and return when each witness signed, by its name. Raises BadNote and BadProof.
+        """Check the proof, and return the time of each witness's signature by name. Raises BadNote and
+        BadProof.
 
-        `body` is the event in the form of webhooks, or its entry; for the event of an erased user only the
-        entry is left.
+        `body` is the event in the form of webhooks, or its entry. For the event of an erased user it must be
+        the entry, because the salt is destroyed.
         """
         self.checkpoint.require_log(log)
         times = {key.name: self.checkpoint.witnessed(key) for key in witnesses}
@@ -126,7 +127,7 @@ def commitment_to(body: bytes, salt: bytes) -> str:
 
 
 def committed(body: bytes, salt: bytes) -> bytes:
-    """Return the entry of an event that is entered by its commitment. Raises BadProof."""
+    """Return the entry of an event whose entry contains a commitment. Raises BadProof."""
     try:
         event = json.loads(body)
         return entry_of(event, commitment_to(body, salt))

@@ -13,7 +13,7 @@ from ledger_engine.log.tiles import ENTRY_MAX
 from ledger_engine.store import Row, Unit, Value
 
 SALT = 16  # bytes
-COMMITTED_AT_ONCE = 4_000_000  # bytes of the events for which one work makes commitments
+COMMITTED_AT_ONCE = 4_000_000  # bytes of events for which one work makes commitments
 _EVENTS = (
     f"SELECT {outbox.SHORT_COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"
     " WHERE e.book = :book AND e.id > :after ORDER BY e.id LIMIT :limit"
@@ -22,7 +22,7 @@ _EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class LoggedBook:
-    """A book whose events are entered, and the book's own part of the log's origin."""
+    """A book with a log, and the book's own part of the log's origin."""
 
     number: int
     project: str
@@ -110,7 +110,7 @@ def bytes_to_check(unit: Unit, book: LoggedBook, id: str) -> bytes:
 
 
 def salt_of(unit: Unit, book: LoggedBook, id: str) -> bytes | None:
-    """Return the salt of an event entered by its commitment; None for other events, and once it is erased."""
+    """Return the salt of an event whose entry is a commitment; None for other events and erased users."""
     row = unit.first(
         "SELECT salt FROM log_commitments WHERE book = :book AND event = :id", {"book": book.number, "id": id}
     )

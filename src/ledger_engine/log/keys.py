@@ -52,7 +52,7 @@ class LogKey:
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A public key of a book's log, with the time of its last checkpoints; None for the current key."""
+    """A public key of a book's log, with the time when it was replaced; None for the current key."""
 
     verifier: VerifierKey
     created: int
@@ -88,7 +88,7 @@ def rotate(unit: Unit, private: bytes, seal: Seal) -> LogKey:
 
 
 def seal_secret(unit: Unit, seal: Seal) -> None:
-    """Encrypt the secret again if it is not encrypted with the encryption key that is set now."""
+    """Encrypt the secret with the present encryption key, unless it already is."""
     key = current(unit)
     if key is not None and (secret := seal.closed_again(key.secret)) is not None:
         unit.execute("UPDATE log_keys SET secret = :secret WHERE id = :id", {"secret": secret, "id": key.id})

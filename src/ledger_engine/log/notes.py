@@ -1,4 +1,4 @@
-"""C2SP's signed notes, with Ed25519: signatures of logs, and signatures of witnesses, which carry a time."""
+"""C2SP's signed notes, with Ed25519 signatures of logs and of witnesses; those of witnesses carry a time."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class VerifierKey:
             message, value = _cosigned(text, signature.time), value[_TIME:]
         if len(signature.value) != _SIGNATURE + (_TIME if self.kind == WITNESS else 0):
             return False
-        # Imported here and below, because a server must start quickly and signs later.
+        # Imported here and below, because a server must start quickly, and needs the library only later.
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -127,7 +127,7 @@ class SigningKey:
 
 
 def new_private() -> bytes:
-    """Return a new private key. For Ed25519 any 32 bytes are one."""
+    """Return a new private key. For Ed25519 any 32 bytes are a key."""
     return secrets.token_bytes(32)
 
 

@@ -102,8 +102,8 @@ class Publisher:
         self._sizes_by_place: dict[tuple[Path, int], tuple[int, int]] = {}
         self._sizes_by_witness: dict[
             tuple[str, int], int
-        ] = {}  # the size of each book's log that a witness has signed
-        self._put_off: dict[tuple[str, int], float] = {}  # until when a witness is not asked again for a book
+        ] = {}  # by witness and book, the size of the log that the witness has signed
+        self._put_off: dict[tuple[str, int], float] = {}  # by witness and book, the time of the next request
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:

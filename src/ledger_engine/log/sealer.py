@@ -25,7 +25,7 @@ from ledger_engine.store.engine import Engine
 
 EVERY_S = 0.5  # a checkpoint must follow an event within a second
 POLL_INTERVAL_S = 1.0  # to find the events of other processes, whose commits wake nobody here
-READ_AT_ONCE = 512  # events; few, because requests wait for the interpreter meanwhile
+READ_AT_ONCE = 512  # events; only a few, because requests wait while the interpreter hashes them
 SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # the most events of one book that one checkpoint adds
 EDGES_MAX = 200  # books whose right edge stays in memory
 NOTICE = "log"
@@ -38,8 +38,8 @@ log = logging.getLogger("ledger_engine.log.sealer")
 class Sealer:
     """Seals the logs from `start` until `stop`, and can start again. Of several servers only one seals.
 
-    The origins of the logs begin with `name`. It is stored with the log's first key and never changes;
-    without `name` the ledger gets a random one.
+    The origins of the logs begin with `name`, or with a random name if it is None. This name is stored with
+    the log's first key and never changes.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class Sealer:
     async def begin(self) -> None:
         """Make the log's key if there is none, unless a folder contains checkpoints of an earlier log.
 
-        A server does this before it stores that it has run. If a log is missing afterwards, somebody removed
-        it, and `verify` reports that.
+        A server does this before it stores that it has run. So if a ledger was served and a log is missing,
+        somebody removed the log, and `verify` reports this.
         """
         if await self._engine.read(keys.current) is None and await self._may_begin():
             name = self._name or f"ledger-{secrets.token_hex(8)}"
@@ -80,7 +80,7 @@ class Sealer:
         self._publisher.start()
 
     async def stop(self) -> None:
-        """Stop at once; the next sealer continues."""
+        """Stop at once; the next sealer seals the remaining events."""
         await cancel(self._task)
         await self._publisher.stop()
 
@@ -105,7 +105,7 @@ class Sealer:
                     await self._woken.wait()
 
     async def _try_to_look(self) -> bool:
-        """Run one round and log its errors; return whether more events wait."""
+        """Seal one round of events and log its errors; return whether more events wait."""
         try:
             more = await self._engine.shared_state.leases.leads() and await self._look()
         except StorageUnavailable as error:
@@ -231,7 +231,7 @@ class Sealer:
             self._say(NOTICE, f"The log is not signed any more: {why}.")
 
     async def _edge(self, log: StoredLog) -> Edge | None:
-        """Return the right edge of a log, and remove it from the memory; None for a broken log."""
+        """Return the right edge of a log, and remove the edge from memory; None for a broken log."""
         size, edge = self._edges.pop(log.book.number, (-1, None))
         if len(self._edges) >= EDGES_MAX:
             self._edges.pop(next(iter(self._edges)))

@@ -39,7 +39,7 @@ class BrokenLog(StorageUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class StoredLog:
-    """A book and the sealed part of its log; without a checkpoint nothing is sealed."""
+    """A book and the sealed part of its log. If there is no checkpoint, nothing is sealed."""
 
     book: LoggedBook
     size: int
@@ -148,7 +148,7 @@ def require_begins_with(unit: Unit, log: StoredLog, checkpoint: Checkpoint) -> N
 def store(unit: Unit, log: StoredLog, full: Sequence[FullTile], new_log: StoredLog) -> bool:
     """Store that a log has grown or was signed again.
 
-    Return False if the stored log was not as in `log` any more.
+    Return False if the stored log no longer equals `log`.
     """
     rows = unit.execute(
         "INSERT INTO logs (book, size, last, checkpoint, sealed)"
@@ -346,7 +346,7 @@ def _leaves(unit: Unit, log: StoredLog, first: int, end: int) -> list[bytes]:
 
 
 def _witnessed(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | None:
-    """Return the checkpoint that contains the entry and has the most witnesses; of several, the newest."""
+    """Return the checkpoint over the entry with the most witnesses; if several are equal, the newest."""
     rows = unit.execute(
         "SELECT checkpoint FROM log_cosignatures WHERE book = :book AND size > :index",
         {"book": book.number, "index": index},

@@ -59,7 +59,8 @@ ReadHashes: TypeAlias = Callable[[int, int, int], "list[bytes]"]
 def subtrees(read: ReadHashes) -> Subtrees:
     """Return a function for the hashes of a log's complete subtrees, computed from the hashes of its tiles.
 
-    `read` returns the hashes of one level of tiles, from one number up to another, exclusive.
+    `read(level, start, end)` returns the hashes from `start` up to but not including `end` on a level of
+    tiles.
     """
 
     def hash_of(level: int, index: int) -> bytes:

@@ -7,7 +7,8 @@ from hashlib import sha256
 from typing import TypeAlias
 
 Range: TypeAlias = tuple[int, int]  # the index of the first entry, and the index after the last entry
-# Returns the hash of a complete subtree: of the 2^level entries from index * 2^level on.
+# A function (level, index) that returns the hash of a complete subtree: 2^level entries from index * 2^level
+# on.
 Subtrees: TypeAlias = Callable[[int, int], bytes]
 
 EMPTY = sha256(b"").digest()  # the root of a tree without entries
@@ -42,7 +43,7 @@ def root_of(hashes: Sequence[bytes]) -> bytes:
 
 
 def hash_of(entries: Range, subtrees: Subtrees) -> bytes:
-    """Return the hash of a range, which must be a range of a proof or a whole tree."""
+    """Return the hash of a range. The range must be one of a proof, or a whole tree."""
     start, end = entries
     size = end - start
     if size & (size - 1) == 0:
@@ -53,7 +54,7 @@ def hash_of(entries: Range, subtrees: Subtrees) -> bytes:
 
 
 def inclusion(index: int, size: int) -> list[Range]:
-    """Return the ranges of the proof for an entry, from the entry's sibling up to a child of the root.
+    """Return the ranges whose hashes prove an entry, from the entry's sibling up to a child of the root.
 
     Raises BadProof if the entry is not in the tree.
     """

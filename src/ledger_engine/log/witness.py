@@ -1,6 +1,6 @@
-"""A witness: it signs each checkpoint of a log that continues the last one it signed (C2SP's tlog-witness).
+"""A witness signs a checkpoint only if it continues the last checkpoint that it signed (C2SP's tlog-witness).
 
-It keeps its key and the last checkpoint of each log in a folder, and answers `add-checkpoint` over HTTP.
+It stores its key and the last checkpoint of each log in a folder, and answers `add-checkpoint` over HTTP.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class WitnessAnswer(NamedTuple):
 
 
 class _Refusal(Exception):
-    """A request that gets the refusal which the standard defines for it."""
+    """A request that is refused with a status that the standard defines."""
 
     def __init__(self, answer: WitnessAnswer) -> None:
         super().__init__(answer.text)
