@@ -1,9 +1,10 @@
 """The examiner: sends requests to a server, and notes rule by rule whether the answers are right.
 
-Rules for every answer, such as the rate limit's headers, are checked in every answer.
+Some rules hold for every answer, for instance about the rate limit's headers: these are checked in every
+answer.
 
-The rules come from docs/interface.md, each with its sentence there. The package contains a copy of that page,
-because it is the only list of the contract's rules.
+The rules and their sentences are read from docs/interface.md. The package contains a copy of this page,
+because no other list of the contract's rules exists.
 """
 
 from __future__ import annotations
@@ -206,7 +207,7 @@ class Examiner:
             raise Unusable
 
     def skip(self, reason: str, *rules: str) -> None:
-        """Note why these rules cannot be judged here."""
+        """Note why these rules are not applicable on this server."""
         for rule in rules:
             assert rule in RULES, rule
             self.reasons.setdefault(rule, reason)

@@ -96,7 +96,7 @@ async def directory(ask: Examiner) -> None:
 
 
 async def counted(ask: Examiner) -> None:
-    """Compare two requests in one window: after the second, fewer requests must be left."""
+    """Send two requests in one window: the second answer must show fewer remaining requests."""
     for _ in range(3):
         first = await ask.send("GET", "/v1/accounts", params={"limit": "1"})
         second = await ask.send("GET", "/v1/accounts", params={"limit": "1"})

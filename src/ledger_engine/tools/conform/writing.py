@@ -41,7 +41,7 @@ async def accounts(ask: Examiner) -> None:
 
 
 async def anonymous(ask: Examiner) -> None:
-    """Try to write without a credential. If the server refuses this, as it must, nothing is created."""
+    """Try to write without a credential. A right server refuses this and creates nothing."""
     for rule, method, path in (
         ("auth-bearer", "POST", "/v1/accounts"),
         ("auth-bearer", "POST", "/v1/transactions"),
