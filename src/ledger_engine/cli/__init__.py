@@ -25,7 +25,7 @@ from ledger_engine.core.logs import printable
 from ledger_engine.core.masking import masked
 
 _PROGRAM = "ledger-engine"
-# In this variable click finds the request of a shell that completes a command.
+# The shell sets this variable when it asks click to complete a command.
 _VARIABLE = "_LEDGER_ENGINE_COMPLETE"
 
 
@@ -85,7 +85,7 @@ class OneLineErrors(click.Group):
         except click.Abort:
             _end("Stopped.", 1)
         except BrokenPipeError:
-            # The reader of the output has closed it, so the command ends.
+            # The program that reads the output has closed it, so the command ends.
             discard_output()
             sys.exit(1)
         except LedgerError as error:
@@ -104,7 +104,7 @@ class OneLineErrors(click.Group):
 def _require_streams() -> None:
     """Open the null device for a closed stdin or stderr. Raises ClickException if stdout is closed.
 
-    A command may print its result only once, so it does not begin if it cannot print.
+    Some results can be printed only once, such as a new key, so a command does not begin if it cannot print.
     """
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
@@ -116,7 +116,7 @@ def _require_streams() -> None:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP end the command in the way of an error, so that unfinished files are removed.
+    """Make SIGTERM and SIGHUP raise an error in the command, so that unfinished files are removed.
 
     `serve` and `listen` have handlers of their own.
     """
@@ -150,7 +150,7 @@ def _end(message: str, status: int) -> NoReturn:
 def discard_output() -> None:
     """Send stdout to the null device.
 
-    Nothing can be written to stdout any more, and Python's flush at exit would fail on it again.
+    Nothing can be written to stdout any more. Without this, Python's flush at exit would fail too.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -29,7 +29,7 @@ READ_WITHIN_S = 1.0  # seconds; the reader of a pipe normally takes a line withi
 def announcing(settings: ServeSettings, database_named: bool = True) -> Announce:
     """Return the function that announces a ready server.
 
-    It also prints the ledger's place if the user named none.
+    If the user named no ledger, it also prints where the ledger is.
     """
     return partial(
         announce, issuer=settings.issuer, database=settings.database, database_named=database_named
@@ -88,8 +88,8 @@ def _is_journal(output: TextIO | None) -> bool:
 def _is_read(output: TextIO | None) -> bool:
     """Return whether somebody reads the output: it is open, and not a pipe whose reader has ended.
 
-    This waits a moment until the reader of a pipe has taken the printed text. A slow reader counts as
-    reading.
+    This waits at most READ_WITHIN_S for the reader of a pipe to take the printed text. The result is true for
+    a reader that is slower.
     """
     try:
         if output is None or os.path.samestat(os.fstat(output.fileno()), os.stat(os.devnull)):

@@ -71,15 +71,16 @@ class ServerTarget:
     async def connected(self, name: str, *, attempts: int = 1) -> AsyncIterator[AsyncLedger]:
         """Yield a client with the rights of an owner; `name` is the name of the command.
 
-        A command that makes several `attempts` shows its progress itself. A LedgerError inside becomes a
-        ClickException, because a refused or unanswered request ends the command.
+        For several `attempts` the command shows its progress itself, and no notice of waiting is printed. A
+        LedgerError inside becomes a ClickException, because a refused or unanswered request ends the command.
         """
         # Imported here, because httpx takes longer to load than most commands take to run.
         from ledger_client.errors import LedgerError
         from ledger_client.ledger import AsyncLedger
 
         root = self.root()
-        # The proxies in the environment are meant neither for this machine nor for the server of --url.
+        # Proxies in the environment are ignored: they are not meant for this machine or for the server of
+        # --url.
         settings: dict[str, Any] = {"trust_env": False, "seconds_max": ANSWER_SECONDS_MAX, "timeout": None}
         async with self.key(NewApiKey(name, "owner", session=True)) as key:
             try:
@@ -94,9 +95,9 @@ class ServerTarget:
 
 @contextmanager
 def notice_of_waiting(for_what: str) -> Iterator[Callable[[], None]]:
-    """Print on a terminal that the command waits, if the wait is long; yield a function that ends the notice.
+    """If the wait is long, print a notice on a terminal; yield a function that ends the notice.
 
-    If stderr is not a terminal, it is reserved for the one line of an error.
+    If stderr is not a terminal, nothing but the line of an error is printed there.
     """
     line = partial(say, f"Waiting for {for_what} …", err=True)
     timer = asyncio.get_running_loop().call_later(NOTICE_AFTER_S, line) if sys.stderr.isatty() else None
@@ -135,7 +136,7 @@ def any_server(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def refusal(error: LedgerError, server: str) -> str:
-    """Return a sentence that says why a server refused a request or cannot be reached."""
+    """Return the reason why a server refused a request or cannot be reached, as a sentence."""
     if error.status is None or 200 <= error.status < 300:
         return f"{server} cannot be reached: {str(error).removesuffix('.')}."
     if not error.code:

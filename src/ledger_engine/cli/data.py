@@ -44,8 +44,8 @@ _PROGRESS_S = 0.05  # seconds between two updates of a load's progress bar
 def seed(ledger: LedgerSource, file: str) -> None:
     """Load the data set FILE.
 
-    FILE is the name of an included one, or a JSON file. It is loaded into test mode, with a history that ends
-    yesterday. When there is a mistake, or the load is interrupted, nothing is loaded.
+    FILE is the name of an included data set, or a JSON file. It is loaded into test mode, with a history that
+    ends yesterday. If FILE contains a mistake, or the load is interrupted, nothing is loaded.
     """
     from ledger_engine.tools.seed import reading
     from ledger_engine.tools.seed.loading import LoadingProgress, load
@@ -67,7 +67,7 @@ def seed(ledger: LedgerSource, file: str) -> None:
 async def _show(work: Coroutine[Any, Any, T], progress: LoadingProgress, name: str) -> T:
     """Await the work and show its progress on stderr."""
     loading = asyncio.create_task(work)
-    # If stderr is not a terminal, it is reserved for the one line of an error.
+    # If stderr is not a terminal, only the line of an error is printed there.
     with click.progressbar(
         length=1, label=f"Loading {printable(name)}", file=sys.stderr, hidden=not sys.stderr.isatty()
     ) as bar:
@@ -85,7 +85,7 @@ async def _show(work: Coroutine[Any, Any, T], progress: LoadingProgress, name: s
 def backup(ledger: LedgerSource, dest: Path, overwrite: bool) -> None:
     """Copy the ledger as it is now to DEST, and check the copy.
 
-    A server may run at the same time, and is not slowed down. A ledger on PostgreSQL is copied by its own
+    A server may run at the same time, and is not slowed down. Copy a ledger on PostgreSQL with PostgreSQL's
     pg_dump.
     """
     from ledger_engine.upkeep import backups
@@ -100,8 +100,8 @@ def backup(ledger: LedgerSource, dest: Path, overwrite: bool) -> None:
 def restore(ledger: LedgerSource, src: Path) -> None:
     """Replace the database with the backup SRC.
 
-    It is checked first, and the former file is kept. No server may run at the same time. A ledger on
-    PostgreSQL is restored by its own pg_restore.
+    SRC is checked first, and the former file is kept. No server may run at the same time. Restore a ledger on
+    PostgreSQL with PostgreSQL's pg_restore.
     """
     from ledger_engine.core.clock import SystemClock
     from ledger_engine.upkeep import backups
@@ -119,10 +119,10 @@ def restore(ledger: LedgerSource, src: Path) -> None:
 @click.argument("dest", type=options.OfFile(path_type=Path))
 @options.ledger()
 def recover(ledger: LedgerSource, dest: Path) -> None:
-    """Write what the log of a lost database contains to DEST.
+    """Write the contents of a lost database's log to DEST.
 
-    For a ledger that is refused because its file is missing, empty or not a ledger. The log and the file are
-    not changed; DEST is checked, and `restore DEST` puts it in place.
+    Use this for a ledger that is refused because its file is missing, empty or not a ledger. The log and the
+    file are not changed. DEST is checked; then run `restore DEST` to put it in place.
     """
     from ledger_engine.upkeep import backups
 
@@ -156,7 +156,7 @@ def counts(report: AuditReport) -> str:
 
 # Copies for other programs and from other servers
 
-_READERS = 2  # one reads accounts or transactions, the other the next transactions
+_READERS = 2  # one reader reads accounts or transactions, while the other reads the next transactions
 
 
 @click.command()
@@ -217,8 +217,8 @@ def export(
 def migrate(source: Location, target: Location, as_json: bool) -> None:
     """Copy the ledger SOURCE to TARGET: one is a SQLite file, the other postgresql://….
 
-    TARGET is a new file or an empty database. The copy is exact, and compared and verified at the end. No
-    server may run meanwhile. A command that is interrupted leaves nothing in TARGET.
+    TARGET is a new file or an empty database. The copy is exact; it is compared and verified at the end. No
+    server may run at the same time. If the command is interrupted, TARGET stays empty.
     """
     if isinstance(source, str) == isinstance(target, str):
         raise click.UsageError(

@@ -62,7 +62,8 @@ def list_events(ledger: LedgerSource, limit: int) -> None:
 def resend(ledger: LedgerSource, id: str | None, failed_since: int | None, endpoint: str | None) -> None:
     """Send the event ID again, now, to the enabled endpoints that want its kind.
 
-    A running server sends it within a second; without one it is sent when a server starts.
+    A running server sends the event within a second. If no server runs, the next server sends it when it
+    starts.
     """
     if (id is None) == (failed_since is None):
         raise click.UsageError("Give the ID of an event, or --failed-since.")
@@ -179,7 +180,7 @@ def disable(ledger: LedgerSource, id: str) -> None:
 @click.argument("id")
 @options.ledger()
 def enable(ledger: LedgerSource, id: str) -> None:
-    """Send to the endpoint ID again, from where it stopped."""
+    """Send to the endpoint ID again, from the first event that was not sent."""
     _change(ledger, endpoints.enable, id, "enabled")
 
 
@@ -187,7 +188,7 @@ def enable(ledger: LedgerSource, id: str) -> None:
 @click.argument("id")
 @options.ledger()
 def roll(ledger: LedgerSource, id: str) -> None:
-    """Replace the signing secret of the endpoint ID at once. The new one is printed only this once."""
+    """Replace the signing secret of the endpoint ID at once. The new secret is printed only this once."""
     secret, sealed_secret = _new_secret()
 
     def replace(unit: Unit) -> EndpointWithSecret:

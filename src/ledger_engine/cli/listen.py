@@ -133,7 +133,7 @@ def _kept_secret() -> str:
 
 
 def _follow(target: ServerTarget, work: Callable[[str, str], Awaitable[None]]) -> None:
-    """Run `work` with the server's address and a key until Ctrl-C or SIGTERM, which count as success."""
+    """Run `work` with the server's address and a key until Ctrl-C or SIGTERM; both end with exit status 0."""
 
     async def follow() -> None:
         # Imported here, because httpx takes longer to load than most commands take to run.

@@ -1,7 +1,8 @@
 """Follows the events of any ledger server, and posts each to a local address, signed like a webhook.
 
-This is for a handler on a machine that no server can reach. All deliveries are signed with one secret, so the
-handler is configured once; the secret of the session serves to check the server's own signatures.
+This is for a handler on a machine that no server can reach. All deliveries to the handler are signed with one
+secret, so the handler is configured once. The secret of a session with the server is used only to check the
+server's signatures.
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ class WebhookListener:
         }
         began = time.monotonic()
         try:
-            # The body of a success is not read, because only the status decides, as for a webhook.
+            # The body of a 2xx answer is not read, because the status alone decides, as for a webhook.
             async with receiver.stream(
                 "POST", self.forward_to, content=event.body, headers=headers
             ) as answer:

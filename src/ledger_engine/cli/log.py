@@ -151,9 +151,9 @@ def show(ledger: LedgerSource) -> None:
 def rotate(ledger: LedgerSource, yes: bool) -> None:
     """Make a new key for all logs, and print it. A running server signs with it within a second.
 
-    The command asks first, because it destroys the old key: nothing can be signed with it again. Everyone who
-    checks proofs needs the new key, and a witness signs nothing until it is started with the new key. Proofs
-    that the old key signed stay valid, and are checked with the old key.
+    The command asks first, because it destroys the old secret key: nothing can be signed with it again.
+    Everyone who checks proofs needs the new public key, and a witness signs nothing until it is started with
+    the new public key. Proofs that the old key signed stay valid, and are checked with the old public key.
     """
     from ledger_engine.events.webhooks.signing import Seal
     from ledger_engine.log import keys, notes
@@ -192,7 +192,7 @@ def rotate(ledger: LedgerSource, yes: bool) -> None:
     help="A log and its key; may be given more than once, also for one log.",
 )
 def witness(listen: str, state: Path, logs: tuple[tuple[str, VerifierKey], ...]) -> None:
-    """Sign the checkpoints of other ledgers' logs, each only if it continues the last one.
+    """Sign a checkpoint of another ledger's log if it continues the last checkpoint signed here.
 
     Prints its address and its key, for --witness and --witness-key of the other ledger's server.
     """

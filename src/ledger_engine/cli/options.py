@@ -127,7 +127,7 @@ def file_of(database: Location, why: str) -> Path:
 
 
 def of_server(key_help: str) -> Callable[[Command], Command]:
-    """Declare the server to which a command talks, of whatever kind: its URL, and a required key."""
+    """Declare the options for the server to which a command sends requests: its URL, and a required key."""
     key = click.option(
         "--key",
         type=BEARER,

@@ -70,8 +70,9 @@ def post(
 ) -> None:
     """Post a transaction: credit or debit AMOUNT, in the smallest unit of the currency, on ACCOUNT.
 
-    With --file post the transactions of a file, in batches of up to 1,000, each all or none. Run again with
-    the same file it posts nothing twice; to post an equal file a second time, give another --once KEY.
+    With --file it posts the transactions of a file, in batches of up to 1,000. Each batch is posted as a
+    whole or not at all. If you run it again with the same file, nothing is posted twice; to post an equal
+    file a second time, give another --once KEY.
     """
     single = {"account": account, "amount": amount, "type": type}
     optional = {"description": description, "destination": destination}
@@ -147,7 +148,7 @@ async def _check_and_post(
 async def _send(ledger: Any, batches: Sequence[Batch], as_json: bool) -> None:
     """Post the batches with a progress bar on stderr.
 
-    Raises ClickException, which says how many transactions were posted.
+    Raises ClickException with the number of transactions that were posted.
     """
     from ledger_client.errors import ApiError, NotConnected, RateLimited
     from ledger_engine.cli.asking import refusal

@@ -2,9 +2,9 @@
 
 The columns, or the names in each JSON object, are `account` (an id or a whole name), `type` (credit or
 debit), either `amount` (in the smallest unit, as exports and the API write it) or `decimal_amount` (such as
-12.50), and optionally `description` and `destination`. The other columns of an export are ignored, except
-that `currency` must be the account's. A side of a transfer is refused, because the transfer would be made
-twice.
+12.50), and optionally `description` and `destination`. The other columns of an export are ignored, but a
+`currency` must be that of the account. A row that is one side of a transfer is refused, because the export
+contains both sides, and the transfer would be made twice.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _cell(name: str, value: str) -> Any:
     if value[:1] == "'" and value[1:].startswith(_FORMULA):
         value = value[1:]
     if name == "amount" and value.isascii() and value.isdigit():
-        # Cut, because Python refuses to read thousands of digits.
+        # Cut the text, because Python refuses to read thousands of digits.
         return int(value.lstrip("0")[:_DIGITS_MAX] or "0")
     return value
 

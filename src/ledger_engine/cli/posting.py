@@ -1,7 +1,7 @@
 """Posts the transactions of a file in batches, so that repeating the command posts nothing twice.
 
 The idempotency key of a batch is derived from its transactions and its number in the file. If an earlier run
-has posted a batch, the server refuses its key, and the batch counts as posted.
+has posted a batch, the server refuses its key, and this module treats the batch as posted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ledger_engine.core.money import DECIMALS
 
 BATCH_ROWS_MAX = 1000  # the server's maximum (docs/decisions.md#transactions-batch)
 _BATCH_BYTES_MAX = 900_000  # bytes, because a body may have at most 1 MB
-_READ_ONE_BY_ONE = 100  # accounts; more are found faster in the list of all accounts
+_READ_ONE_BY_ONE = 100  # accounts; for more, reading the list of all accounts is faster
 _PATH = "/v1/transactions/batch"
 _ITEM = re.compile(r"transactions\.(\d+)(?:\.|$)")
 
@@ -39,7 +39,7 @@ class Posting:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The transactions of one request, which posts all or none, and the key for all its attempts."""
+    """The transactions of one request, posted all or none, and the idempotency key for all its attempts."""
 
     postings: Sequence[Posting]
     key: str
@@ -142,7 +142,7 @@ def _posting(row: FileRow, accounts: Mapping[str, Account | str]) -> Posting:
 def batches_of(postings: Iterable[Posting], name: str | None = None) -> list[Batch]:
     """Return the transactions in batches that fit into a request.
 
-    Equal files get equal keys, so each is posted only once; another `name` gives other keys.
+    Equal files give equal keys, so their content is posted only once; another `name` gives other keys.
     """
     batches: list[list[Posting]] = []
     size = 0

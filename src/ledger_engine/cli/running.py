@@ -69,7 +69,7 @@ def print_json(value: object, *, indent: int | None = 2) -> None:
 def say(line: str, *, err: bool = False) -> None:
     """Print one line for people, on stdout or stderr.
 
-    Other people choose the names in it, so control characters are escaped.
+    The line may contain names that other people chose, so control characters are escaped.
     """
     _write(printable(line), err=err)
 
@@ -163,7 +163,7 @@ def _write(text: str, *, err: bool = False) -> None:
 
 
 def in_thread(work: Callable[[], T]) -> Future[T]:
-    """Run the work in a thread for which the program does not wait when it ends."""
+    """Run the work in a thread. The program can end without waiting for this thread."""
     outcome: Future[T] = Future()
 
     def run() -> None:
@@ -179,7 +179,7 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
 def with_progress(work: Callable[[], T], look: Callable[[], tuple[str, int, int]]) -> T:
     """Run the work in a thread; `look` returns its label, the amount done and the whole amount.
 
-    If stderr is not a terminal, it is reserved for the one line of an error.
+    If stderr is not a terminal, only the line of an error is printed there.
     """
     outcome = in_thread(work)
     what, _, length = look()

@@ -29,7 +29,7 @@ from ledger_engine.core.settings import (
 # LEDGER_AUTH_RATE_LIMIT, and its line in the file is `auth-rate-limit = "20/5"`.
 
 
-# A key in the meta data of a context: its value maps the name of a parameter to its line.
+# A key in the meta data of click's context. Its value maps the name of a parameter to its line in the file.
 _LINES = "ledger_engine.lines_of_file"
 
 
@@ -104,8 +104,8 @@ def line_name(option: click.Option) -> str:
 def read_file(ctx: click.Context, param: click.Parameter, file: Path | None) -> None:
     """Use the options in the file as defaults if neither the command line nor the environment sets them.
 
-    The callback of `--config`. The file may set every option of `serve`, and another command takes those that
-    it offers too. Raises UsageError that names the file and the line.
+    The callback of `--config`. The file may set every option of `serve`; another command uses only the
+    entries for its own options. Raises UsageError, which names the file and the line.
     """
     if file is None:
         return
@@ -394,8 +394,8 @@ def serve(
 ) -> None:
     """Serve the ledger over HTTP.
 
-    Ends on SIGTERM or Ctrl-C when the open requests are answered. The first start creates a project and a key
-    to try it with.
+    After SIGTERM or Ctrl-C it answers the open requests and ends. The first start creates a project and a
+    test key.
     """
     if demo and context.get_parameter_source("database") is click.core.ParameterSource.COMMANDLINE:
         raise click.UsageError("--demo uses its own database; leave out --database.")
@@ -410,8 +410,8 @@ def serve(
     try:
         settings.check()
         # Imported here, when it is certain that the server will start, because the web framework takes longer
-        # to load than everything else. Nothing that is loaded is garbage, and collecting garbage would take a
-        # tenth of the loading time.
+        # to load than everything else. Garbage collection is off during the imports: they produce no garbage,
+        # and it would take a tenth of their time.
         gc.disable()
         from ledger_engine import server
         from ledger_engine.server.serving import collect_rarely

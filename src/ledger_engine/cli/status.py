@@ -42,9 +42,9 @@ _UNITS_S = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 class ServerStatus:
     """A process that serves the ledger, and its answer to the health check.
 
-    `ok` is None if it was not asked: it has stored no address, is on another machine, or is silent.
-    `is_silent` is true for a server whose heartbeat stopped. `failure` is why it did not answer, or is not
-    healthy.
+    `ok` is None if the server was not asked, because it has stored no address, is on another machine, or is
+    silent. `is_silent` is true for a server whose heartbeat stopped. `failure` is the reason why the server
+    did not answer, or is not healthy.
     """
 
     id: str | None = None
@@ -71,7 +71,7 @@ class LedgerContent:
 
 @dataclass(frozen=True, slots=True)
 class BackupsStatus:
-    """The backups in a folder; `failure` is why the folder cannot be read."""
+    """The backups in a folder; `failure` is the reason why the folder cannot be read."""
 
     folder: str
     count: int = 0
@@ -84,7 +84,7 @@ class LedgerStatus:
     """The state of a ledger.
 
     `killed` is the last server of a file if it ended without notice. `content` is None if the ledger cannot
-    be read, for the reason in `failure`. `backups` is None if their folder is not known.
+    be read, for the reason in `failure`. `backups` is None if the folder of the backups is not known.
     """
 
     database: Location
@@ -177,7 +177,7 @@ async def _asked(servers: Sequence[ServerStatus]) -> list[ServerStatus]:
 
 
 async def _with_health(server: ServerStatus) -> ServerStatus:
-    """Ask a server on this machine for its health. An address on another machine may be private to it."""
+    """Ask a server on this machine for its health; the address of another machine may be private."""
     if server.url is None or server.is_silent or server.host not in (None, socket.gethostname()):
         return server
     # Imported here: httpx takes longer to load than most commands to run.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ledger_engine.verify.audit import AuditReport
     from ledger_engine.verify.sealed import KeptCheckpoint
 
-_SEALED_WITHIN_S = 10.0  # seconds, although a running server seals within one
+_SEALED_WITHIN_S = 10.0  # seconds; a running server normally needs one second
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -58,8 +58,9 @@ def verify(
 ) -> None:
     """Compute everything from the transactions and events again, and compare.
 
-    Exits with 1 and names each fault, one a line, if there is one. With --checkpoint it also compares the
-    ledger with a checkpoint saved outside it. With --since it skips everything older.
+    If there are faults, it prints each on one line and exits with 1. With --checkpoint it also compares the
+    ledger with a checkpoint that was saved elsewhere. With --since it skips everything before that
+    checkpoint.
     """
     from ledger_engine.verify import audit, kept
 
