@@ -13,8 +13,8 @@ from ledger_engine.limits import Full, Semaphore
 from ledger_engine.store.engine import Engine
 
 FOLLOWERS_MAX = 100
-FOLLOWERS_OF_ONE_MAX = 25  # followers of one project, so that other projects can follow too
-POLL_INTERVAL_S = 1.0  # to find events of other processes, whose commits wake nobody here
+FOLLOWERS_OF_ONE_MAX = 25  # followers of one project, so that places remain for other projects
+POLL_INTERVAL_S = 1.0  # to find events of other processes, because their commits wake nobody here
 
 
 class Followers:
@@ -59,7 +59,7 @@ class Followers:
                 self.count -= 1
 
     def next_change(self) -> asyncio.Event:
-        """Return an event that the next change sets. Take it before reading the events."""
+        """Return an asyncio event that the next change sets. Call this before reading the events."""
         return self._change
 
     async def wait_for(self, change: asyncio.Event) -> None:
@@ -75,9 +75,9 @@ class Followers:
         self._change.set()
 
     async def end_those_there(self) -> None:
-        """End all current followers, because their data is replaced; others may follow afterwards."""
+        """End all current followers, because the ledger is replaced; new followers may come afterwards."""
         self.end()
-        # 500 waits take a second; a client that is still connected then does not read its events.
+        # 500 waits take a second. A client that is still connected after that does not read its events.
         for _ in range(500):
             if not self.count:
                 break

@@ -44,7 +44,7 @@ KINDS = (
     "order.paid",
     "order.shipped",
 )
-# A later version may have more types, so records do not list the types as a closed set.
+# A later version may have more types, so the schemas do not declare the types as a closed set.
 EventType = Annotated[str, Pattern(r"^[a-z]+\.[a-z]+$")]
 # Events of these types contain a user's name and address, so only credentials that may read users see them.
 USER_KINDS = ("user.created", "user.deactivated", "user.restored")
@@ -67,7 +67,7 @@ JOIN = "LEFT JOIN transactions AS t ON e.body IS NULL AND t.book = e.book AND t.
 
 def body_of(row: Row) -> str:
     """Return the body of the event in a row of `COLUMNS` and `livemode`."""
-    # Unpack by position, because a lookup of each value by name takes as long as everything else.
+    # Unpack by position: looking each value up by name would take as long as the rest of the function.
     id, _, body, moment, object, account, amount, direction, description, balance, *others = row
     text: str | None = body
     if text is not None:
@@ -139,7 +139,8 @@ def posting_text(
     reverses: str | None,
     livemode: bool,
 ) -> str:
-    """Return the text of `dumps` for `_posting` in a fifth of the time: each delivery and the log need it.
+    """Return the text of `dumps(_posting(…))` in a fifth of the time, because each delivery and the log need
+    it.
 
     Only the description can contain characters that JSON escapes.
     """
@@ -165,8 +166,8 @@ def _id(id: str) -> str:
 class Event:
     """A change that happened.
 
-    `data` is the object as it was then. `request` is the id of the request that caused it, None for a
-    command, and is not sent to webhook endpoints.
+    `data` is the object as it was then. `request` is the id of the request that caused the event, or None for
+    a command; webhooks do not contain it.
     """
 
     OBJECT: ClassVar[str] = "event"
@@ -183,7 +184,7 @@ class Event:
 class Message:
     """An event in the form it is sent: `body` is the text whose bytes are signed.
 
-    `traceparent` is the one of the request that caused it; webhooks alone carry it.
+    `traceparent` comes from the request that caused the event; only webhooks carry it.
     """
 
     id: str
@@ -202,8 +203,8 @@ def record(unit: Unit, tenant: Tenant, kind: str, subject: Record) -> None:
 def row_of(unit: Unit, tenant: Tenant, book: int, kind: str, subject: Record) -> tuple[Value, ...]:
     """Return the row of an event, with the values of `STORED`.
 
-    The whole message is stored as the text that is sent, so that each delivery sends the same bytes; a
-    posting's message is rendered from its transaction instead.
+    The stored text is the whole message as it is sent, so that each delivery sends the same bytes. The
+    message of a posting is not stored, but rendered from its transaction.
     """
     id, now = unit.new_id("evt"), unit.now
     body = None
@@ -228,7 +229,8 @@ def page(unit: Unit, tenant: Tenant, request: PageRequest, at: int | None = None
 
     It contains events about users only for a credential that may read users.
 
-    A page without events about users is bounded, because a ledger may contain many of them in a row.
+    If events about users are left out, the page reads a limited number of events, because many events in a
+    row may be about users.
     """
     condition = _shown_to(tenant)
     return _LISTING.page(
@@ -323,9 +325,9 @@ def last_change(unit: Unit, tenant: Tenant) -> str:
 def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Message], str]:
     """Return the next events after the cursor that the tenant may see, oldest first, and the next cursor.
 
-    The next cursor is the id of the last event looked at; if no events follow, it is the given cursor. So
-    more events may follow even if none is returned, because a ledger may contain many events about users in a
-    row.
+    The next cursor is the id of the last event that was looked at, or the given cursor if no events follow.
+    Many events in a row may be about users and so be left out: then no event is returned, although more
+    follow.
     """
     condition = _shown_to(tenant)
     (looked_at,) = unit.execute(
@@ -386,7 +388,8 @@ def _of_posting(
 ) -> Page[Event]:
     """Return the one event of a transaction.
 
-    No index leads to the event: its id was made after the transaction's id, in the same millisecond.
+    No index leads from the transaction to its event. But the event's id was made after the transaction's id,
+    in the same millisecond.
     """
     _LISTING.require_cursors(unit, tenant, request)
     rows = unit.execute(

@@ -33,10 +33,10 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest, bad_cursor, expires_with
 from ledger_engine.store.rows import reader
 
-# Events are dated by one clock, and the duration of a request is measured by another; they may differ by this
-# much.
+# Events are dated by the ledger's clock, and the duration of a request is measured by another clock. The two
+# may differ by this much.
 _CLOCKS_DIFFER_MS = 50
-# A range instead of LIKE, in which characters of the path such as `_` would be wildcards.
+# A range is used instead of LIKE, because LIKE would read characters of the path, such as `_`, as wildcards.
 _AT_OR_BELOW = "(path = :path OR (path >= :below AND path < :beyond))"
 _AFTER_SLASH = chr(ord("/") + 1)
 BODY_KEPT_MAX = 4096  # bytes (docs/decisions.md#request-log-entries)
@@ -44,8 +44,8 @@ WAITING_MAX = 10_000
 BATCH_MAX = 200
 EVERY_S = 0.1
 RETRY_AFTER_S = 1.0
-PATH_MAX = 2048  # characters; a longer path is a mistake, and its beginning is enough to find it
-KEY_MAX = 255  # characters of an idempotency key; a longer one was refused
+PATH_MAX = 2048  # characters; a longer path is a mistake, and its beginning is enough to find the mistake
+KEY_MAX = 255  # characters of an idempotency key; a longer key was refused
 # The log itself, and the paths that receive passwords and authorization codes.
 _NOT_NOTED = ("/v1/requests", "/oauth/")
 
@@ -115,7 +115,7 @@ class RequestWithEvents(LoggedRequest):
 def add(unit: Unit, entries: Sequence[Sequence[Value]], doubtful: int = 0) -> None:
     """Add entries, each with the values of an `Entry`.
 
-    The first `doubtful` entries are added only if they are missing.
+    The first `doubtful` entries may already be stored, so they are added only if they are missing.
     """
     new = [each for each in entries[:doubtful] if not _is_there(unit, each)]
     unit.insert_many("requests", Entry._fields, [*new, *entries[doubtful:]])
@@ -159,11 +159,9 @@ def page(
 ) -> Page[LoggedRequest]:
     """Return a page of requests until `at`, newest first.
 
-    They have this status and method, and this path or one below it.
-
-    `/v1/invoices` also finds `/v1/invoices/inv_…/finalize`; `/v1/invoices/` finds only paths below it. A page
-    with a filter is bounded (docs/decisions.md#request-log-filters), because an index would make every
-    request slower.
+    Its requests have this status and method, and this path or a path below it. `/v1/invoices` also finds
+    `/v1/invoices/inv_…/finalize`; `/v1/invoices/` finds only paths below it. A page with a filter is bounded
+    (docs/decisions.md#request-log-filters), because an index would make every request slower.
     """
     equal: dict[str, Value] = {"status": status, "method": method}
     until = None if at is None else first_at("req", at + 1)
@@ -316,7 +314,7 @@ class RequestRecorder:
             self._doubtful = len(batch)
             return False
         except Exception:
-            # An entry that fails for whatever reason must not stop the entries after it.
+            # Whatever error an entry raises, it must not stop the entries after it.
             log.exception("%d requests could not be logged", len(batch))
             self.dropped += len(batch)
         for _ in batch:

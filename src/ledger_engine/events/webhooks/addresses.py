@@ -1,4 +1,5 @@
-"""The addresses to which a webhook may be sent: which URLs can be registered, and which hosts are allowed.
+"""Decides to which addresses a webhook may be sent: which URLs can be registered, and which hosts are
+allowed.
 
 See docs/decisions.md#webhooks-urls.
 
@@ -75,8 +76,8 @@ class ParsedUrl:
 def parse_url(url: str, *, livemode: bool) -> ParsedUrl:
     """Return the parts of a URL that may be registered. Raises InvalidRequest.
 
-    A numeric host is refused unless it is an IP address in its usual form. So the server connects to the
-    address that people read. Names are not resolved here.
+    A numeric host is refused unless it is an IP address in its usual form, so that the server connects to the
+    address that a reader sees. Names are not resolved here.
     """
     if (
         not 1 <= len(url) <= URL_MAX

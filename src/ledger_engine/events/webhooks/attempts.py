@@ -4,10 +4,11 @@ First attempts follow the endpoint's cursor, and have no row before they are mad
 holds the state: `succeeded`, `failed` for good, or `pending` with the time of the next attempt. All state is
 in the database, so the next process continues where the last one stopped.
 
-A delivery or its endpoint may change while an attempt runs. So an attempt carries the counts that were stored
-when it was read, and `record` compares them: if the delivery was resent in the meantime, it stays due, and if
-the endpoint was deleted, it gets no retry. A delivery that was resent before its first attempt has a row
-without attempts; it becomes a retry once that attempt is recorded.
+A delivery or its endpoint may change while an attempt runs. So an attempt carries the counts of resends and
+restores that were stored when it was read, and `record` compares them with the present counts. If the
+delivery was resent in the meantime, it stays due; if the endpoint was deleted, the delivery gets no retry. If
+a delivery is resent before its first attempt, it has a row without attempts, and becomes a retry when the
+first attempt is recorded.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Retry:
 
 
 class Respread(NamedTuple):
-    """The new due time of an overdue delivery, and its former one."""
+    """The new due time of an overdue delivery, and its former due time."""
 
     delivery: str
     was: int
@@ -106,7 +107,7 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
     type_list, parameters = any_of(sorted(subscription.kinds or ()))
     types_match = "TRUE" if subscription.kinds is None else f"e.type IN ({type_list})"
     parameters |= {"project": subscription.project, "livemode": subscription.livemode, "rows": _ROWS}
-    # Attempted events lie before the events read here, except after a restart, so one search is mostly
+    # Except after a restart, all attempted events lie before the events read here, so one search is usually
     # enough.
     not_attempted = join = ""
     resends = "0"
@@ -143,7 +144,7 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
 
 
 def pending(unit: Unit, endpoint: str, limit: int) -> list[Retry]:
-    """Return the endpoint's pending deliveries, those due first in front.
+    """Return the endpoint's pending deliveries in the order in which they are due.
 
     Deliveries that were resent before their first attempt are left out until that attempt is recorded.
     """
@@ -174,8 +175,9 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, 
     """Record attempts and the times of the next attempts, which count from `now` in milliseconds.
 
     Attempts for events that do not exist are left out, because a failover of the database may have lost the
-    events. A delivery that was resent during the attempt stays due; return the endpoint and event of each of
-    these. If the endpoint was deleted during the attempt, restored or not, a failure is final.
+    events. A delivery that was resent during the attempt stays due; the result contains the endpoint and
+    event of each such delivery. If the endpoint was deleted during the attempt, a failure is final, even if
+    the endpoint was restored.
     """
     outcomes = _of_events(unit, outcomes)
     rows = _known(unit, outcomes)
@@ -231,10 +233,10 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, 
 def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
     """Return new due times for the endpoint's overdue deliveries: one now, then one each `pace_ms`.
 
-    They keep their order. Deliveries that an earlier start has spread are included even if they are not due
-    yet, because otherwise they would be sent in between. They are recognised by their due time: apart from a
-    few others by chance, only spread deliveries are due at a multiple of the pace. Nothing is stored;
-    `set_due` does that.
+    The deliveries keep their order. Deliveries that an earlier start has spread are included even if they are
+    not due yet, because otherwise they would be sent between the others. They are recognised by their due
+    time: only spread deliveries, and a few others by chance, are due at a multiple of the pace. This function
+    stores nothing; `set_due` stores the new times.
     """
     now = unit.now
     rows = unit.execute(
@@ -276,8 +278,8 @@ def _of_events(unit: Unit, outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 def _known(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], _Known]:
     """Return the stored deliveries among these, by endpoint and event."""
-    # Most outcomes belong to events later than all stored ones. So for an endpoint with many outcomes this
-    # reads its latest event once, and not a row for each outcome.
+    # Most outcomes belong to events that are later than all stored deliveries of their endpoint. So for an
+    # endpoint with many outcomes this reads the latest stored event once, instead of a row for each outcome.
     counts = Counter(outcome.endpoint for outcome in outcomes)
     latest = {id: _latest(unit, id) for id, count in counts.items() if count >= _MANY}
     candidates = [each for each in outcomes if each.event <= latest.get(each.endpoint, each.event)]

@@ -1,11 +1,12 @@
 """The deliverer: passes each endpoint's events to the sender in order, and records the results.
 
-It keeps no state. It reads the events to send from the database, from each endpoint's cursor on and somewhat
-ahead of the sender (`Feeder`). The results and the cursor are written there in one commit (`recording`).
-However a deliverer ends, the next one continues from there, so each event is sent at least once.
+It keeps no state. The `Feeder` reads the events to send from the database, from each endpoint's cursor on and
+somewhat ahead of the sender. The `recording` module writes the results and the cursor to the database in one
+commit. However a deliverer ends, the next deliverer continues from the stored cursor, so each event is sent
+at least once.
 
-If several servers share the ledger, each endpoint belongs to one server, which holds a lease for it. Nothing
-is sent after the lease has ended, unless it was renewed.
+If several servers share the ledger, each endpoint belongs to one server, which holds a lease for it. After
+the end of its lease a server sends nothing, unless it has renewed the lease.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ from ledger_engine.events.webhooks.signing import Seal, WrongKey
 from ledger_engine.store.engine import Engine
 
 STOP_TIMEOUT_S = 1.0
-POLL_INTERVAL_S = 1.0  # to find the changes of other processes, which wake nobody here
+POLL_INTERVAL_S = 1.0  # to find the changes of other processes, because their commits wake nobody here
 FIRSTS_AT_ONCE = 90  # first attempts submitted after one read, for all endpoints together
-CURSORS_EVERY_S = 60.0  # how often the cursors of endpoints that want none of the events are saved
+CURSORS_EVERY_S = 60.0  # the time between saving the cursors of endpoints that want none of the events
 
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
@@ -127,14 +128,14 @@ class _Run:
 
 
 class EndpointLeases:
-    """This server's leases for endpoints. Nothing is sent after a lease has ended, unless it was renewed."""
+    """This server's leases for endpoints. Nothing is sent after the end of a lease that was not renewed."""
 
     def __init__(self, engine: Engine, sender: AnySender) -> None:
         self._engine = engine
         self._leases = engine.shared_state.leases
         self._sender = sender
         self._names: frozenset[str] = frozenset()  # the leases held at the last look
-        self._sends_until = math.inf  # the time that the sender was told last
+        self._sends_until = math.inf  # the time that was last passed to `send_until` of the sender
 
     async def take(self, draining: set[str]) -> list[Subscription]:
         """Take or renew leases; return the endpoints of this server, with their current cursors.
@@ -164,7 +165,7 @@ class OwnEndpoints:
         self._seal = seal
         self._sender = sender
         self._leases = leases
-        self._unreadable: set[str] = set()  # sealed secrets for which an error was already logged
+        self._unreadable: set[str] = set()  # the sealed secrets for which an error was already logged
 
     def expect_more(self) -> None:
         """Make the feeder read the events of every endpoint again."""
@@ -221,7 +222,9 @@ class OwnEndpoints:
     def _previous_secret(self, subscription: Subscription) -> str | None:
         try:
             return None if subscription.previous is None else self._seal.open(subscription.previous)
-        except WrongKey:  # after a change of LEDGER_SECRET_KEY only a roll makes the endpoint work again
+        except (
+            WrongKey
+        ):  # LEDGER_SECRET_KEY was changed: the endpoint works again only after its secret is rolled
             return None
 
 
@@ -275,12 +278,12 @@ class Feeder:
             self._woken.set()
 
     def look_everywhere(self) -> None:
-        """Look for everything that is to be sent, because anything may have changed."""
+        """Look for events and retries of every endpoint, because anything may have changed."""
         self._own.expect_changes()
         self._woken.set()
 
     def notice_recorded(self, is_drained: bool) -> None:
-        """Continue after results were recorded; with `is_drained`, some belonged to endpoints that drain."""
+        """Continue after results were recorded; `is_drained` is true if an endpoint drains."""
         self._own.changed |= is_drained
         self._woken.set()
 
@@ -339,7 +342,7 @@ class Feeder:
         self._sender.submit(job)
 
     def _rest_s(self) -> float:
-        """Return the seconds until something can be due, if nothing wakes the feeder before."""
+        """Return the seconds after which something can be due, if nothing wakes the feeder earlier."""
         outgoing = self._own.outgoing.values()
         if outgoing and not self._sender.is_ready:
             return PACE_S

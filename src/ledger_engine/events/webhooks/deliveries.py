@@ -2,10 +2,10 @@
 
 See docs/decisions.md#webhooks.
 
-`resend_failed` resends all deliveries that have failed since a time, in short turns, because one commit for
-all would make every other writer wait. If it is interrupted, some deliveries have been resent, but its
-idempotency key is not yet recorded, so the same request can be sent again and resends the rest. `measure`
-counts the deliveries still to be made, for the metrics.
+`resend_failed` resends all deliveries that have failed since a time. It works in several short commits,
+because one commit for all would make every other writer wait. If it is interrupted, its idempotency key is
+not stored yet, so the same request can be sent again, and resends the remaining deliveries. `measure` counts
+the deliveries still to be made, for the metrics.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest, expires_with
 from ledger_engine.store.rows import any_of
 
-# `resends` tells the attempt in progress, if there is one, that its result does not change when this is due.
+# If an attempt is in progress, it sees by `resends` that its result must not change when this delivery is
+# due.
 _DUE_AGAIN = "status = 'pending', retries = 0, due = :due, resends = deliveries.resends + 1"
 _READ_TOGETHER = 500
 _FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"
@@ -74,7 +75,7 @@ class FailedDelivery(NamedTuple):
 
 @dataclass(slots=True)
 class SkippedEndpoint:
-    """An endpoint that an event would be resent to if it were not disabled or deleted."""
+    """An endpoint that does not get a resent event, because the endpoint is disabled or deleted."""
 
     endpoint: EndpointId
     reason: Annotated[str, OneOf("disabled", "deleted")]
@@ -108,7 +109,7 @@ class Resent:
 
 @dataclass(slots=True)
 class ResentFailed:
-    """The number of deliveries that are sent again, and the endpoints whose failed deliveries are not."""
+    """The number of deliveries that are sent again, and the endpoints that are skipped."""
 
     deliveries: int
     skipped: list[SkippedEndpoint]
@@ -214,7 +215,7 @@ def failed(
 
 
 def send_again(unit: Unit, ids: Sequence[str]) -> int:
-    """Send the failed ones among these deliveries again now; return their number."""
+    """Send again now those of these deliveries that have failed; return their number."""
     id_list, parameters = any_of(ids)
     rows = unit.execute(
         f"UPDATE deliveries SET {_DUE_AGAIN} WHERE id IN ({id_list}) AND {_FAILED} RETURNING id",
@@ -325,7 +326,8 @@ async def resend_failed(
     be resent stay as they are. A delivery with an attempt in progress is sent again after it. Raises NotFound
     for the endpoint, and DuplicateIdempotencyKey.
     """
-    # One resend at a time: the engine would group the turns of several resends into one long commit.
+    # Only one resend runs at a time: otherwise the engine would group the commits of several resends into one
+    # long commit.
     async with engine.shared_state.semaphores.hold(_ONE_AT_A_TIME, wait=True):
         begin = partial(_begin, tenant=tenant, since=since, endpoint=endpoint, key=key)
         endpoint_ids, skips, until = await engine.read(begin)
@@ -384,8 +386,8 @@ class Backlog:
     """The deliveries still to be made.
 
     `events` counts first attempts that are not recorded yet, and `retries` counts failed deliveries that wait
-    for their next attempt. `oldest` is when the oldest event of all of these happened, in milliseconds; None
-    without any.
+    for their next attempt. `oldest` is the time of the oldest of all these events in milliseconds; None if
+    there are none.
     """
 
     events: int = 0

@@ -2,8 +2,8 @@
 
 See docs/decisions.md#webhooks.
 
-An endpoint has a cursor, the id of an event: all wanted events up to it were attempted. The events after it
-are still to be sent, whatever happens to the process that sends them.
+An endpoint has a cursor, the id of an event: all wanted events up to this event were attempted, and all later
+events must still be sent. The cursor is stored, so this holds even if the sending process ends.
 
 A deleted endpoint can be restored for 30 days, with a new secret.
 """
@@ -96,7 +96,7 @@ class Subscription:
     restores: int = 0
 
     def is_sent_as(self, other: Subscription) -> bool:
-        """Return whether a message signed and counted for the other endpoint is also right for this one."""
+        """Return whether a message that was signed for the other subscription is also right for this one."""
         return (self.secret, self.enables) == (other.secret, other.enables)
 
 
@@ -213,7 +213,7 @@ def disable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Webh
 
 
 def enable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> WebhookEndpoint:
-    """Start sending again from where it stopped, so that no event in between is missed."""
+    """Start sending again from the first event that was not sent, so that no event is missed."""
     idempotency.take(unit, tenant, key, id)
     unit.execute(
         "UPDATE webhook_endpoints SET status = 'enabled', disabled_reason = NULL, disabled_at = NULL,"
@@ -228,8 +228,9 @@ def enable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Webho
 def delete(unit: Unit, tenant: Tenant, id: str) -> WebhookEndpoint:
     """Delete the endpoint and its secret; its open deliveries are not sent any more.
 
-    The open deliveries may be many, so their rows are not changed: nobody sends them while the endpoint is
-    missing, and `deliveries` shows them as failed. `restore` ends them.
+    There may be many open deliveries, so their rows are not changed here: nobody sends them while the
+    endpoint is deleted, and the module `deliveries` shows them as failed. `restore` ends them in the
+    database.
     """
     endpoint = get(unit, tenant, id)
     of_endpoint = tenant.bind(id=id, now=unit.now)
@@ -261,8 +262,8 @@ def restore(
 ) -> EndpointWithSecret:
     """Restore an endpoint that was deleted at most 30 days ago, with a new secret.
 
-    It gets future events, and nothing that was open when it was deleted. Raises NotFound, Conflict for an
-    endpoint that is not deleted, and PermissionDenied as `create` does.
+    It gets future events; deliveries that were open at the deletion are not sent. Raises NotFound, Conflict
+    for an endpoint that is not deleted, and PermissionDenied as `create` does.
     """
     idempotency.take(unit, tenant, key, id)
     row = unit.first(
@@ -378,8 +379,8 @@ def note_outcomes(unit: Unit, id: str, enables: int, now: int, *, any_succeeded:
     """Record the success or failure of attempts in the endpoint's row.
 
     A 410 disables the endpoint at once; so does a failure if nothing has succeeded in the five days before.
-    Neither happens if the endpoint was enabled or restored during the attempts: `enables` is the count when
-    they were read.
+    The endpoint is not disabled if it was enabled or restored during the attempts: `enables` is the count
+    when the attempts were read.
     """
     row = unit.first(
         "UPDATE webhook_endpoints SET failing_since = CASE WHEN :succeeded = 1 THEN NULL"
@@ -421,7 +422,7 @@ def sealed_previous_secrets(unit: Unit) -> list[tuple[str, str]]:
 def replace_sealed(unit: Unit, id: str, old: str, new: str) -> None:
     """Store the same secret in another form.
 
-    If it was rolled in the meantime, it is now the previous secret.
+    If the secret was rolled in the meantime, it is now stored as the previous secret, and is replaced there.
     """
     for column in ("secret", "previous_secret"):
         unit.execute(

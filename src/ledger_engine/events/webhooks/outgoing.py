@@ -17,8 +17,8 @@ from ledger_engine.events.webhooks.signing import signed_headers
 from ledger_engine.store import Unit
 
 FIRSTS_AHEAD = 512  # first attempts that are submitted and have no result yet
-BYTES_AHEAD = 512 * 1024  # characters of their bodies; one body of any size is always submitted
-ANSWERED_MAX = 10_000  # first attempts with a result that wait for the result of an earlier one
+BYTES_AHEAD = 512 * 1024  # characters of their bodies; a single body is submitted whatever its size
+ANSWERED_MAX = 10_000  # first attempts with a result that wait for the result of an earlier first attempt
 RETRIES_AHEAD = 8
 NEVER = 2**62
 
@@ -49,8 +49,8 @@ class SentJob:
 class Outgoing:
     """The deliveries of one enabled endpoint. Its events up to `read_to` were read; `cursor` is stored.
 
-    If it `drains`, it gets nothing more. Once the sender has returned all its jobs it is removed; if the
-    endpoint is still enabled, it starts again from its cursor.
+    If it `drains`, no more jobs are submitted for it, and it is removed when the sender has returned all its
+    jobs. If the endpoint is still enabled then, a new `Outgoing` starts from the endpoint's cursor.
     """
 
     subscription: Subscription
@@ -66,7 +66,7 @@ class Outgoing:
     unanswered: int = 0  # how many of `firsts` have no result; `bytes` is the size of their bodies
     bytes: int = 0
     retrying: set[str] = field(default_factory=set)
-    # Recorded since the last demand: a read may still return these retries as pending.
+    # Retries recorded since the last demand: a read that began earlier may still return them as pending.
     recorded_since_demand: set[str] = field(default_factory=set)
     with_sender: int = 0
     # The headers that are the same for all events, as the beginning of a JSON array.
@@ -89,7 +89,8 @@ class Outgoing:
     def demand(self, now: int, share: int) -> Demand:
         """Return how much to read, with at most `share` first attempts."""
         firsts = min(share, FIRSTS_AHEAD - self.unanswered) if self._takes_firsts else 0
-        # Retries in progress are still pending in the database, and come before the others.
+        # Retries in progress are still pending in the database, and a read returns them before the other
+        # retries.
         retries = RETRIES_AHEAD + len(self.retrying) if now >= self.looks_for_retries_at else 0
         # Reset before reading, so that changes during the read are not missed.
         self.may_have_more = self.may_have_more and not firsts
@@ -182,7 +183,7 @@ class Outgoing:
             self.bytes -= len(job.message.body)
 
     def answered_to(self) -> str:
-        """Return the event up to which all were attempted, whether recorded or not."""
+        """Return the last event up to which every wanted event was attempted, recorded or not."""
         cursor = self.cursor
         for event, has_answer in self.firsts.items():
             if not has_answer:
@@ -199,8 +200,8 @@ class Outgoing:
     def give_up(self) -> None:
         """Note that the result of a job cannot be recorded.
 
-        A retry then counts as in progress until the next deliverer starts, so that it is not sent over and
-        over.
+        A retry then stays in progress until the next deliverer starts, so that it is not sent again and
+        again.
         """
         self.with_sender -= 1
 
@@ -216,7 +217,7 @@ class Outgoing:
 
 
 def find(unit: Unit, demands: list[Demand]) -> list[tuple[Demand, Feed, list[Retry]]]:
-    """Return each demand with the events and retries that the database has for it."""
+    """Return each demand with the events and retries that the database contains for it."""
     nothing = Feed([], "", False)
     return [
         (

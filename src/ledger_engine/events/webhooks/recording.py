@@ -1,7 +1,7 @@
-"""The recorder stores the results of attempts; if possible it stores all that arrived together in one commit.
+"""The recorder stores the results of attempts, if possible all results that arrived together in one commit.
 
-If that fails although the storage works, it records them in ever smaller batches. So a result that cannot be
-recorded does not block the rest.
+If that fails although the storage works, it stores them in smaller and smaller batches, so that a result that
+cannot be stored does not block the others.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ledger_engine.events.webhooks.sending import SendResult
 from ledger_engine.store import ATTEMPTS, BookWork, Unit
 from ledger_engine.store.engine import Engine
 
-# After a stop, each endpoint gets one overdue retry in this time; not longer than the wait before the first
-# retry.
+# After a stop, each endpoint gets one overdue retry in each period of this length. The period is never longer
+# than the wait before the first retry.
 OVERDUE_EVERY_S = 1.0
 SPREAD_AT_ONCE = 200
-# The least difference between the clock and elapsed time that counts as a jump; smaller ones are ordinary
-# adjustments.
+# If the clock and the elapsed time differ by at least this much, the clock has jumped; smaller differences
+# are ordinary adjustments.
 JUMP_MS = 30_000
 
 
@@ -56,16 +56,16 @@ class RetryClock:
 
     async def begin(self) -> None:
         """Continue where the last deliverer stopped. Raises StorageUnavailable."""
-        # If it is not the first, another server has continued to send.
+        # If this deliverer is not the first, another server has sent until now.
         if await self._leases.leads() and self._leases.first:
             await self._continue()
-        # The first write advances the clock past everything recorded, which does not count as a jump.
+        # The first write advances the clock past everything recorded; this is not treated as a jump.
         self._clock_at, self._monotonic_at = read_together(self._engine.clock.now, self._monotonic)
 
     async def follow(self) -> int:
         """If the clock has jumped forward, continue as after a stop; return the ledger's time.
 
-        Compare only this time with stored times. Raises StorageUnavailable.
+        Compare stored times only with the returned time. Raises StorageUnavailable.
         """
         async with self._following:
             clock, monotonic = read_together(self._engine.clock.now, self._monotonic)
@@ -98,10 +98,10 @@ GONE = 410  # the status with which a receiver asks for no more events
 # Share of the wait added at random, so that deliveries that failed together are not retried together.
 JITTER = 0.1
 RECORDED_AT_ONCE = 200
-PACE_S = 0.01  # pause between two reads or two commits, so that each covers more
+PACE_S = 0.01  # pause between two reads or two commits, so that each handles more deliveries
 BUSY_PACE_S = 0.05  # the same while the event loop is busy, because requests come before webhooks
-# Share of the time above which the loop is busy; sending to one endpoint, with nothing else, takes a third of
-# that.
+# The event loop is busy above this share of the time. Sending to one endpoint, with no other load, takes a
+# third of this share.
 BUSY = 0.2
 RETRY_AFTER_S = 1.0
 
@@ -148,7 +148,7 @@ async def wait_to_retry() -> None:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeBatch:
-    """Outcomes, and the cursors of their endpoints. A `bare` batch is recorded without headers and bodies."""
+    """Outcomes, and the cursors of their endpoints. A `bare` batch is stored without headers and bodies."""
 
     outcomes: list[Outcome]
     cursors: dict[str, str]
@@ -198,14 +198,14 @@ class Recorder:
         self._answer_event.set()
 
     def finish(self) -> None:
-        """Make `run` end once it has recorded the results so far, or has failed to."""
+        """Make `run` end when it has recorded the results so far, or has failed to record them."""
         self._finishing = True
         self._answer_event.set()
 
     async def run(self, on_recorded: Callable[[bool], None]) -> None:
         """Record results until `finish`.
 
-        After each recording, call `on_recorded` with whether an endpoint drains.
+        After each recording, call `on_recorded`; its argument is true if an endpoint drains.
         """
         while not (self._finishing and not self._answers):
             await self._answer_event.wait()
@@ -315,7 +315,7 @@ class Recording:
         return (outcome.endpoint, outcome.event) not in self._recorded_at
 
     def retry_at(self, outcome: Outcome) -> int | None:
-        """Return when the database has the retry of a recorded outcome due; None if there is no retry."""
+        """Return the stored time of the retry of a recorded outcome; None if there is no retry."""
         if (outcome.endpoint, outcome.event) in self._resent:
             return 0
         if outcome.retry_in_ms is None:
@@ -332,7 +332,7 @@ class Recording:
 def store(unit: Unit, batch: OutcomeBatch, now: int) -> set[tuple[str, str]]:
     """Record the outcomes and the cursors, and disable endpoints if the outcomes require it.
 
-    Return the endpoint and event of each delivery that was resent during its attempt, and so is due.
+    Return the endpoint and event of each delivery that is due because it was resent during its attempt.
     """
     resent = attempts.record(unit, batch.outcomes, now)
     for id, cursor in batch.cursors.items():

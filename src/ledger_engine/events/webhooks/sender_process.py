@@ -1,17 +1,18 @@
 """Runs the sender in a process of its own, so that the load of the server delays no delivery.
 
-In the server's event loop each delivery would wait for its turn among the requests several times, and slow
-them down. Here the server only writes one line and reads one line for a delivery. The process receives
-finished requests: it knows no secret and no database, stores nothing, and ends with its owner.
+In the server's event loop each delivery would several times wait for its turn among the requests, and would
+slow the requests down. With this process the server only writes one message and reads one line for a
+delivery. The process receives finished requests: it knows no secret and no database, stores nothing, and ends
+with its owner.
 
 The owner writes pickled tuples, each after its length: `("jobs", …)` with the fields of each AttemptJob,
 `("drop", endpoint)`, `("until", moment)`, `("stop", seconds)`. The process answers with JSON arrays, one per
-line, with the fields of each SendResult. Its output is never unpickled, because it reads the answers of
-strangers.
+line, with the fields of each SendResult. Its output is never unpickled, because the process reads the answers
+of strangers.
 
-The process is started from the program's files at that moment, which belong to another version if the program
-was replaced on the disk. So the process gets the form of the messages (`FORM`), and ends if its own form
-differs.
+The process is started from the program's files on the disk, which belong to another version if the program
+was replaced there. So the owner passes the form of its messages (`FORM`), and the process ends if its own
+form differs.
 """
 
 from __future__ import annotations
@@ -33,23 +34,23 @@ from ledger_engine.events.webhooks.sending import AttemptJob, Sender, SendResult
 
 # Seconds before a restart after the first unexpected end, the second, and so on.
 RESTART_AFTER_S = (1, 2, 5, 10, 30)
-HEALTHY_AFTER_S = 60  # after running this long, the next unexpected end counts as the first
+HEALTHY_AFTER_S = 60  # after running this long, the next unexpected end is treated as the first
 STOP_TIMEOUT_S = 2  # seconds for the process to end after its last result
 NICENESS = 5  # so that on a busy machine requests come before webhooks
 # Seconds in which results are gathered and written together, so that the reader wakes less often.
 _GATHERED_S = 0.02
 _CHUNK = 1 << 18
-_LINE_MAX = 1 << 27  # bytes; far more than the results of all jobs that may be in progress
+_LINE_MAX = 1 << 27  # bytes; far more than the results of all jobs that may be in progress take
 # Raise the number if the messages change in another way than by these fields.
 FORM = f"1 {' '.join(AttemptJob._fields)} -> {' '.join(SendResult._fields)}"
-# A process group of its own makes Ctrl-C reach only the owner, which lets the process finish. It has no
-# session of its own, because Linux may share the processors by session, and niceness then counts only within
-# a session.
+# The process is in a process group of its own, so that Ctrl-C reaches only the owner, which lets the process
+# finish. It is not in a session of its own: Linux may divide the processors by session, and then niceness
+# would have an effect only within its session.
 _PROGRAM = (
     f"import os; os.setpgrp(); from ledger_engine.events.webhooks.sender_process import main; main({FORM!r})"
 )
-# The process gets the variables that begin with these. They are for the loaders of libraries, of Python and
-# of the one-file binary, and for certificates, name servers, languages and times.
+# The process gets the variables that begin with these texts. Loaders (of libraries, of Python and of the
+# one-file binary), certificates, name servers, languages and time zones are configured by them.
 _VARIABLES = (
     *("PATH", "LD_", "DYLD_", "PYTHON", "_PYI_", "TMPDIR", "SSL_CERT_", "OPENSSL_CONF"),
     *("RES_OPTIONS", "LOCALDOMAIN", "LANG", "LC_", "TZ"),

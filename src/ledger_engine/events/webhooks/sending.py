@@ -1,17 +1,18 @@
 """The sender makes the submitted attempts, in order for each endpoint; no endpoint delays another.
 
-Each endpoint has a lane, which makes its first attempts in sequence: the next one starts once the previous
-one has a result, or was sent a quarter of a second ago. So a receiver that is slow or hangs delays only its
-own lane, and not for ever. Retries run next to the first attempts.
+Each endpoint has a lane, which makes the endpoint's first attempts in sequence: the next attempt starts when
+the previous attempt has a result, or was sent a quarter of a second ago. So a receiver that is slow or hangs
+delays only its own lane, and only by a quarter of a second for each event. Retries run next to the first
+attempts.
 
-A lane may always run one first attempt and one retry. Further attempts count against a limit that all lanes
-share, so a working receiver gets its events however many others hang.
+A lane may always run one first attempt and one retry. All further attempts of all lanes share a limit. So a
+working receiver gets its events, however many other receivers hang.
 
 Receivers are not trusted. This module resolves the receiver's name, checks each address, and connects to a
 checked address. It follows no redirect, uses no proxy, decompresses nothing, and reads only a limited part of
-the answer. It uses h11 and streams because a client library would decide all of this itself. h11 reads the
-answers. The requests are ours and all alike, so they are written here: with h11 they took a third of the
-time.
+the answer. It uses streams and h11, because a client library would make all these decisions itself. h11 only
+reads the answers: our requests are all alike, so this module writes them itself, because writing them with
+h11 took a third of the whole time.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ KEPT_MAX = 4096  # bytes of a body, and characters of headers, that are stored (
 HEAD_MAX = 32 * 1024  # bytes of an answer's status line and headers
 LOOK_UP_S = 2  # seconds to resolve a name when its URL is registered
 LOOKUPS_MAX = 64  # names resolved at a time; each occupies a thread until its name server answers
-CONNECT_S = 5  # seconds for each of several addresses, so that a dead one leaves time for the next
+CONNECT_S = 5  # seconds for each of several addresses, so that a dead address leaves time for the next
 DEADLINE_S = 15  # seconds for a whole attempt (docs/decisions.md#webhooks-retries)
 OVERTAKE_S = 0.25
 FIRSTS_MAX = 8  # first attempts in progress in one lane
 RETRIES_MAX = 4
-# Attempts in progress in all lanes together, in addition to the ones that each lane may always run.
+# Attempts in progress in all lanes together, in addition to the two that each lane may always run.
 SHARED_MAX = 128
 IDLE_S = 4  # seconds; servers keep an idle connection for at least 5 seconds
 Headers = list[tuple[str, str]]
@@ -80,7 +81,7 @@ class ReceiverConnection:
         request = _head(path, headers) + body
         self._http.send(_ANY_POST)  # so that h11 expects an answer
         self._http.send(_END)
-        # One write without waiting, because a receiver may answer before it has read everything.
+        # Written at once and without waiting, because a receiver may answer before it has read everything.
         self._writer.write(request)
         on_sent()
         try:
@@ -92,7 +93,7 @@ class ReceiverConnection:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the connection is open, as far as is known."""
+        """Return False if the connection is known to be closed."""
         return not (self._reader.at_eof() or self._writer.is_closing())
 
     def make_ready(self) -> bool:
@@ -222,7 +223,7 @@ def _tls_context() -> ssl.SSLContext:
 
 
 def _head(path: str, headers: Headers) -> bytes:
-    """Return the head of a request. Raises SendFailed if a line of it would be two lines."""
+    """Return the head of a request. Raises SendFailed if a header contains a line break."""
     lines = [f"POST {path} HTTP/1.1", *[f"{name}: {value}" for name, value in headers], "", ""]
     head = "\r\n".join(lines)
     if not head.count("\r") == head.count("\n") == len(lines) - 1:
@@ -249,8 +250,7 @@ def _kept_headers(response: h11.Response) -> Headers:
 class AttemptJob(NamedTuple):
     """One attempt to make. The caller chooses `number`; host, port, TLS and path come from a ParsedUrl.
 
-    `headers` are JSON text, an array of pairs: they are recorded as they are sent, so they are rendered only
-    once.
+    `headers` are JSON text, an array of pairs. This text is also stored, so it is made only once.
     """
 
     number: int
@@ -287,8 +287,8 @@ class SendResult(NamedTuple):
 class _Queue:
     """The jobs of one lane, started in the order of their submission, at most `most` at the same time.
 
-    With `in_order` the last job started is the `head`: the next job starts when the head has a result or was
-    sent long enough ago.
+    With `in_order` the job that was started last is the `head`; the next job starts when the head has a
+    result or was sent long enough ago.
     """
 
     lane: _Lane
@@ -392,7 +392,7 @@ class Sender:
             if time.monotonic() < self._until:
                 answer = await self._attempt(queue, job)
             else:
-                self.drop(job.endpoint)  # otherwise later jobs of the endpoint would be sent before this one
+                self.drop(job.endpoint)  # otherwise later jobs of the endpoint would be sent before this job
         finally:
             queue.under_way -= 1
             self._shared_count -= queue.under_way > 0
@@ -421,7 +421,8 @@ class Sender:
         except OSError as failure:
             error = os.strerror(failure.errno) if failure.errno else str(failure)
         except Exception as failure:
-            # Count any error as a failure, because a job reported as not made would come again at once.
+            # Report any error as a failed attempt, because a job that is reported as not made would be
+            # submitted again at once.
             error = f"{type(failure).__name__}: {failure}"
         latency_ms = round((time.monotonic() - began) * 1000)
         if response is None:
@@ -465,7 +466,7 @@ class Sender:
             return response
 
     def _pass_on(self, queue: _Queue, job: AttemptJob) -> None:
-        """Let the next job start, because this one has a result or was sent long enough ago."""
+        """Let the next job start, because this job has a result or was sent long enough ago."""
         if queue.head is job:
             queue.head = None
         self._begin_what_may(queue)

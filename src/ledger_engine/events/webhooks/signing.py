@@ -70,15 +70,15 @@ def _key(secret: str) -> bytes:
 
 @lru_cache(maxsize=512)
 def _keyed(key: bytes) -> hmac.HMAC:
-    """Return an HMAC that is copied for each use, which takes three quarters of the time of a new one."""
+    """Return an HMAC to copy for each use, which takes three quarters of the time of making a new one."""
     return hmac.new(key, digestmod="sha256")
 
 
-# Sealing: if a key is set, secrets are encrypted in the database; without a key they are stored in clear
-# text. A signature cannot be made with a hash of the secret, so the server must be able to read the secret.
-# With the environment variable LEDGER_SECRET_KEY set, a stolen database file or backup reveals no secret. To
-# change that key, set LEDGER_SECRET_KEY_PREVIOUS to the former key for one start, which encrypts everything
-# with the new key.
+# Sealing: a signature cannot be made with a hash of the secret, so the server must be able to read the
+# secret. If the environment variable LEDGER_SECRET_KEY is set, secrets are encrypted in the database, so that
+# a stolen file or backup reveals no secret; without a key they are stored in clear text. To change the key,
+# set LEDGER_SECRET_KEY_PREVIOUS to the former key for one start: this start encrypts everything with the new
+# key.
 
 
 VARIABLE = "LEDGER_SECRET_KEY"
