@@ -1,4 +1,4 @@
-"""The database interface: everything that the other packages may use of a database, on either engine.
+"""The database interface: everything that the other packages may use of a database, SQLite or PostgreSQL.
 
 A *work* is a plain function of a `Unit`. It runs inside one transaction and may run again from the start, so
 it does no input or output, and takes time and ids only from its unit. SQL is portable text with `:name`
@@ -19,7 +19,7 @@ from ledger_engine.core.tenant import Tenant
 Value: TypeAlias = str | int | None
 Parameters: TypeAlias = Mapping[str, Value]
 Columns: TypeAlias = tuple[str, ...]
-BookKey: TypeAlias = tuple[str, bool]  # a project's id, and whether it is its live mode
+BookKey: TypeAlias = tuple[str, bool]  # a project's id, and whether the book is its live mode
 T = TypeVar("T")
 H = TypeVar("H", bound="CachedValues")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,7 +34,7 @@ class Row(Protocol):
 
 
 class GroupCache(Protocol):
-    """The database as `CachedValues` see it: their statements see only rows that are already written."""
+    """The database for `CachedValues`, whose statements see only rows that are already written."""
 
     def execute(self, sql: str, parameters: Parameters, /) -> list[Row]:
         """Run one statement and return all its rows."""
@@ -45,7 +45,7 @@ class GroupCache(Protocol):
         ...
 
     def rows(self, table: str, columns: Columns, /) -> list[Sequence[Value]]:
-        """Return the list of rows still to be inserted, as in `Unit.insert_many`; the caller extends it."""
+        """Return the list of rows that wait for `Unit.insert_many`; the caller extends it."""
         ...
 
     def cached(self, kind: type[H], tenant: Tenant, /) -> H:
@@ -67,7 +67,8 @@ class CachedValues(Protocol):
     for the next group, as long as nobody else has written.
     """
 
-    # The tables that the values come from and go to, also through other objects in the cache.
+    # The tables from which the values are read and to which they are written, also by other objects in the
+    # cache.
     tables: ClassVar[frozenset[str]]
 
     def __init__(self, cache: GroupCache, tenant: Tenant, /) -> None:
@@ -106,16 +107,16 @@ class Unit(Protocol):
         """Insert rows, each with a value for every one of the columns, in their order.
 
         The rows of several works are inserted together, before a statement that names the table or before the
-        commit. Naming the values of a row takes as long as inserting it, so use this for rows that are
-        written often.
+        commit. Use this for rows that are written often: the values of a row have no names here, because
+        naming them takes as long as inserting the row.
         """
         ...
 
     def cached(self, kind: type[H], tenant: Tenant, /) -> H:
         """Return the one object of this kind that the works of this transaction share for the tenant's book.
 
-        The first work that asks creates the object. After a statement that changes one of the object's
-        tables, call this again.
+        The first work that calls this creates the object. After a statement that changes one of the object's
+        tables, call this again, because the object is dropped.
         """
         ...
 
@@ -205,7 +206,7 @@ def keeps_to_book(function: Callable[..., Any]) -> bool:
 
 
 class Everything(frozenset[str]):
-    """Stands for all topics, when nobody knows which topics were announced."""
+    """Stands for all topics, for a commit whose topics are unknown."""
 
     def __contains__(self, topic: object) -> bool:
         return True
@@ -218,8 +219,8 @@ class Everything(frozenset[str]):
 class Losses:
     """Acknowledged changes that the storage has lost, as far as this process knows.
 
-    `refused` is a sentence that says why the storage is not used; None while it is used. `accepted` names the
-    changes that are lost for good, and `changes` is their number.
+    `refused` is the reason why the storage is not used, as a sentence; None while it is used. `accepted`
+    names the changes that are lost for good, and `changes` is their number.
     """
 
     refused: str | None = None
@@ -251,14 +252,14 @@ class Rewinder(Protocol):
         ...
 
     async def replace_by(self, file: Path, mark: IdMark, then: Callable[[], None]) -> None:
-        """Replace everything by the content of `file`, in one commit; the ids go on from `mark`.
+        """Replace everything by the content of `file`, in one commit; new ids follow after `mark`.
 
         `then` is called before the next work. Raises StorageUnavailable; in that case nothing is changed.
         """
         ...
 
     async def forget_newest(self) -> None:
-        """Take the stored events for all there ever were, because the newest ones were removed on purpose."""
+        """Treat the stored events as complete, because the newest events were removed on purpose."""
         ...
 
 
@@ -284,7 +285,7 @@ class Database(Protocol):
         ...
 
     async def check(self) -> None:
-        """Raise StorageUnavailable if works cannot be read now or, as far as is known, cannot be written."""
+        """Raise StorageUnavailable if works cannot read now, or if the last attempt to write has failed."""
         ...
 
     def listen(self, listener: Listener) -> None:

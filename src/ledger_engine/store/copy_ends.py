@@ -44,10 +44,10 @@ class CopiedTable:
 
 
 class End(Protocol):
-    """One end of a copy. Its methods raise Conflict for anything that makes the copy impossible."""
+    """One end of a copy. Its methods raise Conflict if the copy is impossible."""
 
     def lines(self, table: CopiedTable) -> Iterator[tuple[bytes, int]]:
-        """Yield all rows as COPY writes them, in the order of the key, some at a time with their number."""
+        """Yield all rows in the order of the key, as COPY writes them: some at a time, with their number."""
         ...
 
 

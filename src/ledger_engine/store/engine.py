@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows
 
 KEEPS_TIME_EVERY_MS = 60_000  # how often the ledger's time is stored, together with other writes
-# One result serves all callers for this long, because anybody may ask without a key.
+# For this long all callers get the same result of a check, because anybody may ask without a key.
 WRITE_TRIED_EVERY_S = 1.0
 WRITE_TRIED_FOR_S = 3.0
 
@@ -45,8 +45,8 @@ WRITE_TRIED_FOR_S = 3.0
 class Engine:
     """Runs works, each usually a `partial(module.function, tenant=…, …)`.
 
-    A work is a plain function of a `Unit`. `shared_state` holds the state that this process shares with other
-    servers of the same ledger; by default it shares none.
+    A work is a plain function of a `Unit`. `shared_state` is the state that this process shares with other
+    servers of the same ledger. By default nothing is shared.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Engine:
 
     @property
     def notice(self) -> str | None:
-        """Return in sentences the decisions and repairs that wait for a person; None if there are none."""
+        """Return, as sentences, the decisions and repairs that need a person; None if there are none."""
         return " ".join(filter(None, (*self.notices.values(), self.clock_notice()))) or None
 
     def clock_notice(self) -> str | None:
@@ -119,11 +119,11 @@ class Engine:
             raise
 
     async def keep_time(self, moment: int) -> None:
-        """Store that the ledger's time is past `moment`, so that no restart goes back before it.
+        """Store that the ledger's time is past `moment`, so that the clock never starts before it.
 
         So credentials and cursors that have expired are still refused after a restart.
 
-        If the storage fails, the moment still counts for this process, and the next call tries again to store
+        If the storage fails, this process still remembers the moment, and the next call tries again to store
         it.
         """
         if moment > self._time_kept:
@@ -142,7 +142,8 @@ class Engine:
     async def check(self) -> None:
         """Raise StorageUnavailable if the database cannot be used.
 
-        That is the case if it cannot be read, or if the last commit failed and another attempt fails as well.
+        This means that the database cannot be read, or that the last commit failed and another attempt fails
+        too.
         """
         await self._database.check()
 
@@ -187,7 +188,7 @@ class Engine:
         self._time_kept = 0
 
     async def forget_newest(self) -> None:
-        """Take the stored events for all there ever were, because the newest ones were removed on purpose."""
+        """Treat the stored events as complete, because the newest events were removed on purpose."""
         await self._rewindable().forget_newest()
 
     def _rewindable(self) -> Rewinder:

@@ -78,7 +78,7 @@ def _make(parent: Path) -> tuple[Path, int | None]:
 
 
 def _remove_leftovers(parent: Path) -> None:
-    with contextlib.suppress(OSError):  # if the removal fails, the files stay, which does no harm
+    with contextlib.suppress(OSError):  # if the removal fails, the leftover files do no harm
         for folder in parent.glob(f"{_PREFIX}*"):
             descriptor = _hold(folder)
             if descriptor is not None:

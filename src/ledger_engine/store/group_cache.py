@@ -1,9 +1,9 @@
 """The cache that the works of one transaction share: values that are read once, and rows to insert.
 
-Values and rows are written together, for all works of a group. A statement that names one of their tables
-first has them written, so that it sees them; if it changes the table, the values are read again. So works
-need not know of each other, and a group of postings is written like a batch. The written values stay valid
-for the next transaction, until `forget`, as long as nobody else writes.
+The values and rows of all works of a group are written together. Before a statement that names one of their
+tables runs, they are written, so that the statement sees them; if the statement changes the table, the values
+are read again. So works need not know of each other, and a group of postings is written like a batch. Until
+`forget`, the written values stay valid for the next transaction, as long as nobody else writes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ledger_engine.store import (
 )
 from ledger_engine.store.threaded import QueuedWork
 
-CACHED_MAX = 100  # cached objects kept for the next transaction; each book with postings needs four
+CACHED_MAX = 100  # cached objects kept for the next transaction; a book with postings needs four objects
 
 NOTHING: Parameters = {}  # a dict, because sqlite3 accepts no MappingProxyType
 Key = tuple[type[CachedValues], str, bool]
@@ -140,7 +140,7 @@ class CachingUnit(ABC):
         self._rows.clear()
 
     def limit_size(self) -> None:
-        """Drop the values if earlier transactions have left the values of too many books."""
+        """Drop the values if there are too many from earlier transactions, because these wrote many books."""
         if len(self._caches) > CACHED_MAX:
             self.forget()
 
@@ -224,7 +224,7 @@ def prefetched_by(reads: Prefetch) -> Callable[[F], F]:
 
 
 def prefetch(unit: Unit, group: Sequence[QueuedWork], failures: tuple[type[Exception], ...]) -> None:
-    """Read at once the rows that the works of a group would read one by one, each waiting for the network.
+    """Read together the rows that the works of a group would otherwise read one by one over the network.
 
     Only PostgreSQL uses this: SQLite reads a row faster than this function finds out which rows to read.
     Raises `failures`, the database's errors.
@@ -240,7 +240,9 @@ def prefetch(unit: Unit, group: Sequence[QueuedWork], failures: tuple[type[Excep
             reads(unit, arguments[0][0], [each for _, each in arguments])
         except failures:
             raise
-        except Exception:  # a wrong value in one work: that work will fail by itself
+        except (
+            Exception
+        ):  # for instance a wrong value in one work; this work will raise its error when it runs
             continue
 
 

@@ -1,8 +1,8 @@
 """Groups works for the thread that writes.
 
-A commit costs the same for one work as for fifty. And a writer that runs while the event loop is busy
-competes with the loop for the interpreter and slows both. So the works of one loop go to the writer in
-groups, one group at a time, when the loop adds no more works.
+A commit takes the same time for one work as for fifty. And if the writer runs while the event loop is busy,
+both compete for the interpreter and become slow. So the works of one loop go to the writer in groups, one
+group at a time, when the loop adds no more works.
 
 A long work, such as a batch, runs in a group of its own, and all other waiting works form a group before each
 long work. So nobody waits for more than one long work, and a long work waits for at most one group. Works
@@ -15,8 +15,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-GROUP_MAX = 128  # works for one commit: waiting for more saves no time
-QUIET_TURNS = 20  # iterations of the event loop without a new work, after which no more are expected
+GROUP_MAX = 128  # works for one commit; larger groups save no more time
+QUIET_TURNS = 20  # after this many iterations of the event loop without a new work, a group begins
 
 
 class Waiting(Protocol):
@@ -44,7 +44,7 @@ class GroupCommit(Generic[J]):
         self._in_flight: list[J] = []
         self._handed_over_at = 0.0
         self._expected_count = 1
-        # True if the last group came between two long works, so that a long work is next.
+        # True if the last group contained the works that waited for a long work, so that a long work is next.
         self._long_is_next = False
         self._last_long: str | None = None  # the project of the last long work
         self._next_look: asyncio.Handle | None = None
@@ -60,7 +60,7 @@ class GroupCommit(Generic[J]):
     def add(self, job: J) -> None:
         """Add a job to the next group."""
         self._waiting.append(job)
-        # If other jobs wait but no look is scheduled, there was no memory to schedule one.
+        # If jobs wait but no look is scheduled, there was too little memory to schedule it.
         if not self._in_flight and self._next_look is None:
             self._look_soon()
 
@@ -72,7 +72,7 @@ class GroupCommit(Generic[J]):
         return True
 
     def age(self) -> float:
-        """Return for how many seconds the writer has worked on the current group; 0 if there is none."""
+        """Return for how many seconds the writer has worked on the current group; 0 without a group."""
         return self._loop.time() - self._handed_over_at if self._in_flight else 0.0
 
     def done(self) -> None:

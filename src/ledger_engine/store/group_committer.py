@@ -1,4 +1,4 @@
-"""Runs the works of a group in one transaction: each succeeds or fails by itself, and one commit stores all.
+"""Runs the works of a group in one transaction: each work succeeds or fails by itself, in a single commit.
 
 Every change goes to the disk through `GroupCommitter.commit_group`, on both engines. An engine passes a
 `DatabaseTransaction`: the steps to begin, commit and roll back.
@@ -15,7 +15,7 @@ from ledger_engine.core.measuring import CommitObserver, log_commit
 from ledger_engine.store.group_cache import CachingUnit
 from ledger_engine.store.threaded import QueuedWork
 
-CAUTIOUS_GROUPS = 100  # after a work that had written has failed, this many groups run with savepoints
+CAUTIOUS_GROUPS = 100  # after the failure of a work that had written, this many groups run with savepoints
 
 U = TypeVar("U", bound=CachingUnit)
 
@@ -39,7 +39,7 @@ class DatabaseTransaction(ABC, Generic[U]):
 
     @abstractmethod
     def require_sound(self, error: BaseException) -> None:
-        """Raise an error of the database if the error ended the whole transaction, and not only the work."""
+        """Raise an error of the database if this error ended the whole transaction, and not only the work."""
 
     @abstractmethod
     def public_error(self, error: BaseException) -> BaseException:
@@ -65,21 +65,22 @@ class GroupCommitter(Generic[U]):
     """Runs the works of groups and commits them, group by group.
 
     A savepoint around each work takes a tenth of the work's time, and in most groups no work fails. So a
-    group first runs without savepoints. If a work fails that has written, the whole group runs again with
-    savepoints, and so do the next groups for a while. A single work needs no savepoint.
+    group first runs without savepoints. If a work fails after it has written, the whole group runs again with
+    savepoints, and the next CAUTIOUS_GROUPS groups also run with savepoints. A single work needs no
+    savepoint.
     """
 
     def __init__(self) -> None:
         self.observer: CommitObserver | None = None
         self._cautious_groups = 0
         self._unit: U | None = None  # the cache of the last transaction, while it is still valid
-        # The cache is valid as long as this state is unchanged, except by transactions of this unit.
+        # The cache is valid as long as only transactions of this unit have changed this state.
         self._state: object = None
 
     def commit_group(self, transaction: DatabaseTransaction[U]) -> set[str]:
         """Run the works of a transaction, commit it, and return the topics that the works announced.
 
-        Each work then holds its answer or its error. Raises an error of the database if nothing was
+        Afterwards each work contains its answer or its error. Raises an error of the database if nothing was
         committed.
         """
         savepoints, topics, wrote = False, set[str](), False

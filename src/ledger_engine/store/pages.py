@@ -1,4 +1,4 @@
-"""Pages of lists, with cursors: newest first by id, never repeating an object or leaving one out.
+"""Pages of lists, with cursors: newest first by id. No object is repeated or left out.
 
 See docs/decisions.md#lists.
 """
@@ -79,8 +79,8 @@ class Listing(Generic[R]):
     `noun` is the name of a record in errors. `of_tenant` is the condition that selects the tenant's rows, by
     the columns `project` and `livemode` or by the book. `columns` are the columns to read, and `id` is the
     name of the id column. `hint` follows the table's name in the statement that reads a page. `was_listed`
-    returns whether an id that is missing from the table was in the tenant's list earlier: such an id still
-    marks a place as a cursor.
+    returns whether an id that is missing from the table was in the tenant's list earlier, because such an id
+    is still accepted as a cursor.
     """
 
     table: str
@@ -203,12 +203,12 @@ class Listing(Generic[R]):
 def expires_with(prefix: str, kept_for: int) -> Callable[[Unit, Tenant, str], bool]:
     """Return the `was_listed` function of a list whose entries are deleted after `kept_for` milliseconds.
 
-    Nothing is stored about a deleted entry, so every id older than that counts as one. Its place is the end
-    of the list.
+    Nothing is stored about a deleted entry, so every id that is older is treated as the id of a deleted
+    entry. As a cursor it stands for the end of the list.
     """
     return lambda unit, _tenant, id: is_before(id, prefix, unit.now - kept_for)
 
 
 def bad_cursor(param: str) -> InvalidRequest:
-    """Return the error for a cursor that marks no place in its list."""
+    """Return the error for a cursor that was never an id of its list."""
     return InvalidRequest("invalid_cursor", f"{param} must be the id of an object of this list.", param)

@@ -37,7 +37,7 @@ class AuditUnit(Unit, Protocol):
         ...
 
     def is_damage(self, error: Exception, /) -> bool:
-        """Return whether an error comes from the stored data, and not from a failure to read it now."""
+        """Return whether the stored data causes an error, and not a failure to read the data now."""
         ...
 
     def note_read(self, rows: int, /) -> None:
@@ -115,7 +115,7 @@ class ReadSnapshot:
     def close(self) -> None:
         """End the works that still run, and end the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        # Repeat this, because an interrupt only ends a statement that is running at that moment.
+        # Repeat the interrupt, because it ends only a statement that is running at that moment.
         while not all(each.done() for each in self._futures):
             for reader in self._readers:
                 reader.interrupt()

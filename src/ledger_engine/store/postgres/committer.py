@@ -36,12 +36,12 @@ from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
 from ledger_engine.store.threaded import QueuedWork
 
 TRIES = 8  # attempts for a group, if another transaction prevents its commit or the connection is lost
-# For this long after another server had locked a book of a group, this server locks at most half of a
+# If another server had locked a book of a group, then for this long this server locks at most half of a
 # group's books at a time.
 MET_S = 1.0
-_WAIT_S = 0.005  # the longest wait before the second attempt; it doubles for each further one
-# Other servers look for unconfirmed commits twice a second. The answer that a commit is unconfirmed waits
-# this long: by then the other servers know it too, and give no answer that depends on the commit.
+_WAIT_S = 0.005  # the longest wait before the second attempt; it doubles for each further attempt
+# Other servers look for unconfirmed commits twice a second. The answer that a commit is unconfirmed is
+# delayed by this time: then the other servers know it too, and give no answer that depends on the commit.
 TOLD_S = 1.0
 
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
@@ -124,12 +124,13 @@ class Committer(GroupCommitter[PostgresUnit]):
         topics, error = set[str](), None
         try:
             topics = self._commit_with_tries(transaction)
-        except Exception as failed:  # one transaction's error must not fail the others
+        except Exception as failed:  # the error of one transaction must not end the others
             error = failed
         return CommitResult(_all(transaction.running), frozenset(topics), error)
 
     def _commit_with_tries(self, transaction: _Transaction) -> set[str]:
-        """Commit the transaction, and repeat it while that may help; return the topics of its works.
+        """Commit the transaction, and repeat it as long as another attempt may succeed; return the topics of
+        its works.
 
         Raises OutcomeUnknown, and ConnectionLost or DatabaseFailed if nothing was committed.
         """
@@ -229,7 +230,7 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         """Commit, notify other servers, and release the locks; this waits only for the commit.
 
         Works that changed nothing are still committed if their answers may depend on a commit that no standby
-        has received: a confirmed commit proves that the standby has everything from before it.
+        has received: if our commit is confirmed, the standby also has everything that was visible before it.
         """
         committer, connection, locks = self._committer, self._connection, self._committer.locks
         assert connection is not None, "it has begun"
@@ -244,7 +245,7 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         moment = max(committer.clock.now(), committer.ids.mark()[0])
         locks.note(connection, self._locks, moment, announces=bool(topics))
         try:
-            # Wait, so that an error up to here means that nothing is committed.
+            # Wait for the results, so that any error up to here means that nothing is committed.
             result = connection.settle()
         except DatabaseFailed as error:
             self.require_sound(error)
@@ -298,9 +299,9 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
 
         `moment` is the time that other servers have reached.
 
-        The cache of the last transaction is still valid if this one locks the same books and the other
-        servers' times under these locks are unchanged. A commit of another server would have changed them,
-        because each commit under these locks has a later time than the one before it.
+        The cache of the last transaction is still valid if this transaction locks the same books and the
+        other servers' times under these locks are unchanged. A commit of another server would have changed
+        these times, because each commit under a lock has a later time than the previous commit.
         """
         committer = self._committer
         if moment is not None:
@@ -315,8 +316,8 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
     def _rests_on_unconfirmed(self) -> bool:
         """Return whether the rows that the works read may come from a commit that no standby has received.
 
-        It is False only if nothing is in doubt and no other server has committed since the last confirmed
-        commit.
+        The result is False only if nothing is in doubt and no other server has committed since the last
+        confirmed commit.
         """
         in_doubt = self._committer.confirmations.in_doubt
         return in_doubt or self._times not in (None, self._committer.last_confirmation)

@@ -1,16 +1,17 @@
 """Keeps track of commits that are visible although the standby may lack them.
 
-If commits wait for a standby, nobody sees a commit until the standby has it. But PostgreSQL ends the wait
-when somebody cancels it, when the connection ends and when it restarts. Then everybody sees the commit, and a
-failover still loses it. An answer that rests on such a commit would acknowledge it.
+If commits wait for a standby, nobody sees a commit until the standby has it. But the wait also ends when
+somebody cancels it, when the connection ends and when PostgreSQL restarts. Then everybody sees the commit,
+although a failover still loses it. An answer that depends on such a commit would acknowledge it.
 
 So a server counts the commits that the standby has. It counts its own commits when COMMIT has returned
-without a warning, and commits of other servers when their notification arrives, because a notification is
-sent only after that. A server is in doubt after a commit with an unknown outcome, on a new connection, when
-it sees commits of other servers without a notification, and while any commit waits for long. While it is in
-doubt, it compares the counts after each read. If the database shows more commits than are confirmed, the read
-waits for a commit. Once the standby has a commit, it has everything that was visible when the commit began.
-So any confirmed commit of the server ends the doubts from before it.
+without a warning. It counts commits of other servers when their notification arrives, because a notification
+is sent only after the standby has the commit. A server is in doubt after a commit with an unknown outcome, on
+a new connection, when it sees commits of other servers without a notification, and while any commit waits for
+long. While it is in doubt, it compares the counts after each read. If the database shows more commits than
+are confirmed, the server makes a commit after the read and waits for it. Once the standby has this commit, it
+has everything that was visible when the commit began. So any confirmed commit of the server ends all doubts
+that began before the commit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One connection to PostgreSQL, for one thread: it sends statements ahead, and waits only for rows.
 
 It uses psycopg's wrapper of libpq instead of its cursors. A cursor takes several times the processor time,
-prepares statements again after each rollback, and reports the error of an earlier statement at a later one.
-Here the results come in the order of the statements, so each error belongs to a known statement.
+prepares statements again after each rollback, and reports the error of a statement only at a later statement.
+Here the results come in the order of the statements, so it is known to which statement an error belongs.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from ledger_engine.store.postgres.rendering import RenderedRow, SqlStatement, re
 CONNECT_S = 5
 SILENT_S = 2  # seconds without an answer, after which the connection checks whether the host is still there
 _LOOKS_EVERY_S = 0.5  # how often a waiting connection checks whether it may still be used
-# A role or a database may set these limits, which would end the long statements of a command or the sessions
-# of servers. Older versions of PostgreSQL do not know them.
+# The settings of a role or a database may contain these limits, which would end the long statements of a
+# command or the sessions of servers. Older versions of PostgreSQL do not know them.
 ENDLESS = (
     "SELECT set_config(name, '0', false) FROM pg_settings"
     " WHERE name IN ('idle_session_timeout', 'transaction_timeout') AND setting <> '0'"
@@ -80,7 +80,8 @@ class PostgresConnection:
         """Connect to `host`, a connection string of libpq. Raises ConnectionLost."""
         self.host = host
         self.must_not_be_used = False
-        self.timeline: tuple[int, int] | None = None  # its cluster and timeline, once they are known (`seen`)
+        # The cluster and timeline of the host, once they are known (`seen`).
+        self.timeline: tuple[int, int] | None = None
         self._answer_s = answer_s
         self._is_silent = is_silent
         self._statements: OrderedDict[bytes, _Prepared] = OrderedDict()
@@ -88,7 +89,8 @@ class PostgresConnection:
         # One entry for each sent statement: its `_Prepared` if it was being prepared, else True; False for a
         # synchronisation.
         self._pipeline: list[_Prepared | bool] = []
-        self._forgiven = 0  # errors of so many statements, counted from the first one sent, are ignored
+        # The errors of this many statements, from the first sent statement on, are ignored.
+        self._forgiven = 0
         self._is_broken = False
         self._lent: psycopg.Connection | None = None
         self._warning = ""  # the warning that came with the statement whose result is awaited
@@ -185,7 +187,7 @@ class PostgresConnection:
             raise self._lost(error) from error
 
     def settle_quietly(self) -> None:
-        """Wait for all results and ignore errors, which follow from an error that is already known."""
+        """Wait for all results and ignore their errors, which follow from an error that is known."""
         with contextlib.suppress(DatabaseFailed):
             self.settle()
 
@@ -234,7 +236,7 @@ class PostgresConnection:
         """Return the last result of the statements sent before `end`. Raises the errors of `settle`."""
         pipeline, self._pipeline = self._pipeline, []
         try:
-            # Leave out the synchronisation that `end` sent: `_take` waits for one at its end.
+            # Do not count the synchronisation that `end` sent: `_take` itself waits for one at its end.
             return self._take(pipeline[:-1])
         except Error as error:
             raise self._lost(error) from error
@@ -406,7 +408,7 @@ class PostgresConnection:
         self._pipeline.append(True)
 
     def _lost(self, error: BaseException | None, reason: str | None = None) -> ConnectionLost:
-        """Close the connection and return the error that says why."""
+        """Close the connection and return the error with the reason."""
         if isinstance(error, ConnectionLost):
             return error
         message = reason or (str(error) if error is not None else self._pg.get_error_message())

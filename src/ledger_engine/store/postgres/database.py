@@ -45,10 +45,10 @@ from ledger_engine.store.postgres.seen import FORGOTTEN_AFTER, SeenCommits, Time
 from ledger_engine.store.postgres.unit import Numeric
 from ledger_engine.store.threaded import CLOSE_S, SILENT, QueuedWork, ThreadedDatabase, call_soon
 
-# Of the time to answer a request, this part is reserved for counting the request and for everything else
-# except the work.
+# This part of the time to answer a request is reserved for everything except the work, such as counting the
+# request.
 _COUNTED_S = COUNT_ANSWER_S + 0.5
-# Shorter than the timeout of a scrape, which then gets at least the figures that need no database.
+# Shorter than the timeout of a scrape, so that a scrape gets at least the figures that need no database.
 _MEASURED_S = 2
 _STATEMENT_S = 8
 _LOCK_S = 6
@@ -161,7 +161,7 @@ class PostgresDatabase(ThreadedDatabase):
                     await super().write(_CONFIRM)
         except TimeoutError:
             raise StorageUnavailable(UNCONFIRMED_REASON) from None
-        # A failed confirmation says nothing about the caller's own changes, so `unknown` is not set.
+        # A failed confirmation does not put the caller's own changes in doubt, so `unknown` is not set.
         except StorageUnavailable as error:
             reason = UNCONFIRMED_REASON if error.reason == SILENT else error.reason
             raise StorageUnavailable(reason) from error
@@ -260,7 +260,7 @@ class PostgresDatabase(ThreadedDatabase):
             connection.settle()
 
     def _announce(self, topics: frozenset[str]) -> None:
-        """Tell the listeners, in their event loops, the topics that other servers announced."""
+        """Call the listeners, in their event loops, with the topics that other servers announced."""
         for loop in list(self._loops):
             call_soon(loop, partial(self._tell, topics))
 
@@ -330,7 +330,7 @@ def _write_nothing(unit: Unit) -> None:
     unit.execute("UPDATE kept_time SET reached = reached WHERE false")
 
 
-# A confirmed commit proves that the standby has everything from before it.
+# If this commit is confirmed, the standby has everything that was visible before it.
 _CONFIRM = BookWork(_write_nothing, OWN)
 
 
@@ -341,9 +341,9 @@ def _probe(unit: Unit) -> None:
 def _can_post(unit: Unit) -> None:
     """Test whether postings are possible.
 
-    This writes as many pages as postings need, because a full disk may still take one page.
+    This writes as many pages as postings need, because a full disk may still have space for one page.
 
-    It uses the unlogged table of rate counts, so nothing goes to the log of the database.
+    It writes to the table of rate counts, which is unlogged, so nothing goes to the log of the database.
     """
     kept_time.reach(unit)
     unit.execute(

@@ -28,7 +28,7 @@ UNCONFIRMED = "01"  # a warning with a commit: a failover may lose the commit
 CANCELLED_BY_SOMEBODY = (UNCONFIRMED, "57P01")
 UNCONFIRMED_REASON = "no standby has confirmed the change"
 OLDER = "older"  # our own code: the database lacks acknowledged changes (`seen`)
-# Texts for clients, by the beginning of the code; the first match counts.
+# Texts for clients, by the beginning of the code; the first match decides.
 _REASONS = (
     (_LOCK_NOT_AVAILABLE, "another server has kept this book locked for too long"),
     (_CANCELED, "it does not answer"),
@@ -48,7 +48,7 @@ _REASONS = (
 _FAILED = "it has failed"
 # Part of the message if somebody cancelled a statement; without it the statement was too slow.
 _BY_SOMEBODY = "user request"
-# Messages of libpq when it cannot connect, because it gives no code; the first match counts.
+# Reasons by libpq's message when it cannot connect, because it returns no code; the first match decides.
 _REFUSALS = (
     (re.compile("session is read-only|server is in hot standby mode"), _READ_ONLY),
     (re.compile("the database system is "), _STARTING),
@@ -92,8 +92,8 @@ def refused(message: str) -> ConnectionLost:
 class DatabaseFailed(Exception):
     """A statement failed. `state` is PostgreSQL's code, such as 40001.
 
-    `syncs` is how many parts of the pipeline, each ended by `PostgresConnection.sync`, ran before the
-    statement.
+    `syncs` is the number of parts of the pipeline that ran before the statement; `PostgresConnection.sync`
+    ends a part.
     """
 
     def __init__(self, state: str, message: str) -> None:
@@ -103,7 +103,7 @@ class DatabaseFailed(Exception):
 
     @property
     def fatal(self) -> bool:
-        """Return whether the server ends the connection with this error, or it is of no more use."""
+        """Return whether the connection cannot be used after this error."""
         return self.state.startswith(_ENDS_CONNECTION) or self.state == _READ_ONLY
 
     @property

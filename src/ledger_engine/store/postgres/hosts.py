@@ -1,6 +1,7 @@
 """The hosts of a database: new connections go to the host that worked last, and never to a stopped one.
 
-libpq would try the hosts of an address from the first one each time, and wait for ever for a host that hangs.
+libpq would try the hosts of an address from the first host on each time, and wait for ever for a host that
+hangs.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class Hosts:
         return connection
 
     def _is_silent(self, host: str) -> bool:
-        """Return whether a host has stopped. If so, none of its connections is used any more.
+        """Return whether a host has stopped. If it has, none of its connections is used any more.
 
         A slow statement looks the same as a stopped host, so this tries a new connection.
         """
@@ -124,12 +125,12 @@ class Hosts:
                 self.abandon(lambda each: each.host == host)
                 return True
             except ConnectionLost:
-                pass  # a refusal is an answer too
+                pass  # a host that refuses the connection has answered too
             self._answer_times[host] = time.monotonic()
             return False
 
     def _put(self, host: str, *, first: bool) -> None:
-        """Move a host before all others, or behind them."""
+        """Move a host to the beginning or to the end of the list."""
         with self._lock:
             others = [each for each in self._hosts if each != host]
             self._hosts = [host, *others] if first else [*others, host]

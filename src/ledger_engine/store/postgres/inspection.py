@@ -1,8 +1,8 @@
 """Checks that PostgreSQL's rows refer to rows that exist, and that its indexes agree with its tables.
 
 The references are right unless somebody has switched foreign keys off. The extension amcheck checks the
-indexes. Without it they are not checked, and `why_not` gives the reason: a query that reads an index instead
-of a table gets its answer from the index, whether that is right or wrong.
+indexes. Without the extension the indexes are not checked, and `why_not` gives the reason. An SQL query
+cannot check an index, because it gets its answer from the index itself, right or wrong.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Leases as rows: each has an owner, and ends by the database's clock if the owner does not renew it.
 
 All servers take and renew leases under one lock, so two servers never hold the same lease, whatever their own
-clocks show. A server relies on its leases for a little less than they last, by its monotonic clock. So a
-server that was suspended for long notices when it wakes that it holds none.
+clocks show. A server relies on its leases for a little less than their duration, by its monotonic clock. So a
+server that was suspended for long notices when it wakes that its leases have ended.
 
-All leases except the leader's are spread evenly over the servers that want any. Each such server also has a
-row of its own, by which the others count the servers. A server takes no more free leases than its share, and
-a server with at least two leases more than another gives up half of the difference.
+All leases except the leader's are spread evenly over the servers that want such leases. Each of these servers
+also has a row of its own, so that every server can count them. A server takes no more free leases than its
+share, and a server with at least two leases more than another gives up half of the difference.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class PostgresLeases:
 
     async def _renew(self) -> None:
         async with self._renewing:
-            # After a failure every server first renews its own leases, so that leases that nobody lost stay
-            # where they are.
+            # After a failure every server first only renews its own leases, so that a lease is not moved if
+            # its server still runs.
             takes = self._was_renewed or not self._has_asked
             self._was_renewed = False
             names_wanted = frozenset[str]().union(*self._wanted_names.values())
@@ -162,9 +162,9 @@ class _Renewal:
     def _releasing(
         self, names_held: Collection[str], others: Mapping[str, int], loads: Mapping[int, int]
     ) -> frozenset[str]:
-        """Return half of the leases that this server holds above the server with the fewest.
+        """Return the leases to give up: half of the difference to the server with the fewest leases.
 
-        The result stays the same until other servers hold them.
+        The result stays the same until other servers hold these leases.
         """
         least = min(loads.values(), default=sys.maxsize)
         own = set(filter(_is_spread, names_held))

@@ -3,13 +3,14 @@
 A group of works takes the locks of its free books, or the lock of the whole ledger. A transaction waits for
 the lock of a book only if it holds no other lock, or if it takes the locks in their order, so transactions
 never wait for each other in a circle. For each lock, `heads` stores the time up to which ids were issued and
-the server that issued them. A server's clock first passes the times of other servers, so the ids of a book
-are in the order of its commits, whatever the servers' clocks show.
+the server that issued them. Before a server makes an id, it advances its clock past the times of the other
+servers. So the ids of a book are in the order of its commits, whatever the servers' clocks show.
 
 `heads` also has a row for each server, which each of the server's commits updates. It contains the time that
 the server has reached, and in `announced` how many of its commits announced something. Other servers follow
-this count (`notifications`), and use it to notice that a database lacks commits (`seen`). A question about
-all books reads only the rows of the few servers, so it takes no longer with more books.
+this count (`notifications`), and use it to notice that a database lacks commits (`seen`). To find out whether
+anything was committed, a server reads only the rows of the few servers, so this takes no longer with more
+books.
 
 The locks are advisory locks of the session. They are taken before the transaction begins, so that its
 snapshot contains everything committed under them.
@@ -37,8 +38,8 @@ _WITHIN = f"set_config('idle_session_timeout', '{IDLE_MS}', false)"
 _LOCK_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock({_LEDGER_KEY})")
 _SHARE_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock_shared({_LEDGER_KEY})")
 _LOCK_BOOK = rendered("SELECT pg_advisory_lock(:lock)")
-# Takes at most this many free locks, and stores them for the next statement, so that no answer is needed
-# between.
+# Takes at most this many free locks, and stores them for the next statement, which can so be sent without
+# waiting for an answer.
 _LOCK_FREE = SqlStatement(
     b"SELECT set_config('ledger.locked', concat_ws(',', '0', (SELECT string_agg(lock::text, ',') FROM (SELECT"
     b" lock FROM unnest($1) AS lock WHERE pg_try_advisory_lock(lock) LIMIT $2) AS free)), false)",
@@ -46,9 +47,9 @@ _LOCK_FREE = SqlStatement(
 )  # fmt: skip
 _UNLOCK = rendered("SELECT pg_advisory_unlock_all(), set_config('idle_session_timeout', '0', false)")
 _BEGIN = rendered("BEGIN ISOLATION LEVEL SERIALIZABLE")
-# PostgreSQL would prevent serializable transactions of two books from both committing if it tracks reads by
-# whole tables. Two transactions of one book still conflict at this level, because both write the book's row
-# of `heads`.
+# Used if PostgreSQL tracks reads by whole tables: it would then prevent serializable transactions of two
+# books from both committing. Two transactions of one book still conflict at this level, because both write
+# the book's row of `heads`.
 _BEGIN_BOOKS = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ")
 # The numbers of servers are next to each other, so their rows are read without the rows of all books.
 _FIRST_SERVER, _SERVERS_BITS = 1 << 62, 48
@@ -142,7 +143,7 @@ class Locks:
     ) -> None:
         """Store, within the transaction, the time up to which ids were issued under these locks.
 
-        `announces` is whether the commit counts as one that announces something.
+        `announces` is whether the commit announces something, and so is counted.
         """
         rows = rendering.array(sorted({*(locks or [LEDGER])} - {self.own} | {self.server}))
         connection.put_dumped(

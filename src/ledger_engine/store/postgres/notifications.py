@@ -23,7 +23,7 @@ from ledger_engine.store.postgres.seen import Commits, SeenCommits
 
 CHANNEL = "ledger_commits"
 POLL_S = 0.5  # how often the rows of `heads` are read, in addition to notifications
-_AGAIN_S = 0.1  # a commit that is visible should have been notified within this time
+_AGAIN_S = 0.1  # the notification of a visible commit should arrive within this time
 _RECONNECT_S = 1.0
 _NOTIFY = rendered(f"SELECT pg_notify('{CHANNEL}', :payload)")
 _ANNOUNCED = rendered(f"SELECT server, announced, moment FROM heads WHERE {OF_SERVERS} AND server <> :server")
@@ -99,7 +99,7 @@ class NotificationFollower:
             connection.close()
 
     def _follow(self, connection: PostgresConnection) -> None:
-        """Follow the commits of other servers until asked to stop. Raises the errors of the connection."""
+        """Follow the commits of other servers until `stop` is called. Raises the errors of the connection."""
         counts = self._announced(connection)
         self._confirmations.doubt(counts)  # it is unknown which of these commits the standby has
         # Announce all topics, because the commits before these counts came without a notification.

@@ -25,9 +25,9 @@ CLEAN_EVERY_S = 60
 _TYPES = (rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.INT8)
 _NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LEAST = "least(requests, per_minute, per_second)"
-# A statement that waited for another server's count has an older time than that count; then the newer window
-# stays, unless the clock of the database was set back. `granted` is how many of the requests are let through.
-# The callers are sorted, so two servers never wait for each other in a circle.
+# If a statement has waited for the count of another server, its own time is older than that count. The newer
+# window then stays, unless the clock of the database was set back. `granted` is how many of the requests are
+# let through. The callers are sorted, so two servers never wait for each other in a circle.
 _COUNT = SqlStatement(
     f"""
 INSERT INTO rate_counts AS c
@@ -104,8 +104,8 @@ class RateCounts:
     async def count(self, requests: Sequence[CountRequest]) -> list[CountResult]:
         """Count requests of different callers, and return a result for each caller, in the same order.
 
-        A caller gets at most the requests that are left in the minute and in the second; a refused request
-        does not count. Raises ConnectionLost and DatabaseFailed.
+        A caller gets at most the requests that are left in the minute and in the second; a refused request is
+        not counted. Raises ConnectionLost and DatabaseFailed.
         """
         requests_in_order = sorted(requests)
         try:
@@ -120,8 +120,8 @@ class RateCounts:
             connection.put_dumped(_COUNT, [*arrays, now], _TYPES)
             result = await self._answer_of(connection)
         except BaseException:
-            # After a cancellation too, because the late answer would be taken for the answer to the next
-            # question.
+            # Also after a cancellation, because the late answer would be taken for the answer to the next
+            # statement.
             await self.close()
             raise
         assert result is not None, "the statement returns a row for each caller"
@@ -175,7 +175,7 @@ class RateCounts:
 
 @lru_cache(maxsize=4096)
 def _dumped(request: CountRequest) -> tuple[bytes, ...]:
-    """Return one caller's elements of the statement's arrays; they are cached, because callers return."""
+    """Return one caller's elements of the statement's arrays, cached because most callers come again."""
     return tuple([rendering.element(value) for value in request])
 
 

@@ -1,8 +1,9 @@
 """Rate limits that all servers on one database enforce together, with the table of `rate_counts`.
 
-One statement counts all requests that arrive together: a busy server sends few statements and an idle one
-does not wait. A refusal is remembered until its window ends, so a flood is answered from memory. If the table
-does not answer, each server counts by itself and tries the table again in the background.
+One statement counts all requests that arrive together, so a busy server sends few statements, and an idle
+server need not wait to gather requests. A refusal is remembered until its window ends, so a flood is answered
+from memory. If the table does not answer, each server counts by itself and tries the table again in the
+background.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ class CountedTogether:
         self._refusals: dict[str, _Refusal] = {}
 
     async def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
-        """Count one request of `who`. A request refused because of a burst does not count for the minute."""
+        """Count one request of `who`. The minute does not count requests that the burst limit refuses."""
         refusal = self._refused(who, (per_minute, per_second)) if who in self._refusals else None
         return refusal or await self._ask(CountRequest(who, 1, per_minute, per_second))
 
     async def peek(self, who: str, per_minute: int) -> Verdict:
-        """Return the verdict without counting, for requests that are never refused."""
+        """Return the verdict without counting a request; used for requests that are never refused."""
         return await self._ask(CountRequest(who, 0, per_minute, per_minute))
 
     async def close(self) -> None:
@@ -150,8 +151,8 @@ class CountedTogether:
     def _refused(self, who: str, limits: tuple[int, int]) -> Verdict | None:
         """Return the verdict for a caller whose window is used up, or None.
 
-        The estimated time of the counter is too late by the time that its answer took, so nobody is refused
-        longer than the window lasts.
+        The estimated time of the counter is ahead by the time that the counter's answer took, so nobody is
+        refused for longer than the window lasts.
         """
         refusal = self._refusals[who]
         now = int(self._monotonic() + refusal.ahead)
@@ -163,7 +164,7 @@ class CountedTogether:
 
 
 def _together(waiters: list[_Waiter]) -> CountRequest:
-    """Return the requests of one caller as a single one."""
+    """Return the requests of one caller as a single request for a count."""
     last = waiters[-1].asked
     counting = [waiter.asked for waiter in waiters if waiter.asked.requests] or [last]
     return last._replace(

@@ -22,7 +22,7 @@ _ROWS_APART = rendered(
     " * current_setting('max_connections')::bigint AS of_all"
 )
 
-_POOL_TRIES = 5  # several attempts, because other users of the pool may get in between
+_POOL_TRIES = 5  # several attempts, because another user of the pool may get the session first
 _PROCESS = rendered("SELECT pg_backend_pid() AS process")
 SHARED = (
     "PgBouncer, or another pooler before it, does not give each connection a session of its own; use its"
@@ -71,9 +71,10 @@ def _require_sessions(connection: PostgresConnection, connect: Callable[[], Post
     """Raise StorageUnavailable if transactions of several connections share a session.
 
     Locks, prepared statements, settings and notifications belong to sessions, so a ledger would seem to work
-    there, and lose its locks. A pooler gives a connection a number that differs from its process's number. To
-    find out whether the pooler also takes the session away after each transaction, this opens further
-    connections and checks whether one of them gets the session.
+    over such connections, but lose its locks. A pooler is recognised because it gives a connection another
+    number than that of the session's process. To find out whether the pooler also takes the session away
+    after each transaction, this function opens further connections and checks whether one of them gets the
+    session.
     """
     own = _process_of(connection)
     if own == connection.process:

@@ -28,7 +28,7 @@ from ledger_engine.store.postgres.locks import new_server
 from ledger_engine.store.postgres.rendering import SqlStatement, rendered
 
 FORGOTTEN_AFTER = 30 * DAY  # a server that has not written for this long may have lost its row
-_OWN_MAX = 5000  # how many of this server's last commits are kept with the books that they changed
+_OWN_MAX = 5000  # how many of this server's last commits are remembered, each with the books that it changed
 _BOOKS_NAMED_MAX = 5
 _STANDBY = "25006"  # PostgreSQL's code for an attempt to write on a standby
 _PLACE = rendered(
@@ -98,9 +98,9 @@ class SeenCommits:
     """The commits that one server has seen; any thread may use it.
 
     Set `has_timelines` once it is known whether the role may read the timeline. `moved` is called with the
-    former timeline, None at first, and the one that is used from now on. `accepted` is called with the
-    connection on which a loss was accepted. From then on `server` is another number: under the old number the
-    next commits would be taken for the lost ones.
+    former timeline (None at first) and the new timeline. `accepted` is called with the connection on which a
+    loss was accepted. From then on `server` is another number, because under the old number the next commits
+    would look like the lost commits.
     """
 
     def __init__(self, *, accepts_loss: bool = False) -> None:
@@ -186,7 +186,7 @@ class SeenCommits:
             elif self.losses.refused is not None:
                 self.losses.refused = None
                 log.warning("the database has all that was acknowledged, and is used again")
-            if writes:  # a commit with an unknown outcome may have been made, and nobody was told of it yet
+            if writes:  # a commit with an unknown outcome may have been made, and is not acknowledged yet
                 self._own_unconfirmed = commits_there.get(self.server, _NONE)
             if timeline != self._timeline:
                 before, self._timeline = self._timeline, timeline

@@ -180,7 +180,7 @@ def open_target(url: str) -> Iterator[PostgresTarget]:
     with _errors(url), closing(Hosts(url, _NAME).open(math.inf, UNLIMITED)) as own:
         requirements.require_usable(own, partial(connect, url, CONNECT_S))
         tables = PostgresTables(own)
-        tables.pending()  # refuses tables of another program before waiting for any lock
+        tables.pending()  # raises an error for tables of another program, before waiting for any lock
         try:
             with tables.locked():
                 tables.apply_pending()

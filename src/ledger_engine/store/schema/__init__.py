@@ -132,7 +132,7 @@ class Tables(ABC):
             raise StorageUnavailable(NOT_UP_TO_DATE)
 
     def require_no_others(self) -> None:
-        """Raise StorageUnavailable for a database with tables that is not a ledger; change nothing."""
+        """Raise StorageUnavailable for a database with tables but without a ledger; change nothing."""
         if self.applied():
             return
         tables = sorted(self.names())
@@ -171,8 +171,9 @@ def unlike_made(
 ) -> list[tuple[str, str]]:
     """Return each object that differs from the ledger's own definition: its name, and a sentence.
 
-    Other tables, indexes and views are allowed. Other triggers are not, because a trigger may change written
-    rows. Neither is anything in `refusing`: indexes and tables, each with its kind, that may refuse rows.
+    Additional tables, indexes and views are allowed. Additional triggers are faults, because a trigger may
+    change written rows. The objects in `refusing` are faults too: indexes and tables, each with its kind,
+    that may refuse rows.
     """
     faults = [
         (

@@ -25,7 +25,7 @@ from ledger_engine.store.sqlite.inspection import SqliteAuditUnit
 from ledger_engine.store.sqlite.log import log_file, require_own_log
 from ledger_engine.store.sqlite.migrations import SqliteTables
 
-_CACHE_KB = 65_536  # with a smaller cache, an audit of a large file reads the same pages repeatedly
+_CACHE_KB = 65_536  # with a smaller cache, an audit of a large file would read the same pages repeatedly
 # A copy reads each page once, so a larger cache is of no use; filling it takes a fifth of the copy's time.
 _CACHE_OF_COPY_KB = 2_000
 _MAPPED_MAX = 2**31 - 1  # bytes
@@ -53,7 +53,7 @@ def open_to_copy(source: Path) -> sqlite3.Connection:
 def copy_of_open(connection: sqlite3.Connection, source: Path, target: Path, *, durable: bool = True) -> None:
     """Copy as `copy` does, over a connection to the source without an open transaction.
 
-    A copy that is not durable may be lost with the machine's power.
+    A copy that is not durable may be lost when the machine loses power.
     """
     make_private(target)
     try:
@@ -70,8 +70,8 @@ def overwrite(connection: sqlite3.Connection, source: Path) -> None:
     """
     require_own_log(source)
     with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB)) as source_connection:
-        # Saves a system call for each page. A read error of the disk then ends the process; nothing is
-        # changed.
+        # Mapping the file saves a system call for each page. A read error of the disk then ends the process,
+        # but nothing is changed.
         source_connection.execute(f"PRAGMA mmap_size={_MAPPED_MAX}")
         # The next commit syncs the log. A loss of power before that loses this commit, and nothing else.
         connection.execute("PRAGMA synchronous=NORMAL")
@@ -165,7 +165,8 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
             SqliteTables(connection).require_no_others()
             _give_up_log(connection, database)
-            # Let nobody open it before the new file is in place, because their changes would be lost.
+            # Nobody may open the database before the new file is in place, because later changes would be
+            # lost.
             connection.execute("PRAGMA locking_mode=EXCLUSIVE")
             connection.execute("BEGIN EXCLUSIVE")
             connection.execute("COMMIT")

@@ -22,8 +22,9 @@ CHECKPOINT_PAGES = 4000
 # A batch of 1,000 writes 1.4 MB of new pages and some hundred old ones. SQLite's default of 2 MB cannot hold
 # them, and reading the same pages again and again took a seventh of the time.
 WRITER_CACHE_KB = 8000
-# This holds most inner pages of the table and indexes of ten million transactions; SQLite's default of 2 MB
-# does not. A larger cache is no faster, and filling it with pages that are read only once costs time.
+# A cache of this size holds most inner pages of the table and indexes of ten million transactions; SQLite's
+# default of 2 MB does not. A larger cache is no faster, and filling it with pages that are read only once
+# costs time.
 READER_CACHE_KB = 16_000
 
 _PRAGMAS = (
@@ -32,7 +33,8 @@ _PRAGMAS = (
     "PRAGMA trusted_schema=OFF",
     "PRAGMA cell_size_check=ON",
     "PRAGMA journal_size_limit=67108864",
-    # Savepoints keep their undo data here. In a file it took a fifth of the time of each posting.
+    # Savepoints store their undo data in memory, because with a file this took a fifth of the time of each
+    # posting.
     "PRAGMA temp_store=MEMORY",
 )
 # After one of these errors the state of the connection is unreliable, so it is opened again.
@@ -117,7 +119,7 @@ def close_to_others(path: Path) -> None:
     A file that its owner's group can read, but nobody else, was shared on purpose and stays as it is.
     """
     for file in (path, *companions(path)):
-        # A file of another user is that user's to protect.
+        # Leave a file of another user alone: its owner must protect it.
         with contextlib.suppress(FileNotFoundError, PermissionError):
             if file.stat().st_mode & stat.S_IRWXO:
                 file.chmod(0o600)

@@ -3,8 +3,8 @@
 SQLite does not notice `cp backup.db ledger.db`, which replaces the content of the file. At its next
 checkpoint it would write the pages of the log over the pages of the other database.
 
-This module reads the file through a descriptor that SQLite has opened. It must not open and close one of its
-own, because the process would then lose all its locks on the file (`lock`).
+This module reads the file through a descriptor that SQLite has opened. It must not open and close another
+descriptor, because the process would then lose all its locks on the file (`lock`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class FileContent:
         size = self._size()
         if content is None or size is None:
             return None
-        if frames is None:  # for example after a rollback; there is little to compare
+        if frames is None:  # for example after a rollback; then the log contains nothing to compare with
             is_ours = content[18:20] == _WITH_LOG
             reason = None if is_ours else "it is a copy without a log, such as a backup"
         else:

@@ -64,9 +64,9 @@ class SqliteDatabase(ThreadedDatabase):
             tables = SqliteTables(self._writer)
             tables.bring_up_to_date()
             tables.require_all_there()
-            close_to_others(path)  # not before, because the file might not be a ledger
-            # Before the first read: if the clock was set back while nothing was served, nothing expired may
-            # become valid again.
+            close_to_others(path)  # not earlier, because the file might not be a ledger
+            # This comes before the first read: if the clock was set back while nothing was served, nothing
+            # expired may become valid again.
             self._follow_other_writers(self._writer)
         except BaseException:
             self._close_files()
@@ -213,13 +213,14 @@ class SqliteDatabase(ThreadedDatabase):
         reason = error.reason if isinstance(error, CommitFailed) else error
         self._seen_version = -1
         self._close_writer()
-        # A group that could not get a lock has written nothing, and reopening would wait as long again.
+        # A group that could not get a lock has written nothing, and reopening the file would wait for the
+        # lock as long again.
         unknown = code_of(reason) != sqlite3.SQLITE_BUSY and not self._reopen() and committing
         for job in group:
             job.answer, job.error = None, StorageUnavailable(reason_of(reason), unknown=unknown)
 
     def _set_lost(self, reason: Exception | None) -> None:
-        """Note whether the ledger can be written, and log every change of that."""
+        """Note whether the ledger can be written, and log it when this changes."""
         was_lost, self._is_lost = self._is_lost, reason is not None
         if reason is not None and not was_lost:
             log.error("the ledger cannot be written: %s", reason_of(reason))
@@ -229,8 +230,8 @@ class SqliteDatabase(ThreadedDatabase):
     def _reopen(self) -> bool:
         """Open the file again and write one page; return False if that fails.
 
-        A commit that failed at its end may have left all its pages in the log. They do not count now, but
-        after a crash they would, unless other pages overwrite them.
+        A commit that failed at its end may have left all its pages in the log. These pages are not valid now,
+        but after a crash they would become valid, unless other pages overwrite them.
         """
         try:
             writer = self._sound_writer()
@@ -252,7 +253,7 @@ class SqliteDatabase(ThreadedDatabase):
 
     def _look_at_content(self) -> None:
         self._is_doubted = False
-        # The error is logged, and everybody who reads or writes from now on gets it.
+        # The error is logged, and raised for every read and write from now on.
         with contextlib.suppress(OSError):
             self._file.require_own()
 

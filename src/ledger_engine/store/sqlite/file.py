@@ -1,4 +1,4 @@
-"""The database file of a process: the file that it opened first, as long as that file keeps its name."""
+"""The file that a process opened first as its database, which it uses as long as the file keeps its name."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class DatabaseFile:
         except sqlite3.Error as error:
             self._require_locks(error)
             raise
-        # Only now, because a restore may have replaced the file while we waited for the lock.
+        # Check only now, because a restore may have replaced the file while we waited for the lock.
         self.require_own()
 
     def note_log(self) -> None:
@@ -170,8 +170,8 @@ class DatabaseFile:
         A process that opened the other file would apply our log to it, which damages that file.
         """
         if self._is_overwritten or self._cannot_lock:
-            # The log stays: it is next to our own file, or it makes sure that nobody opens the file without a
-            # warning.
+            # The log stays where it is: it is next to our own file, or it keeps programs from opening
+            # the other file without a warning.
             return
         # Through a link, the name may by now lead to another file and that file's log.
         if self._path.exists() and _identity_of(log_file(self._path)) == self._log is not None:

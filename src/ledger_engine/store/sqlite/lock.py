@@ -33,7 +33,8 @@ _HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}  # the errors if another pro
 def _lock(file: int) -> None:
     """Take the lock of an open file. Raises OSError with one of `_HELD` while another process holds it.
 
-    `_is_held` shares the lock for a moment. That is no reason to refuse a server, so the server tries again.
+    `_is_held` in another process shares the lock for a moment. A server must not be refused because of this,
+    so it tries again.
     """
     while True:
         try:
@@ -41,7 +42,8 @@ def _lock(file: int) -> None:
         except OSError as error:
             if error.errno not in _HELD:
                 raise
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # fails unless everybody else only looks
+            # This fails if a process holds the lock, but not if others only test it.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         else:
             return
 
@@ -204,8 +206,8 @@ def holder_of(database: Path) -> LockHolder | None:
 def served_at(database: Path) -> str | None:
     """Return the URL of the process that serves this database, or None.
 
-    A killed process leaves its URL in the lock file. Any program may listen there by now, so a URL counts
-    only while the lock is held.
+    A killed process leaves its URL in the lock file. By now another program may listen at this URL, so it is
+    returned only while the lock is held.
     """
     try:
         holder = holder_of(database)

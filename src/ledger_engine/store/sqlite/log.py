@@ -25,7 +25,7 @@ _FRAME_HEADER = struct.Struct(">2I8s8s")
 _FILE_HEADER_SIZE = 100
 _SECTOR = 512  # bytes; a disk writes at least this much in one step
 _LOCK_BYTE = 0x40000000  # SQLite never uses the page with this byte
-_TRIES = 3  # several, because a server may write between two reads
+_TRIES = 3  # several attempts, because a server may write between two reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +179,8 @@ def _read_frames(file: FileIO, page_size: int, salts: bytes) -> WriteAheadLog | 
         file.seek(page_size - read, os.SEEK_CUR)
     if not frames:
         return None
-    # A writer adds 1 to the counter that it read, so the file may still contain the value before the log's
-    # lowest one.
+    # A writer adds 1 to the counter that it read, so the counter in the file may be 1 below the lowest
+    # counter in the log.
     bounds = (min(counters) - 1, max(counters)) if counters else None
     return WriteAheadLog(
         page_size, page_count, frozenset(pages[:frames]), frames, bounds, frozenset(first_pages)

@@ -22,8 +22,8 @@ STEPS = 1000  # after this many steps of its virtual machine, SQLite asks whethe
 STEPS_MAX = 20
 SLOW_S = 0.001
 # After a slow work this many works go to the threads; after the next slow work twice as many, up to the
-# maximum; each fast work reduces the number by one. So if the file is not in memory, hardly one in a hundred
-# requests waits for the read of another.
+# maximum; each fast work reduces the number by one. So even if the file is not in memory, hardly one in a
+# hundred requests waits for another request's read from the disk.
 SENT_AWAY, SENT_AWAY_MAX = 32, 1024
 
 
@@ -64,7 +64,7 @@ class LoopReader:
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop of the last turn
         self._disk_reads = 0  # the disk reads of this thread when the turn began
         self._questions = 0  # how often SQLite has asked whether to continue
-        self._sent_away = 0  # works that are still to go to the threads
+        self._sent_away = 0  # how many of the next works must go to the threads
         self._to_send_away = 0  # the number sent away after the last slow work, minus the fast works since
 
     def run(self, work: Work[T]) -> tuple[T] | None:

@@ -13,8 +13,8 @@ from ledger_engine.store.sqlite.backup import open_to_read
 from ledger_engine.store.sqlite.connection import reason_of
 from ledger_engine.store.sqlite.inspection import SqliteAuditUnit
 
-# The cache of each connection. Pages are read only once, and faster into memory that fits the processor's
-# cache: with 16 MB an audit of a million transactions takes 0.2 s more.
+# The cache of each connection. Each page is read only once, and reading is faster if the memory fits into the
+# processor's cache: with 16 MB an audit of a million transactions takes 0.2 s more.
 _CACHE_KB = 1_024
 _TRIES = 200
 

@@ -12,9 +12,9 @@ from ledger_engine.store import Columns, Parameters, Row, Value
 from ledger_engine.store.group_cache import NOTHING, CachingUnit
 from ledger_engine.store.sql_text import described
 
-# How many rows one statement inserts at most; a power of two. Each statement releases the interpreter's lock,
-# and while the event loop is busy the writer waits to get it back: with single rows, 32 connections posted a
-# tenth less.
+# The most rows that one statement inserts; a power of two. Each statement releases the interpreter's lock,
+# and while the event loop is busy the writer waits to get the lock back: with one row in a statement, 32
+# connections posted a tenth less.
 ROWS_AT_ONCE = 64
 
 
