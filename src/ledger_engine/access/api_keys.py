@@ -180,8 +180,9 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
 def revoke(unit: Unit, tenant: Tenant, id: str) -> ApiKey:
     """Revoke the API key, so that it and its tokens are refused from now on. A revoked key is not changed.
 
-    Raises PermissionDenied if the key has more rights than the credential that revokes it, because a lower
-    credential must not lock out a higher one. Any other key can be revoked, including the caller's own.
+    Raises PermissionDenied if the key has more rights than the credential that revokes it, because a
+    credential must not lock out another one with more rights. Any other key can be revoked, including the
+    caller's own key.
     """
     old = get(unit, tenant, id)
     _require_rights_of(tenant, old.role, old.scopes)
@@ -200,15 +201,15 @@ def remove(unit: Unit, id: str) -> None:
 def roll(unit: Unit, tenant: Tenant, id: str, value: str, key: str | None = None) -> ApiKey:
     """Revoke the API key, and create one with this value and with the old key's name and rights.
 
-    If the key belongs to a session, the new one does too, and ends with its server. Raises PermissionDenied
-    as `revoke` does, and Conflict if the key is already revoked, because rolling twice must not leave a
-    second key behind.
+    If the key belongs to a session, the new key belongs to the same session, and ends with its server. Raises
+    PermissionDenied as `revoke` does, and Conflict if the key is already revoked, because rolling twice must
+    not leave a second key behind.
     """
     row = _LISTING.row(unit, tenant, id)
     old = _read(row)
     new = NewApiKey(old.name, old.role, old.scopes, bool(row["session"]), row["server"])
-    # Create first, so that a repeated idempotency key is reported as such, and not as a key that was already
-    # revoked.
+    # Create the key first, so that a repeated request fails because of its idempotency key, and not because
+    # the API key is already revoked.
     api_key = create(unit, tenant, new, value, key)
     if old.revoked_at is not None:
         raise Conflict("not_recoverable", f"{id} has already been revoked; create a new key instead.")
@@ -254,10 +255,10 @@ _read = reader(ApiKey)
 _LISTING: Listing[ApiKey] = Listing("api_keys", "API key", _read)
 
 
-# Sessions: keys that end with their server, such as the key of a dashboard that runs its own. If several
-# servers may serve one ledger, each has a row in `servers` and counts up its `beats`. A server whose beats
-# stand still has ended. The other servers notice this by counting their own beats, without comparing clocks.
-# A session whose server has no row ends with the next beat of any server.
+# Sessions: keys that end with their server, such as the key of a dashboard that runs its own server. If
+# several servers may serve one ledger, each has a row in `servers` and counts up its `beats`. A server has
+# ended if its beats no longer change while another server counts several beats of its own, so no clocks are
+# compared. A session whose server has no row ends with the next beat of any server.
 
 
 _OPEN = "session = 1 AND revoked_at IS NULL"
@@ -304,7 +305,8 @@ def begin(unit: Unit, server: ServerEntry) -> None:
 
 
 def beat(unit: Unit, server: ServerEntry, silent: Mapping[str, int]) -> dict[str, int]:
-    """Count a beat of the server, and end the sessions of servers that have ended; return the others' beats.
+    """Count a beat of the server, and end the sessions of ended servers; return the beats of the other
+    servers.
 
     `silent` holds the last seen beats of servers that have not beaten for too long. If such a server has
     beaten since, its sessions are kept.

@@ -1,6 +1,6 @@
 """Credentials: finds the API key or token with a bearer value, and its rights.
 
-An access token is valid for an hour. A refresh token is valid for 30 days, and once: see
+An access token is valid for an hour. A refresh token is valid for 30 days, and works once: see
 docs/interface.md#auth-access-token, #auth-refresh-once. Both act for the API key from which they came: they
 have its project, mode, role and scopes, for as long as the key is valid.
 """
@@ -45,7 +45,7 @@ class Credential:
 
     @property
     def counted_on(self) -> str:
-        """Return the name under which its requests count (docs/decisions.md#rate-limits-tokens)."""
+        """Return the name under which its requests are counted (docs/decisions.md#rate-limits-tokens)."""
         return self.id if self.user is None else f"{self.id}/{self.user}"
 
     def tenant(self, request: str, traceparent: str | None = None) -> Tenant:
@@ -145,7 +145,7 @@ def _read(kind: str, row: Row | None, param: str | None = None) -> Credential:
 
 ACCESS_SECONDS = 3600
 REFRESH_SECONDS = 30 * 86_400
-# Milliseconds for which an expired token stays stored. Until then the error says that it has expired.
+# Milliseconds for which an expired token stays stored. During this time the error is `expired_credential`.
 FORGOTTEN_AFTER_MS = 7 * DAY
 FORGOTTEN_AT_ONCE = 100  # expired tokens deleted in one work; after a long pause there may be many
 
@@ -174,7 +174,7 @@ def exchange(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
 def refresh(unit: Unit, refresh_token: str, pair: TokenPair) -> TokenPair:
     """Use up the refresh token and store the new pair. Raises AuthenticationError.
 
-    One statement marks the token as used, so if it is used several times at once, only one use succeeds.
+    One statement marks the token as used, so if several requests use it at the same time, only one succeeds.
     """
     used = unit.first(
         "UPDATE tokens SET used_at = :now"

@@ -1,4 +1,4 @@
-"""Idempotency keys: each creates one object, once and for ever (docs/decisions.md#idempotency)."""
+"""Idempotency keys: each key can create only one object, for ever (docs/decisions.md#idempotency)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class UnusedKeys:
     Taking such a key needs no answer from the database.
     """
 
-    # No tables: a new row does not make this invalid, because `take` removes the key.
+    # No tables are named: a new row does not make these keys invalid, because `take` removes its key.
     tables: ClassVar[frozenset[str]] = frozenset()
     __slots__ = ("_cache", "_keys", "_tenant")
 
@@ -51,7 +51,7 @@ class UnusedKeys:
             self._keys.difference_update(row["key"] for row in rows)
 
     def take(self, key: str) -> bool:
-        """Return whether the key is known to be unused; from now on it counts as used."""
+        """Return whether the key is known to be unused, and forget it, because it is used now."""
         if key not in self._keys:
             return False
         self._keys.remove(key)
@@ -84,7 +84,7 @@ def parse(key: str | None) -> str | None:
 def fingerprint(method: str, target: bytes, body: bytes) -> int:
     """Return a number that identifies an equal request: 64 bits of a hash, with a sign.
 
-    The body counts byte for byte; `target` is the path with its query.
+    Two bodies are equal if they are equal byte for byte; `target` is the path with its query.
     """
     digest = blake2b(b"%b %b\n" % (method.encode(), target), digest_size=8)
     digest.update(body)
@@ -100,7 +100,7 @@ def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey 
     )
     if row is None:
         return None
-    # Keys from older versions have no fingerprint, and requests that did not come over HTTP have none either.
+    # A key has no fingerprint if an older version stored it, or a request that did not come over HTTP.
     comparable = row["fingerprint"] is not None and tenant.fingerprint is not None
     return DuplicateIdempotencyKey(
         row["object"],
@@ -136,8 +136,8 @@ def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
 def name_all(unit: Unit, tenant: Tenant, key: str | None, ids: Sequence[str]) -> None:
     """Store the ids of all objects of a request with its key, which was taken before, unless it is None.
 
-    They are the ids of a batch, in its order, or the ids of an action's object and of the objects that it
-    made.
+    These are the ids of a batch, in its order, or the id of an action's object and the ids of the objects
+    that the action made.
     """
     if key is not None:
         unit.execute(

@@ -31,8 +31,8 @@ class Project:
     """The owner of everything stored in it, limited by its plan.
 
     `rate_limit` (requests a minute) and `burst` (requests a second) are None unless an enterprise project has
-    its own. `parent` is the project whose credential created this one, None for one the administrator
-    created.
+    its own. `parent` is the project whose credential created this project; it is None if the administrator
+    created the project.
     """
 
     OBJECT: ClassVar[str] = "project"
@@ -58,8 +58,8 @@ class Billing:
     """A project's plan and its use in one mode.
 
     `rate_limit` is in requests a minute and `burst` in requests a second, for each API key; `stored_objects`
-    counts the objects of the mode, of `stored_objects_max` at most (None for no limit). `created` is the
-    project's.
+    counts the objects of the mode, of `stored_objects_max` at most (None for no limit). `created` is the time
+    at which the project was created.
     """
 
     OBJECT: ClassVar[str] = "billing"
@@ -255,7 +255,8 @@ def create_child_with_key(
 def create_child(unit: Unit, tenant: Tenant, new: NewChild, key: str | None = None) -> Project:
     """Create a child of the caller's project, with the same limits.
 
-    Raises PermissionDenied for a higher plan, if the caller may not change the plan of the parent either.
+    Raises PermissionDenied for a higher plan than the parent's, unless the caller may change the parent's
+    plan.
     """
     parent = get(unit, tenant.project)
     plan = parent.plan if new.plan is None else new.plan
@@ -281,7 +282,7 @@ def create_child(unit: Unit, tenant: Tenant, new: NewChild, key: str | None = No
 def change(unit: Unit, tenant: Tenant, id: str, changes: ProjectChanges) -> Project:
     """Change a project that the caller sees. Raises NotFound, or PermissionDenied as `archive` does.
 
-    A key of the test mode must not change what the live mode shares with it.
+    A key of the test mode must not change settings that also apply to the live mode.
     """
     project = visible(unit, tenant, id)
     if changes.overdraft not in (None, project.overdraft) or changes.plan not in (None, project.plan):
@@ -297,7 +298,7 @@ def billing(unit: Unit, tenant: Tenant) -> Billing:
 def change_plan(unit: Unit, tenant: Tenant, plan: str) -> Billing:
     """Move the caller's project to another plan, at once.
 
-    Objects beyond the quota of a lower plan stay; nothing can be added until the project is below it again.
+    Objects beyond the quota of a lower plan stay; nothing can be added until the project is below the quota.
     Raises PermissionDenied for a key of the test mode once the project has keys of the live mode.
     """
     return _billing_of(unit, tenant, change(unit, tenant, tenant.project, ProjectChanges(plan=plan)))

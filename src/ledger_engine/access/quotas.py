@@ -15,8 +15,8 @@ from ledger_engine.store import GroupCache, Unit
 class Plan:
     """The limits of a plan.
 
-    `requests_per_minute` and `burst` (requests in one second) count per API key; `stored_objects` and
-    `webhook_endpoints` per project and mode, None for no limit.
+    `requests_per_minute` and `burst` (requests in one second) apply to each API key; `stored_objects` and
+    `webhook_endpoints` apply to each project and mode, None for no limit.
     """
 
     requests_per_minute: int

@@ -21,14 +21,14 @@ from ledger_engine.store.rows import any_of, insert, reader
 
 # Fields that several kinds of objects share: the description of a transaction in its stored form, and
 # metadata. The index by account includes `description`, so that an account's transactions are read from the
-# index alone. A long text in the index would need its space twice, and a page of the index would hold few
-# entries. So a long text is stored in `long_description`, which is in no index, and `description` is
-# `ELSEWHERE`. Metadata are up to 20 pairs of text that callers store with an object
+# index alone. A long text in the index would take its space twice, and a page of the index would hold few
+# entries. So a long text is stored in the column `long_description`, which is in no index, and the column
+# `description` contains `ELSEWHERE`. Metadata are up to 20 pairs of text that callers store with an object
 # (docs/interface.md#account).
 
 
 SHORT_MAX = 100  # characters
-ELSEWHERE = "…"  # a caller's short description may be this text too; then `long_description` is NULL
+ELSEWHERE = "…"  # if a caller's description is itself this text, `long_description` is NULL
 PAIRS_MAX = 20
 KEY_MAX = 64
 VALUE_MAX = 1024
@@ -45,7 +45,7 @@ def stored_description(description: str | None) -> tuple[str | None, str | None]
 
 
 def parse_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return the checked pairs. Raises InvalidRequest if there are too many or one is too long."""
+    """Return the checked pairs. Raises InvalidRequest if there are too many pairs, or a text is too long."""
     if len(metadata) > PAIRS_MAX:
         raise InvalidRequest("invalid_value", f"metadata holds at most {PAIRS_MAX} pairs.", "metadata")
     for key, value in metadata.items():
@@ -66,14 +66,14 @@ def parse_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 NAME_MAX = 255
 
 
-# All columns, so that the transactions of one account are read from the index by account alone; only a
-# description stored elsewhere needs a look at the row.
+# The index by account contains all these columns, so the transactions of one account are read from the index
+# alone. Only a long description is read from the row.
 _FROM_INDEX = f"""SELECT book, id, account, amount, type, description, balance_after, destination, transfer,
     reverses, created, CASE description WHEN '{ELSEWHERE}' THEN (SELECT r.long_description
         FROM transactions AS r WHERE r.book = t.book AND r.id = t.id) END AS long_description
 FROM transactions AS t"""
-# The source of statements on the transactions of one account. The index by account and type holds the credits
-# and the debits in order, one after the other. SQLite merges the two if the statement selects the id.
+# The source of statements on the transactions of one account. The index by account and type contains first
+# the credits and then the debits, each in order. SQLite merges the two if the statement selects the id.
 TRANSACTIONS = (
     f"({_FROM_INDEX} WHERE type = 'credit' UNION ALL {_FROM_INDEX} WHERE type = 'debit') AS of_both_types"
 )
@@ -151,7 +151,7 @@ def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Accoun
 
 
 def page(unit: Unit, tenant: Tenant, request: PageRequest, *, until: str | None = None) -> Page[Account]:
-    """Return a page of the accounts, newest first. With `until`, only accounts whose ids are less than it."""
+    """Return a page of the accounts, newest first. With `until`, all their ids are less than `until`."""
     return _LISTING.page(unit, tenant, request, {}, until=until)
 
 
@@ -185,7 +185,7 @@ def balances_before(unit: Unit, tenant: Tenant, ids: Sequence[str], moment: int)
         f" FROM accounts WHERE {OF_TENANT} AND id IN ({id_list})",
         tenant.bind(first=first_at("txn", moment)) | parameters,
     )
-    # Ids are of equal length, so the text with the newer id is the greater one.
+    # Ids are of equal length, so the text that begins with the newer id is the greater text.
     last = {row["id"]: max(row["credit"] or "", row["debit"] or "") for row in rows}
     return {id: int(text.partition(" ")[2] or 0) for id, text in last.items()}
 

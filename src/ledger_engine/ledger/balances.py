@@ -14,7 +14,8 @@ from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import GroupCache
 
-# A settlement is the other side of many accounts. With amounts up to this limit, its sum fits 64 bits.
+# A settlement may reach this balance, which is larger than that of an account, because a settlement is the
+# other side of many accounts. Its sum with an amount still fits 64 bits.
 _SETTLEMENT_MAX = 2**62
 
 _READ_TOGETHER = 50  # accounts that one statement reads
@@ -39,8 +40,8 @@ class LoadedBalance:
 class Balances:
     """The balances of a project and mode that works have needed so far (`CachedValues`).
 
-    In errors, `at` is the path of the item, which is put before field names; None if the request lacks such a
-    field.
+    In errors, `at` is the path of the item, which is put before field names; it is None if no field of the
+    request is at fault.
     """
 
     tables: ClassVar = frozenset({"accounts", "settlements"})
@@ -59,7 +60,7 @@ class Balances:
         missing = [id for id in dict.fromkeys(accounts) if id not in self._accounts]
         for first in range(0, len(missing), _READ_TOGETHER):
             chunk: list[str | None] = [*missing[first : first + _READ_TOGETHER]]
-            # Fill up with None, so that one statement serves any number.
+            # Fill up with None, so that the same statement serves any number of accounts.
             chunk += [None] * (_READ_TOGETHER - len(chunk))
             for row in self._cache.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, chunk, strict=True)))):
                 self._accounts[row["id"]] = LoadedBalance(row["balance"], row["currency"])
@@ -125,8 +126,8 @@ class Balances:
     ) -> None:
         """Add `change` to one balance and subtract it from the other; `movable` must have accepted both.
 
-        Without an account `to` the other side is a settlement. `other` is None for one side of a transfer
-        whose other side is moved by a call of its own.
+        Without an account `to` the other side is a settlement. `other` is None for a side of a transfer,
+        because the other side is moved by another call.
         """
         balance.amount += change
         self._changes[account] = balance

@@ -15,7 +15,7 @@ from ledger_engine.store.pages import Page, PageRequest
 
 @dataclass(slots=True)
 class Currency:
-    """A currency: an amount of 1 is one unit of its last decimal."""
+    """A currency. An amount of 1 is one unit of the last decimal: 0.01 if `decimals` is 2."""
 
     object: Literal["currency"]
     code: CurrencyCode

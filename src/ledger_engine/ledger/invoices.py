@@ -39,9 +39,9 @@ class InvoiceLine(TypedDict):
 class Invoice:
     """An invoice for one payment.
 
-    `account` is credited when the invoice is paid, and its `currency` is the invoice's; `amount` is the sum
-    of `lines`, which are None for an invoice made with an amount alone. `number` is assigned when the invoice
-    is finalized; `transaction` is the payment.
+    `account` is credited when the invoice is paid, and the invoice is in the account's `currency`. `amount`
+    is the sum of `lines`; `lines` is None for an invoice that was made with an amount. `number` is assigned
+    when the invoice is finalized; `transaction` is the payment.
     """
 
     OBJECT: ClassVar[str] = "invoice"
@@ -141,9 +141,9 @@ def page(
 
 @in_one_book
 def update(unit: Unit, tenant: Tenant, id: str, changes: InvoiceChanges) -> Invoice:
-    """Change the given fields of a draft. Without any field there is no change and no event.
+    """Change the given fields of a draft. If no field is given, nothing changes and no event is recorded.
 
-    A new account brings its currency. Raises Conflict `invoice_not_draft`.
+    With a new account the invoice takes that account's currency. Raises Conflict `invoice_not_draft`.
     """
     invoice = get(unit, tenant, id)
     if invoice.status != "draft":
@@ -249,7 +249,7 @@ def _columns(unit: Unit, tenant: Tenant, fields: InvoiceChanges) -> dict[str, Va
 def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
     """Return whether the sum changes.
 
-    Clearing the one of `amount` and `lines` that is not set changes nothing.
+    An invoice has either `amount` or `lines`; clearing the other of the two changes nothing.
     """
     names = [name for name in ("amount", "lines") if name in changes]
     made_of_lines = invoice.lines is not None

@@ -1,7 +1,7 @@
 """Transactions: each moves one amount on one account, and the sum over a book is always zero.
 
-Each transaction posts to two sides. Without a `destination` the other side is the project's *settlement* of
-that currency and mode, which is not listed; with a destination both sides are transactions that share
+Each transaction has two sides. Without a `destination` the other side is the project's *settlement* of that
+currency and mode, which no list shows. With a destination both sides are transactions with the same
 `transfer` (docs/decisions.md#transactions).
 """
 
@@ -39,7 +39,8 @@ _COLUMNS = (
 _BY_TYPE = " INDEXED BY transactions_by_type"
 _OF_TYPE = f"type = :type AND book = {BOOK}"
 
-# The transactions that the two sides of a reversal reverse: of the source and of the destination.
+# The transactions that the two sides of a reversal reverse: first that of the source, then that of the
+# destination.
 Sides = tuple[str | None, str | None]
 
 
@@ -271,9 +272,9 @@ class PostedBook:
 class Postings:
     """The transactions that one work posts.
 
-    They are checked one by one, and written together with those of the other works of the group.
-
-    Use it until the work's next statement. If a transaction cannot be added, nothing changes.
+    The transactions are checked one by one, and written together with the transactions of the other works in
+    the group. An instance may be used until the work's next statement. If a transaction cannot be added,
+    nothing changes.
     """
 
     __slots__ = ("_book", "_is_noted", "_stored_before", "_tenant", "_unit")

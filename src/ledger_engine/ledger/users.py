@@ -23,11 +23,11 @@ NAME_MAX = 255
 EMAIL_MAX = 254  # characters: the limit of a mail server (RFC 5321)
 PER_PAGE_MAX = 100
 PER_PAGE_DEFAULT = 20
-PAGE_MAX = 10**12  # a page number far beyond every list, for which the offset still fits 64 bits
+PAGE_MAX = 10**12  # a page number that no list reaches, and whose offset still fits 64 bits
 RECOVERABLE_FOR = limits.RECOVERABLE_FOR
 
-# This checks only the form, because the server cannot know whether mail arrives. \x22 is a quotation mark,
-# which generated programs would take for the end of the pattern.
+# This checks only the form, because the server cannot know whether mail arrives. \x22 is a quotation mark:
+# written as itself, it would end the pattern in generated programs.
 EMAIL_PATTERN = r"^[^\s@\x22(),:;<>\[\\\]]+@[^\s@\x22(),:;<>\[\\\].]+(\.[^\s@\x22(),:;<>\[\\\].]+)*$"
 _EMAIL = re.compile(EMAIL_PATTERN)
 
@@ -125,7 +125,7 @@ def page(
 ) -> NumberedPage:
     """Return a page of the users, newest first, with deactivated ones; a page after the last is empty.
 
-    With `until`, only users whose ids are less than it are included.
+    With `until`, only users whose ids are less than `until` are included.
     """
     for name, value, most in (("page", page, PAGE_MAX), ("per_page", per_page, PER_PAGE_MAX)):
         if not 1 <= value <= most:
@@ -148,7 +148,7 @@ def page(
 def deactivate(unit: Unit, tenant: Tenant, id: str) -> User:
     """Deactivate the user. This needs the role admin, and changes nothing if the user is already deactivated.
 
-    The user's grants to apps end; they stay ended if the user is restored.
+    The user's grants to apps end, and stay ended even if the user is restored.
     """
     tenant.require_role("admin")
     row = update_row(

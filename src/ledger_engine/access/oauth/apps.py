@@ -23,8 +23,8 @@ from ledger_engine.store.rows import insert, reader
 NAME_MAX = 100  # characters; users read the name on the page where they decide
 REDIRECT_URIS_MAX = 20
 REDIRECT_URI_MAX = 2000  # characters
-# The characters of a redirect URI. Browsers and parsers read others differently, so that one address could
-# lead to two places.
+# The characters of a redirect URI. Browsers and parsers do not agree about other characters, so that one
+# address could lead to two places.
 _PLAIN = re.compile(r"[A-Za-z0-9\-._~:/?\[\]@!$&'()+,;=%]+")
 _PORT = r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 _LOOPBACK = re.compile(rf"http://(127\.0\.0\.1|\[::1\])(?::(?:{_PORT}))?(?=[/?]|$)")
@@ -51,7 +51,7 @@ class App:
     def may_redirect_to(self, uri: str) -> bool:
         """Return whether `uri` is one of the app's redirect addresses, character by character.
 
-        The port of a native app's loopback addresses may differ, because the app listens on any free one (RFC
+        The port of a native app's loopback address may differ, because the app listens on any free port (RFC
         8252, 7.3).
         """
         if uri in self.redirect_uris:
@@ -156,7 +156,7 @@ def deleted(unit: Unit, project: str) -> list[App]:
 
 
 def purge(unit: Unit, before: int, limit: int) -> int:
-    """Delete up to `limit` grants of the apps deleted before `before`, then those apps without grants.
+    """Delete up to `limit` grants of the apps deleted before `before`, then those apps that have no grants.
 
     `before` is in milliseconds. Returns the number of grants deleted.
     """
@@ -201,8 +201,8 @@ def _fault_of(uri: str) -> str | None:
         return "cannot be read"
     if parts.scheme in ("http", "https"):
         return _fault_of_web(parts, port)
-    # A private-use scheme must be a domain name in reverse, so that no two apps choose the same one. This
-    # also excludes javascript: and the like.
+    # A private-use scheme must be a domain name in reverse, so that two apps do not choose the same scheme.
+    # This also excludes javascript: and the like.
     if "." not in parts.scheme:
         return "must begin with https://, http://127.0.0.1 or a scheme of the app's own like com.example.app:"
     return None

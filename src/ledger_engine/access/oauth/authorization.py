@@ -1,8 +1,8 @@
 """Authorization: the works of OAuth 2.0 (RFC 6749, 7009, 7636), each of which makes one call to `server`.
 
 This module sets defaults for the parameters that the contract lets an app leave out
-(docs/decisions.md#oauth). An error is returned instead of raised if a change must be stored with it: the end
-of a grant whose code was used twice.
+(docs/decisions.md#oauth). If a work must store a change although it fails, it returns the error instead of
+raising it: when a code is used twice, the end of its grant is stored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ledger_engine.store import Unit
 class AuthorizationRequest:
     """An authorization request that can be shown to a user (docs/interface.md#authorize-parameters).
 
-    `user` is the signed-in user; None if nobody is signed in whom the app may ask.
+    `user` is the signed-in user; None if nobody is signed in, or a user whom the app may not ask.
     """
 
     app: App
@@ -98,8 +98,7 @@ def decide(unit: Unit, authorization: AuthorizationRequest, sign_in: str, code: 
     """Record that the user signed in with `sign_in` allows the request, under this new code.
 
     If the code is None, the user has denied the request. The request is checked again. Raises the errors of
-    `consider`, and RefusedToApp `access_denied` if the user denies it, or if nobody whom the app may ask is
-    signed in any more.
+    `consider`, and RefusedToApp `access_denied` if the user denies it, or if the user is no longer signed in.
     """
     server, request = Server(unit, code=code), OAuthRequest([*authorization.parameters().items()])
     user = sign_ins.find(unit, sign_in)
@@ -113,8 +112,9 @@ def decide(unit: Unit, authorization: AuthorizationRequest, sign_in: str, code: 
 def exchange(unit: Unit, parameters: Mapping[str, str], pair: TokenPair) -> OAuthTokens | LedgerError:
     """Use up the code or the refresh token in `parameters` and store the pair for its grant.
 
-    If several requests use it at once, one succeeds. A request whose other parameters do not match uses
-    nothing up; a second use ends the grant. OAuth's other parameters are checked if they are sent.
+    If several requests use the same value at the same time, one succeeds. If the other parameters of a
+    request do not match, it does not use the value up; a second use ends the grant. OAuth's optional
+    parameters are checked if they are sent.
     """
     credential = _find_stored(unit, parameters)
     complete = {"grant_type": AUTHORIZATION_CODE, **_own(credential), **parameters}

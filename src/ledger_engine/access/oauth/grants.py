@@ -1,7 +1,7 @@
 """Grants: the permissions that users gave to apps, from the one-time code to the last token.
 
-A code and a refresh token work once. If one is used a second time, either use may be a thief's, and nobody
-can know which. So the whole grant ends (RFC 6749, 4.1.2; RFC 9700, 4.14.2).
+A code or a refresh token works once. If it is used a second time, one of the two uses may be a thief's, and
+the server cannot know which. So the whole grant ends (RFC 6749, 4.1.2; RFC 9700, 4.14.2).
 """
 
 from __future__ import annotations
@@ -259,8 +259,8 @@ def _forget_expired(unit: Unit) -> None:
         " (SELECT hash FROM oauth_tokens WHERE expires < :expired ORDER BY expires LIMIT :limit)",
         long_ago,
     )
-    # A grant expires no earlier than its last token, and the next call may be the one that deletes that
-    # token.
+    # A grant expires no earlier than its last token. It stays until all its tokens are deleted, perhaps by a
+    # later call.
     unit.execute(
         "DELETE FROM grants WHERE id IN"
         " (SELECT id FROM grants WHERE expires < :expired ORDER BY expires LIMIT :limit)"

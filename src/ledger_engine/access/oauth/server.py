@@ -47,7 +47,7 @@ GRANT_TYPES = (AUTHORIZATION_CODE, "refresh_token")
 
 
 class OAuthParameters(OAuth2Payload):
-    """The parameters of a request; an empty value counts as missing (RFC 6749, 3.1)."""
+    """The parameters of a request; an empty value is treated as missing (RFC 6749, 3.1)."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         self._lists: dict[str, list[Any]] = {}
@@ -65,7 +65,7 @@ class OAuthParameters(OAuth2Payload):
 
     @property
     def response_type(self) -> str:
-        # Compared as it is, so a list of several types is not accepted in any order.
+        # The text is compared as it is, so a list of several types is not accepted, in whatever order.
         return self._data.get("response_type", "code")
 
 
@@ -267,7 +267,7 @@ class _Rules(CodeChallenge):
         grant.register_hook("before_validate_authorization_request_payload", self.validate_form)
 
     def validate_form(self, grant: Any, redirect_uri: str) -> None:
-        """Raise OAuth2Error for a malformed request, whatever it asks for."""
+        """Raise OAuth2Error for a malformed authorization request."""
         payload: OAuthParameters = grant.request.payload
         if any(len(values) > 1 for values in payload.datalist.values()):
             raise InvalidRequestError("A parameter is given more than once.")
@@ -289,7 +289,8 @@ class _Rules(CodeChallenge):
     def validate_code_verifier(self, grant: Any, result: Any) -> None:
         try:
             super().validate_code_verifier(grant, result)
-        except OAuth2Error as error:  # report a malformed verifier as a wrong one, too (RFC 7636, 4.6)
+        except OAuth2Error as error:
+            # A malformed verifier gets the error of a wrong verifier (RFC 7636, 4.6).
             message = "code_verifier does not match the code_challenge."
             raise InvalidGrantError(message) from error
 
@@ -393,7 +394,7 @@ def _require_valid(credential: Code | Token) -> None:
 
 
 def listed(scope: str) -> list[str]:
-    """Return the scopes in a space-separated text, each once, in their usual order."""
+    """Return the scopes in a space-separated text in their usual order, without duplicates."""
     return [name for name in SCOPES if name in scope.split(" ")]
 
 
