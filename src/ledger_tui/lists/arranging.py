@@ -36,7 +36,7 @@ def columns_of(resource: Resource, settings: ListSettings) -> tuple[Column, ...]
 
 
 def order_of(resource: Resource, settings: ListSettings, names: AccountNames) -> Order | None:
-    """Return the sort key for the rows that the settings ask for; None if the rows are not sorted."""
+    """Return the sort key that the settings choose; None if the rows are not sorted."""
     column = next((each for each in resource.columns if each.name == settings.sorted_by), None)
     return None if column is None else _Order(column, names)
 
@@ -197,7 +197,7 @@ class ColumnsScreen(Dialog[ListSettings]):
         self.action_sort()
 
     def action_sort(self) -> None:
-        """Sort by the highlighted column. A second press reverses the order, a third one ends the sorting."""
+        """Sort by the highlighted column; the second press reverses the order, the third ends the sorting."""
         at = self._here
         self._changed(self._settings.sorted_next(self._order[at]), at)
 

@@ -1,7 +1,7 @@
 """The pane that shows one record in full: its facts in aligned lines, and links to related objects.
 
 The pane also reads figures that the record does not contain, such as an account's balance over time. `Panes`
-shows the list and the detail side by side, or only one of them. The user chooses; until then the width of the
+shows the list and the detail side by side, or only one of them. Until the user chooses, the width of the
 screen decides.
 """
 
@@ -31,7 +31,7 @@ from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import TABLE_KEYS
 from ledger_tui.ui.view import Context, LinkFollowed, ScreenRow, toned, toned_line
 
-WIDE_COLUMNS = 120  # from this width on both panes are shown, unless the user chose one
+WIDE_COLUMNS = 120  # from this width on both panes are shown, unless the user chose one pane
 WIDER_COLUMNS = 150  # from this width on the detail is wide enough for ids in JSON
 WIDER_DETAIL_COLUMNS = 60
 STEP = 4
@@ -53,7 +53,8 @@ class Panes(ScreenRow):
     def lay_out(self, width: int, *, is_open: bool) -> None:
         """Show both panes or one. If only one is shown, it is the detail if `is_open`, else the list."""
         self.wide = self._choice.split if self._choice.split is not None else width >= WIDE_COLUMNS
-        # A style rule would take effect too late: the next key needs a visible widget to focus.
+        # Do not use a style rule: it would take effect too late, because the next key needs a visible widget
+        # to focus.
         self._list.display = self.wide or not is_open
         self._detail.display = self.wide or is_open
         least, most = LEAST_COLUMNS, max(LEAST_COLUMNS, width - LEAST_COLUMNS)
@@ -126,7 +127,7 @@ _HERE = {"newest": "its beginning", "oldest": "its end"}
 
 
 def _as_here(binding: BindingType) -> BindingType:
-    """Return a key of the table with the description that fits a detail."""
+    """Return a key binding of the table, with the description that fits a detail."""
     if not isinstance(binding, Binding):
         return binding
     return replace(binding, description=_HERE.get(binding.action, binding.description))
@@ -156,7 +157,8 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         self._detail: Detail | None = None
         self._note = ""
         self._drawn_last: tuple[Detail | None, str, int] | None = None
-        self._walked_to: int | None = None  # the link that the last key went to; None once a key scrolled
+        # The link that the last key went to; None if the last key scrolled.
+        self._walked_to: int | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(id="facts")
@@ -165,7 +167,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     def moment_changed(self) -> None:
         """Make the pane read the figures beyond the records again for another moment.
 
-        The old ones stay until then.
+        The old figures stay until then.
         """
         self._more = {record_id: ({}, more) for record_id, (_record, more) in self._more.items()}
 
@@ -192,7 +194,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
             options.add_options(Option(Content(f"→ {link.label}")) for link in links)
             options.display = bool(links)
         if links != links_before or about != self._about:
-            # The highlight stays if the pane only appends links that it read from the server later.
+            # Keep the highlight if the pane only appends links that it has now read from the server.
             came_later = about == self._about and links[: len(links_before)] == links_before
             self._walked_to = self._walked_to if came_later else None
             options.highlighted = (came_later and highlighted) or 0 if links else None

@@ -35,7 +35,8 @@ from ledger_tui.ui.handlers import asks, while_running
 
 MOST_OFFERED = 8
 _NAMES_OFFERED = 6
-_LETTERS_OF_A_VALUE = 2  # after so many characters, values and names are offered without their filter's name
+# From this many typed characters on, values and names are offered without their filter's name.
+_LETTERS_OF_A_VALUE = 2
 
 
 class FilterOffer(NamedTuple):
@@ -177,7 +178,7 @@ def _named(before: str, entry: AccountName | UserName, same: Sequence[object]) -
     return FilterOffer(f'{before}"{text}" ' if " " in text else f"{before}{text} ", entry.name, beside)
 
 
-_PAUSE_SECONDS = 0.1  # the bar searches the rows only after the user stopped typing for so long
+_PAUSE_SECONDS = 0.1  # the bar searches the rows when the user has not typed for this time
 _OFFER_WIDTH = 48
 
 
@@ -237,7 +238,7 @@ class FilterBar(Vertical):
         self._text_before = self._model.text
         line = self.query_one(Input)
         there = filter_line(self._model.filters, self._filters)
-        # The space after the filter lets the user type another one at once.
+        # After the filter stands a space, so that the user can type another filter at once.
         line.value = self._text_before or (f"{there} " if there else "")
         line.focus()
         if self._text_before:
@@ -359,7 +360,7 @@ class FilterBar(Vertical):
         self.call_later(self.names_read)
 
     def action_bookmark(self) -> None:
-        """Store the typed filter as a bookmark; if it is one already, remove it."""
+        """Store the typed filter as a bookmark; if it is a bookmark already, remove the bookmark."""
         line = self.line
         if not line or not is_filter_line(line, self._filters):
             self.show("Only a filter can be a bookmark.", problem=True)
@@ -400,7 +401,7 @@ class FilterBar(Vertical):
         if len(window) or window.has_older:
             self._model.hold()
             self._list.table.go_to(0)
-            self._model.hold()  # so that the match stays in view even if it is the newest row
+            self._model.hold()  # so that the matching row stays in view even if it is the newest row
             self.post_message(self.Closed())
             if not len(window):
                 self._list.search()

@@ -115,7 +115,7 @@ class ListModel:
     def filters_with_path(self, params: dict[str, str]) -> dict[str, str]:
         """Return typed filters with the parameters of the path, such as a statement's account.
 
-        A parameter of the path keeps its value unless the typed filters name another.
+        A parameter of the path keeps its value unless the typed filters contain another value.
         """
         path_filters = {
             name: value for name, value in self.filters.items() if f"{{{name}}}" in self.resource.path
@@ -169,7 +169,7 @@ class ListModel:
     def page_again(self) -> Want:
         """Return the first page, to read the list again from its beginning.
 
-        The rows stay until it arrives.
+        The rows stay until the page arrives.
         """
         self._retry()
         return self.window.want_anew()
@@ -181,7 +181,7 @@ class ListModel:
         return is_near and window.searches and not window.sorted and not (self.searching or self.problem)
 
     def page_at_end(self) -> Want | None:
-        """Return the next older page; None if the last one is still on its way or arrived a moment ago."""
+        """Return the next older page; None if a page is still on its way or arrived a moment ago."""
         session = self.context.session
         want = self.window.want_more() if session.clock() >= self._end_page_at else None
         if want is not None:
@@ -260,7 +260,7 @@ class ListModel:
         return True
 
     def stand_in(self, rows: Sequence[Record]) -> bool:
-        """Show these rows because the server lacks the list; return whether the rows have changed."""
+        """Show these rows, because the server lacks the list; return whether the rows have changed."""
         window = self.window
         if [*window.rows_between(0, len(window))] == [*rows]:
             return False
@@ -289,7 +289,7 @@ class ListModel:
 
     @property
     def selected(self) -> Record | None:
-        """The object that keys act on: the pinned one, else the one under the cursor."""
+        """The object that keys act on: the pinned object, or else the object under the cursor."""
         return self.pinned or self.window.current
 
     def move(self, row: int) -> None:

@@ -37,7 +37,7 @@ class FittedColumn(NamedTuple):
     width: int
 
 
-_SHORTENED_FROM = 2  # columns with a higher rank than this are hidden before any column is shortened
+_SHORTENED_FROM = 2  # columns of a higher rank are hidden before any column is shortened
 
 
 def fit_columns(columns: Sequence[Column], width: int) -> list[FittedColumn]:
@@ -100,7 +100,7 @@ class TableHeader(Widget):
         if fitted_column.column.name != self.sort.removeprefix("-"):
             return fit(title, fitted_column.width, fitted_column.column.align)
         arrow = "▼" if self.sort.startswith("-") else "▲"
-        # If the column is too narrow for both, the title is cut and the arrow stays.
+        # If the column is too narrow for the title and the arrow, only the title is cut.
         text = fit(title, min(len(title), max(0, fitted_column.width - 2)))
         return fit(f"{text} {arrow}", fitted_column.width, fitted_column.column.align)
 
@@ -276,7 +276,8 @@ class PagedTable(ScrollView, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        # The wheel and the scrollbar move the view; the cursor follows, so that it is always visible.
+        # The wheel and the scrollbar move the view. The cursor moves with it, so that the cursor is always
+        # visible.
         bottom = self.top + self.height_in_rows - 1
         visible = max(self.top, min(self.window.cursor, bottom))
         is_dragged = visible != self.window.cursor and len(self.window) > 0
@@ -329,7 +330,8 @@ class PagedTable(ScrollView, can_focus=True):
             self.post_message(self.OldestWanted())
         else:
             self.go_to(len(self.window) - 1)
-            self._went_to = self.window.cursor  # going there loads more rows, so it may no longer be the last
+            # Going to this row loads more rows, so it may no longer be the last row.
+            self._went_to = self.window.cursor
 
     # ------------------------------------------------------------------ marks
 
@@ -362,7 +364,7 @@ class PagedTable(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ drawing
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return the visible lines. Textual's line cache is not used: a scroll makes its entries useless."""
+        """Return the visible lines, without Textual's line cache: each scroll makes its entries useless."""
         strips = [self.render_line(y) for y in crop.line_range]
         background = self.background_colors[1]
         for line_filter in self.get_line_filters():

@@ -1,7 +1,7 @@
 """The list of a screen: the table of a `ListModel`, and the workers that read its pages.
 
-It works for any `Resource`. It treats accounts specially in one way: it reads their names, which other
-screens show.
+It works for any `Resource`. Only accounts get special treatment: the list reads their names, because other
+screens show the names.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class RecordList(Stack):
     def sort_by(self, message: TableHeader.Clicked) -> None:
         """Sort by the column whose heading the user clicked.
 
-        A second click reverses the order, a third one ends it.
+        A second click reverses the order, and a third click ends the sorting.
         """
         message.stop()
         saved_lists, kind = self.context.saved, self.resource.kind
@@ -238,7 +238,7 @@ class RecordList(Stack):
         self.reach_end()
 
     def search(self) -> None:
-        """Read older pages, one after the other, until the list shows one more row or ends."""
+        """Read older pages, one after the other, until the list shows one more row or the list has ended."""
         if self.model.begin_search():
             self._search_on()
 
@@ -302,7 +302,7 @@ class RecordList(Stack):
             self._find_oldest()
 
     def go_to_date(self, date: str) -> None:
-        """Show the rows of this date and older ones, if the server can list the rows at a past moment."""
+        """Show the rows of this date and older rows, if the server can list the rows at a past moment."""
         if self._takes_moments:
             self._find_date(date)
         else:
@@ -366,7 +366,7 @@ class RecordList(Stack):
         row = self.model.row_of_created()
         if row is not None:
             self.table.go_to(row)
-            self.model.hold()  # the next key is meant for this row, even if other users create newer ones
+            self.model.hold()  # the next key is meant for this row, even if other users create newer rows
             self._tell_change()
 
     @property

@@ -31,7 +31,7 @@ from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, View, rec
 
 @dataclass
 class BulkRequested(Message):
-    """The user wants an action on several objects, and the state of each allows it."""
+    """The user wants an action on several objects, whose states all allow it."""
 
     action: ResourceAction
     records: Sequence[Record]
@@ -40,7 +40,7 @@ class BulkRequested(Message):
 _AGES_SECONDS = 10.0  # the interval at which relative times are drawn again
 
 
-_REFUSED_PAUSES = 4  # after a refusal, the next poll waits for so many usual intervals
+_REFUSED_PAUSES = 4  # after a refusal, the next poll waits for this many usual intervals
 _LOADING = "The list is still loading: the key was dropped."
 
 
@@ -69,7 +69,7 @@ class ResourceView(View):
         )
         self.opened = False  # whether the detail is open
         self.panes = Panes(self.record_list, self.detail, context.saved.panes)
-        self.by_link = False  # whether a link led to this view, so that one key leads back
+        self.by_link = False  # whether a link led to this view, so that a single key leads back
         self._awaited_id: str | None = None  # the id that the user typed, until its object is read
 
     def compose(self) -> ComposeResult:

@@ -2,9 +2,10 @@
 
 The server returns a list newest first; each page is fetched with a cursor from the previous page. The window
 remembers every page as a `Slot` (its cursor and number of rows), but keeps only the rows of the first page
-and of one run of neighbouring pages around the screen. The run grows at both ends and drops pages at the end
-far from the screen. When the user scrolls to a dropped page, it is fetched again with its slot's cursor; this
-works on any server with cursors. The first page needs no cursor, and new rows are added above it.
+and of one run of neighbouring pages around the screen. The run grows at both ends. It drops pages at the end
+that is far from the screen. When the user scrolls to a dropped page, the page is fetched again with its
+slot's cursor; this works on any server with cursors. The first page needs no cursor, and new rows are added
+above it.
 
 A window may also open in the middle (`open_at`): then row 0 is the newest row known, and the pages above it
 are fetched with `ending_before` until the newest row is met. Row numbers are absolute: 0 is the newest row
@@ -30,8 +31,8 @@ Keep = Callable[[Record], bool]  # whether a row is shown
 
 CAP = 5_000
 KEPT_MOST = 5_000  # the largest number of matching rows that are kept from dropped pages
-# New rows make the first page longer. At this length, in pages, it is cut to one page, and the rest is
-# fetched again when needed.
+# New rows make the first page longer. When it reaches this length, in pages, it is cut to one page, and the
+# rest is fetched again when it is needed.
 _HEAD_PAGES = 5
 
 
@@ -426,7 +427,7 @@ class Window:
     def _prepend(self, page: ListPage) -> None:
         """Add rows above the first row. The last added row becomes the cursor to fetch the page below."""
         rows = self._without_known(page.rows)
-        # For a page of newer rows, `older` leads to still newer rows.
+        # In the answer with a page of newer rows, `older` leads to still newer rows.
         self.newer = page.older if rows else None
         if not rows:
             return
@@ -446,7 +447,7 @@ class Window:
         self.newer_refused = True
 
     def _refill(self, number: int, page: ListPage) -> None:
-        self.slots[number].rows = None  # otherwise the page's old rows would count as known
+        self.slots[number].rows = None  # otherwise the page's old rows would be treated as known
         self._fill(number, self._without_known(page.rows))
         self._extend_run(number)
 
@@ -476,20 +477,20 @@ class Window:
     def _take_news(self, page: ListPage) -> None:
         head = self.slots[0] if self.slots else None
         if head is not None and not page.rows and page.older is not None:
-            return  # the server's search matched none of the newest rows; the known rows are older
+            return  # the server returned none of the newest rows, and the known rows are older
         if head is None or not head.rows or not page.rows:
             self._begin_with(page)
             return
         fresh = {record.get("id"): record for record in page.rows}
         meets = next((n for n, r in enumerate(page.rows) if r.get("id") in self._ids(head)), None)
-        if meets is None:  # at least a page of new rows: the pages do not overlap
+        if meets is None:  # there are so many new rows that the page and the known rows do not overlap
             if self.following or not page.older:
                 self._begin_with(page)
             else:
                 self._waits, self.waiting_is_least = {r.get("id") for r in page.rows} | self._pushed_ids, True
             return
         new = list(page.rows[:meets])
-        # A known row has left the list if the answer covers its place but lacks the row.
+        # A known row has left the list if the answer covers the row's place but does not contain the row.
         reach = max(n for n, r in enumerate(head.rows) if r.get("id") in fresh)
         old_rows = [
             _unless_same(record, fresh.get(record.get("id"), record))
