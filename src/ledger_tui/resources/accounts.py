@@ -113,7 +113,7 @@ _POSTINGS = 100
 
 @dataclass(frozen=True)
 class BalancePoints:
-    """The balances after each of the latest transactions, oldest first, and their times (None: not known)."""
+    """The balances after each of the latest transactions, oldest first, and the times (None if unknown)."""
 
     balances: tuple[int, ...]
     times: tuple[float, ...] | None
@@ -124,8 +124,8 @@ class BalancePoints:
 async def read_balance_points(api: Api, account: Record) -> BalancePoints:
     """Return the latest balances, with one request.
 
-    If a transaction shows no `balance_after`, the balance is computed back from the newer ones, beginning
-    with today's balance.
+    If a transaction shows no `balance_after`, its balance is computed backwards from the present balance and
+    the newer transactions.
     """
     params = {"account": str(account.get("id")), "limit": str(_POSTINGS)}
     data = (await api.read("/v1/transactions", params)).record.get("data")
@@ -163,7 +163,7 @@ class _BalancePlot:
     def __call__(self, width: int) -> Sequence[Sequence[Cell]]:
         points = self.points
         high, low = (format_amount(end(points.balances), self.currency) for end in (max, min))
-        # The line of a balance that never changed runs in the middle, next to its only label.
+        # If the balance never changed, its line runs in the middle, next to the only label.
         labels = {0: high, _HEIGHT - 1: low} if high != low else {_HEIGHT // 2: high}
         margin = max(len(high), len(low))
         columns = max(8, width - margin - 2)

@@ -44,8 +44,8 @@ class Column:
     rank: int = 0
     most: int = 0  # the maximum width of a column with `grow`; 0 for no maximum
     easy: int = 0
-    short: int = 0  # when space is short, the column shows so many cells of the end of its text
-    by: str = ""  # the field to sort rows by, if the order is not that of the shown text
+    short: int = 0  # when space is short, the column shows this many cells from the end of its text
+    by: str = ""  # the field to sort rows by, if rows are not sorted by the shown text
 
     @property
     def name(self) -> str:
@@ -54,11 +54,12 @@ class Column:
 
 
 class Via(NamedTuple):
-    """The way to the object of a link: it is looked up in the list at `path` when the user follows the link.
+    """The way to the object of a link, which is looked up in the list at `path` when the user follows the
+    link.
 
-    The lookup takes the first record whose field `where` equals `equals`; without `where`, simply the first
-    record. The link leads to that record. With `named` it leads to another object instead, whose id is in the
-    record's field of that name.
+    The lookup takes the first record whose field `where` equals `equals`; without `where`, the first record
+    of the list. The link leads to this record. If `named` is set, the link leads instead to the object whose
+    id is in the record's field of that name.
     """
 
     path: str
@@ -182,7 +183,8 @@ class ResourceAction:
     target: Callable[[Record], str] | None = None
     shows_once: str | None = None  # the field of the answer with a secret, shown only once
     part: str | None = None  # the part beyond the contract that offers the action, if any
-    why_not: str = ""  # the reason shown if the object does not allow the action and shows no status
+    # The reason to show if the object does not allow the action, and has no status that explains it.
+    why_not: str = ""
     # Returns the sentence shown after the action. It takes the answer and the object's id.
     result: Callable[[Record, str], str] | None = None
 
@@ -321,7 +323,7 @@ _WHOLE_TIME = 19  # characters of a time in UTC or in the time zone of this mach
 
 
 def currency_of(record: Record, names: AccountNames | None = None) -> str | None:
-    """Return a record's own currency, else that of its account or of all its prices, or None."""
+    """Return a record's own currency, or else the currency of its account or of all its prices, or None."""
     own = record.get("currency")
     if isinstance(own, str):
         return own
@@ -504,7 +506,7 @@ def why_not(
 ) -> str:
     """Return why a key that `offers` greys does nothing. `name` names the action; "" means to edit.
 
-    `key_of` returns the key of an action, for a sentence about the action that must come first.
+    `key_of` returns the key of an action; the sentence needs it if another action must come first.
     """
     action = resource.action(name)
     verb = action.label if action is not None else "edit"

@@ -1,4 +1,4 @@
-"""The screen of the changes between two moments, each change explained to the unit."""
+"""The screen of the changes between two moments. Sums explain each difference of a balance, to the unit."""
 
 from __future__ import annotations
 

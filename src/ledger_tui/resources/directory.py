@@ -55,7 +55,9 @@ def _user_detail(record: Record, _names: AccountNames) -> Detail:
 
 
 class UserOrders(NamedTuple):
-    """The newest orders of a user. `of_all`: only the user's orders among the newest of all users."""
+    """The newest orders of a user. With `of_all` they were searched for among the newest orders of all
+    users.
+    """
 
     rows: Sequence[Record]
     more: bool = False

@@ -19,7 +19,9 @@ class BadLine(ValueError):
 
 
 class UnknownName(BadLine):
-    """No known account or user has this text in its name; one that is not read yet may match."""
+    """No known account or user has this text in its name, but an account or user that is not read yet may
+    match.
+    """
 
     def __init__(self, sentence: str, name: str, *, user: bool) -> None:
         super().__init__(sentence)
@@ -40,7 +42,7 @@ def split_words(line: str) -> list[str]:
 def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> dict[str, str]:
     """Return the query parameters by name. A value that contains a space must be in quotes.
 
-    The beginning of a value is enough if the filter suggests only one value that begins so.
+    The beginning of a value is enough if only one value that the filter suggests begins with it.
 
     An account or user is named by its id, its name, or a part that only one name contains. Raises BadLine
     with a sentence, and UnknownName for a name that is not in `names`.

@@ -27,7 +27,7 @@ _COSIGNED_BYTES = 76  # the key's id, the time, and the signature
 
 @dataclass(frozen=True)
 class CheckpointText:
-    """The size of a log, and the witnesses who have signed it as well, each with the time."""
+    """The size of a log, and the witnesses that have also signed the checkpoint, each with the time."""
 
     size: int
     witnesses: tuple[tuple[str, datetime], ...] = ()
@@ -76,7 +76,7 @@ def parse_proof(text: object) -> LogProof | None:
 
 
 async def read_proof(api: Api, kind: str, record_id: object) -> LogProof | None:
-    """Return the proof of a transaction or an event; `kind` says which. Raises LedgerError."""
+    """Return the proof of a transaction or an event, depending on `kind`. Raises LedgerError."""
     path = f"/v1/{kind}/{quote(str(record_id), safe='')}/proof"
     return parse_proof((await api.read(path, part=PART)).body)
 

@@ -95,7 +95,7 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
 async def _read_events(api: Api, record: Record) -> Any:
     """Return the ids of the events that the request caused.
 
-    The list lacks them, so read the single request.
+    The list of requests does not contain these ids, so this reads the single request.
     """
     if str(record.get("id", "")).startswith(OWN_PREFIX):
         return []

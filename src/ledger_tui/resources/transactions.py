@@ -111,8 +111,8 @@ def _detail(record: Record, names: AccountNames) -> Detail:
 
 
 def _prefill(_record: Record | None, filters: Filters) -> Mapping[str, str]:
-    # The form takes the account from the filter. The account of the row under the cursor would be the user's
-    # choice only by accident.
+    # The form takes the account from the filter, and not from the row under the cursor, because the user may
+    # be on that row by accident.
     account = filters.get("account")
     return {"account": account} if account is not None else {}
 

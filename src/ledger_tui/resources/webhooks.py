@@ -298,7 +298,7 @@ class WebhookLog:
             store.clear()
 
     def note_signature(self, event_id: str, valid: bool) -> bool:
-        """Note a received event and whether its signature is valid; return False if it is not new."""
+        """Note a received event and whether its signature is valid; return False if the event is not new."""
         if event_id in self._signatures:
             return False
         self.received += 1
@@ -390,7 +390,7 @@ def _signature(record: Record, log: WebhookLog, *, long: bool = False) -> Cell:
 
 
 def _delivered(record: Record, log: WebhookLog) -> Cell:
-    """Return how many endpoints received the event, `✓ 2/2` or `◔ 0/1`; a dash if none is known."""
+    """Return how many endpoints received the event, `✓ 2/2` or `◔ 0/1`; a dash if no delivery is known."""
     deliveries = log.deliveries(record.get("id"))
     if not deliveries:
         return Cell("–", "dim")
