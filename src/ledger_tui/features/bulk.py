@@ -103,7 +103,7 @@ class BulkScreen(Dialog[list[Record]]):
         self._attempts = 0
         self._failures: list[str] = []
         self._changed_records: list[Record] = []
-        # One for each object: `Api.write` sends again after a 429.
+        # One idempotency key for each object, because `Api.write` sends again after a 429.
         self._keys = {id(record): new_idempotency_key() for record in records}
 
     @property
@@ -173,7 +173,9 @@ class BulkScreen(Dialog[list[Record]]):
         self.call_later(self._end)
 
     async def _act_on(self, record: Record) -> tuple[Record | None, str]:
-        """Return the object's present state, if the answer contains it, and why the action failed, or ""."""
+        """Return the object's present state, if the answer contains it, and the reason for a failure, or
+        "".
+        """
         action = self._action
         path = self._resource.action_path(action, record)
         key = self._keys[id(record)] if action.creates else None
@@ -223,7 +225,7 @@ def act_on_all(view: ResourceView, action: ResourceAction, records: Sequence[Rec
     text = bulk_question(resource, action, records, left_out, context.names)
     if action.name == "revoke" and any(map(context.tokens.is_own, records)):
         text += "\n\nThis dashboard uses one of these keys and will lose access."
-        # last, because the server would refuse every later change
+        # this object comes last, because after its change the server would refuse every other change
         records = sorted(records, key=context.tokens.is_own)
 
     def done(changed_records: list[Record] | None) -> None:

@@ -26,7 +26,7 @@ _QUIET_SECONDS = 30.0
 
 
 class EventsView(ResourceView):
-    """The screen of events. It subscribes when first shown, and stays subscribed while the dashboard runs."""
+    """The screen of events. It subscribes when first shown, and stays subscribed until the dashboard ends."""
 
     BINDINGS = [*EVENTS_KEYS, *RESOURCE_KEYS]
 
@@ -121,7 +121,7 @@ class EventsView(ResourceView):
 
     @while_running
     def _take_deliveries(self, endpoints: Sequence[Record], deliveries: Sequence[Record]) -> None:
-        # these are the first endpoints; the wait until the next poll was chosen without them and is too long
+        # these are the first known endpoints; the wait until the next poll was chosen before and is too long
         if endpoints and not self.webhooks.endpoints:
             self.next_poll_at = min(self.next_poll_at, self.context.session.clock() + self._pause)
         self.webhooks.endpoints = {str(each.get("id")): each for each in endpoints}

@@ -93,7 +93,7 @@ def format_of(file_name: str) -> Format | None:
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """Which list to export, and to which file."""
+    """The list to export, and the file to write."""
 
     path: str
     filters: Mapping[str, str]
@@ -155,8 +155,8 @@ async def export(
 async def _in_thread(step: Callable[..., None], *arguments: object) -> None:
     """Run a blocking step in a thread.
 
-    If it is cancelled, it waits for the thread, which cannot be stopped; so nothing is cleaned up while the
-    step still writes.
+    If this is cancelled, it first waits for the thread, because a thread cannot be stopped, and nothing may
+    be cleaned up while the step still writes.
     """
     running = asyncio.ensure_future(asyncio.to_thread(step, *arguments))
     try:

@@ -51,7 +51,8 @@ class Flow:
 def pair_of(transaction: Record, currency: Currency) -> Pair | None:
     """Return the two accounts between which a transaction moved money.
 
-    None for one of the two sides of a transfer, so that it counts once, and if the currency is not known.
+    Return None if the currency is not known, and for one of the two sides of a transfer, so that each
+    transfer is counted once.
     """
     account, other = str(transaction.get("account")), transaction.get("destination")
     code, debit = currency(account), transaction.get("type") == "debit"
@@ -77,7 +78,7 @@ def flows_of(transactions: Iterable[Record], currency: Currency) -> list[Flow]:
 
 
 def largest(flows: Sequence[Flow], most: int) -> list[Flow]:
-    """Return the largest flows of one currency, and all others summed as one flow."""
+    """Return the largest flows of one currency, and the sum of the other flows as one flow."""
     if len(flows) <= most:
         return [*flows]
     rest = flows[max(1, most - 1) :]

@@ -25,7 +25,7 @@ DEEPEST = 200  # levels of nesting that are shown
 
 
 def json_text(value: Any) -> str:
-    """Return indented JSON with secrets masked; it is still JSON when copied."""
+    """Return indented JSON with secrets masked; the text is valid JSON."""
     # deep nesting would take memory for indents in the square of the depth, and not every Python limits the
     # depth
     if _is_too_deep(value):
@@ -105,8 +105,8 @@ def in_program(
 ) -> tuple[str, str]:
     """Open a text in a program; return the reason for a failure (or "") and the edited text.
 
-    The file is the user's alone and is removed afterwards. The program's environment equals the environment
-    of own commands, without keys.
+    Only the user can read the file, and it is removed afterwards. The program gets the same environment as
+    the user's own commands, without keys.
     """
     command = _command(variable)
     if command is None:

@@ -93,7 +93,7 @@ def request_text(record: Record) -> str:
 
 
 def parse_request(text: str) -> EditedRequest:
-    """Parse an edited text as a request. Raises BadRequest."""
+    """Parse an edited text as a request. Raises RequestTextError."""
     head, _, rest = text.strip().partition("\n")
     method, _, target = head.strip().partition(" ")
     path, _, query = target.strip().partition("?")

@@ -1,7 +1,8 @@
 """The server's test helpers: the requests for lines such as `:clock +1d` and `:fault unavailable`, and their
 screen.
 
-docs/decisions.md#test-helpers lists their shapes; only `serve --test-helpers` offers them.
+docs/decisions.md#test-helpers lists the forms of the requests; only `serve --test-helpers` offers the
+helpers.
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ class TokenView(View, can_focus=True):
             return Cell(literal(plan))
         if (
             self.context.session.state is ConnectionState.REFUSED
-        ):  # a refused credential gets the limit of unknown callers
+        ):  # requests with a refused credential get the limit of unknown callers
             return Cell("unknown", "dim")
         guess = _PLANS.get(self.context.session.limit or 0)
         return Cell(f"{guess}, by its limit" if guess else "–", "dim")

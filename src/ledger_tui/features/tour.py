@@ -121,7 +121,7 @@ class Tour:
             await asyncio.sleep(step.seconds / self._pace)
 
     async def end(self) -> None:
-        """Remove its caption and leave the user where it was."""
+        """Remove the tour's caption, and leave the user on the present screen."""
         with suppress(NoMatches):
             await self._app.screen_stack[0].query_one("#tour").remove()
 

@@ -11,7 +11,7 @@ from ledger_tui.client.records import Record
 
 EVENTS_READ = 60
 _CHANGED_BY = {"balances": ("account", "transaction"), "invoices": ("invoice",), "orders": ("order",)}
-_DAY_MS = 86_400_000  # on another day other invoices are overdue
+_DAY_MS = 86_400_000  # milliseconds; on another day other invoices are overdue
 
 
 class KnownFigures:

@@ -52,9 +52,10 @@ class BalanceHistory:
     def take(
         self, rows: Sequence[Record], *, all_read: bool, currency: Callable[[object], str | None]
     ) -> None:
-        """Add transactions, newest first; `all_read` means that there are no older ones.
+        """Add transactions, newest first; `all_read` means that there are no older transactions.
 
-        `currency` returns the currency of an account. If a gap follows the known transactions, forget these.
+        `currency` returns the currency of an account. If transactions are missing after the known
+        transactions, forget the known transactions.
         """
         new: list[Record] = []
         for row in rows:
@@ -120,8 +121,8 @@ class RequestFigures:
     """The newest requests of other clients, at most 300.
 
     The dashboard's own requests are left out, because they outnumber most clients' requests. Another client
-    may use the same key, so ids tell them apart. `own` means that the server has no request log, so these are
-    the dashboard's own requests.
+    may use the same key, so requests are distinguished by their ids. `own` means that the server has no
+    request log, so these are the dashboard's own requests.
     """
 
     def __init__(self) -> None:

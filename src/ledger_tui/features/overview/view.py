@@ -105,7 +105,7 @@ class Overview(TiledView):
         self._known_figures = KnownFigures()
 
     def moment_changed(self) -> None:
-        """Read the figures again; the drawn ones stay until then.
+        """Read the figures again; the drawn figures stay until then.
 
         A read of a past moment is never interrupted, so that something is shown while a key is held down.
         """
@@ -118,7 +118,7 @@ class Overview(TiledView):
     def _awaited(self) -> str:
         """Return the text for a missing figure.
 
-        While the dashboard connects it is short, because the line at the top explains the state.
+        The text is short while the dashboard connects, because the line at the top explains the state.
         """
         session = self.context.session
         begins = session.state in (ConnectionState.STARTING, ConnectionState.CONNECTING)

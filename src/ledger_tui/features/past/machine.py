@@ -1,8 +1,8 @@
 """The time machine: it sets the moment that all screens show, and draws the line of time under the tabs.
 
-It is hidden in the present. It changes `Session.moment_ms`, the moment that every request reads, and makes
-the view on screen read again. While a key is held down the line moves at each step, and the view is read less
-often."""
+The line is hidden in the present. The time machine changes `Session.moment_ms`, the moment that every request
+reads, and makes the view on screen read again. While a key is held down, the line moves at each step, but the
+view is read less often."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ class Around:
         self._times = sorted({each.ms for each in self.known})
 
     def step(self, ms: int | None, steps: int) -> int | None:
-        """Return the moment this many steps away, or the first or last known moment if there are fewer steps.
+        """Return the moment that is this many steps away; if there are fewer steps, the first or last known
+        moment.
 
         None stands for now, as argument and as result.
         """
@@ -163,7 +164,8 @@ if TYPE_CHECKING:
     from ledger_tui.features.past.reading import PastReading
 
 _HELD_SECONDS = 0.2  # between two steps while a key is held down
-_STRIDES = ((60, 25), (20, 5))  # after this many steps of a held key each counts as this many
+# After the first number of steps of a held key, each step moves by the second number of events.
+_STRIDES = ((60, 25), (20, 5))
 _SEE_SECONDS = 0.1  # between two reads of the view
 _PLAY_SECONDS = 0.6
 

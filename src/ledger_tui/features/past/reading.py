@@ -24,7 +24,7 @@ _SERVER_ERRORS = 500
 
 @dataclass(frozen=True)
 class PastReading:
-    """A run of happenings, oldest first, and whether others come before or after them."""
+    """A run of happenings, oldest first, and whether other happenings come before or after these."""
 
     known: list[Happening]
     begins: bool
@@ -57,12 +57,12 @@ async def read_around(api: Api, ms: int | None) -> PastReading:
 
 
 async def read_older(api: Api, first: Happening) -> PastReading:
-    """Return the happenings just before another."""
+    """Return the happenings just before the given one."""
     return await _events(api, {}, Want(0, "page", 0, first.id))
 
 
 async def read_newer(api: Api, last: Happening) -> PastReading:
-    """Return the happenings just after another; none if the server cannot page upwards."""
+    """Return the happenings just after the given one; none if the server cannot page upwards."""
     try:
         read = await _events(api, {}, Want(0, "newer", 0, last.id))
     except LedgerError:

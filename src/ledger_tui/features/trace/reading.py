@@ -1,7 +1,8 @@
-"""A trace: the requests that concern one object, what each changed, the events, and their deliveries.
+"""A trace: the requests that concern one object, the changes by each request, the events, and their
+deliveries.
 
-It is read with a limited number of requests, one after the other, and yielded after each part. `nodes.py`
-draws it.
+The dashboard reads a trace with a limited number of requests, one after the other, and yields it after each
+part. `nodes.py` draws it.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _DEPTH_MAX = 4
 class TraceStep:
     """One request, or a command, with the events it caused, oldest first.
 
-    `before` contains for an event its object's former state, if the ledger knows that. `deliveries` are the
-    deliveries of each event that was read. The sentences give the reason for each missing part.
+    `before` contains, for each event, the former state of the event's object, if it is known. `deliveries`
+    are the deliveries of each event that was read. The sentences give the reason for each missing part.
     """
 
     request_id: str | None
@@ -77,8 +78,8 @@ class Trace:
     def settled(self, now: float) -> bool:
         """Return whether nothing here is expected to change after `now`, in Unix time by the ledger's clock.
 
-        A new event has no deliveries yet, and gets none if no endpoint accepts its type. So a young event
-        without deliveries may still get some.
+        A new event has no deliveries yet. If no endpoint accepts its type, it gets none. So an event without
+        deliveries is treated as settled only after some time.
         """
         waits = any(delivery.get("status") == "pending" for delivery in self.deliveries())
         to_come = any(
@@ -165,7 +166,7 @@ class _Without(Exception):
 
 
 class _UsedUp(_Without):
-    """The trace has taken as many requests as it may."""
+    """The trace has sent as many requests as it may."""
 
 
 @dataclass
@@ -241,7 +242,7 @@ async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace
         steps[number] = await _with_deliveries(reader, steps[number], no_deliveries or "", record)
         trace = replace(trace, steps=tuple(steps), requests=reader.count)
         yield trace
-    if any(trace.deliveries()):  # deliveries to endpoints that were deleted since
+    if any(trace.deliveries()):  # the deliveries went to endpoints that were deleted later
         steps = [_after_deletion(step) for step in steps]
     for number in reversed(range(len(steps))):
         steps[number] = await _with_entries(reader, steps[number])
@@ -339,7 +340,8 @@ async def _with_before(reader: _Reader, step: TraceStep) -> TraceStep:
 async def _with_deliveries(reader: _Reader, step: TraceStep, none: str, record: Record) -> TraceStep:
     """Return the step with the deliveries of its events; the traced event's deliveries are read first.
 
-    It reads them even if no endpoint is registered, because an endpoint may have been deleted since.
+    The deliveries are read even if no endpoint is registered, because an endpoint may have been deleted
+    later.
     """
     if none not in ("", _NO_ENDPOINTS) or not step.events:
         return replace(step, no_deliveries=none)

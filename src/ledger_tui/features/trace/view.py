@@ -165,8 +165,8 @@ class TraceTree(ScrollView, can_focus=True):
 
 
 WIDE_COLUMNS = 110
-# A trace is read again by itself for a while, so that a watched delivery is seen to arrive; later the user
-# presses `r`.
+# For this time the trace is read again without a key, so that the user sees a pending delivery arrive; later
+# the user presses `r`.
 _WATCHED_SECONDS = 120.0
 _RESEND = "resend_delivery"
 
@@ -270,7 +270,7 @@ class TraceView(View):
             old_trace.record_id,
         ):
             self.reading = not new_trace.complete
-            # While a trace is read again, the last complete one stays on the screen.
+            # While a trace is read again, the last complete trace stays on the screen.
             if new_trace.complete or not old_trace.complete:
                 self.trace = new_trace
         self.draw()
