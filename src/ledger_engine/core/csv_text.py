@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable
 
-_STARTS_A_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # the full-width signs count in some spreadsheets
+_STARTS_A_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # some spreadsheets also accept the full-width signs
 
 
 def as_text(cell: str) -> str:

@@ -122,7 +122,7 @@ class StorageUnavailable(LedgerError):
         )
         super().__init__("storage_unavailable", f"The storage is not available: {reason}. {outcome}.")
         self.reason = reason
-        # The reason for log entries, which may not be about a change.
+        # The reason alone, for log entries, because these need not be about a change.
         self.cause = f"{reason} ({detail})" if detail else reason
         if detail:
             self.args = (f"The storage is not available: {reason} ({detail}). {outcome}.",)

@@ -17,8 +17,8 @@ _STEERING = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
 _STEERING_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
-# Without this, Python would print the records of a logger without handlers; a command reports its error in
-# one line by itself.
+# Without this, Python would print the records of a logger that has no handler, although a command itself
+# reports its error in one line.
 logging.getLogger("ledger_engine").addHandler(logging.NullHandler())
 
 
@@ -64,7 +64,7 @@ _REMEMBERED_MAX = 1000
 class OncePerMinute(logging.Filter):
     """Drops a warning or error that its logger has written within the last minute.
 
-    The tasks in the background try again every second or so, and would log one outage each time.
+    The background tasks try again about every second, and would log the same outage each time.
     """
 
     def __init__(self) -> None:

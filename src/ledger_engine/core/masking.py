@@ -1,4 +1,4 @@
-"""Masking of secrets inside other texts: a secret is found, and cut to its kind.
+"""Masking of secrets inside other texts: only the kind of each secret remains.
 
 Logs contain text that people sent. People send keys in descriptions, queries and paths, complete and escaped.
 """
@@ -10,8 +10,8 @@ import re
 MASK = "••••"
 
 # The first prefixes occur in no word. The two-letter prefixes could end a word, as in `chat_room`. So they
-# count only at the beginning of a word, or before as many characters as a secret needs, or at the end,
-# because the text may have been cut there.
+# are masked only at the beginning of a word, or before as many characters as a secret needs, or at the end of
+# the text, because the text may have been cut there.
 _VALUE = re.compile(
     r"(sk_test|sk_live|whsec)_[A-Za-z0-9]{8,}"
     r"|(?:(?<![A-Za-z0-9_])(at|rt|ac|si)_[A-Za-z0-9]{8,}"

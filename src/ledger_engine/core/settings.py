@@ -20,7 +20,7 @@ _TEST_KEY = re.compile(r"sk_test_[A-Za-z0-9]{32}")
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 # See docs/decisions.md#webhooks-retries.
 WEBHOOK_RETRIES_S = (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 36_000.0)
-# A demo does not run for hours, so it retries its webhooks sooner.
+# A demo does not run for hours, so its webhooks are retried after shorter waits.
 DEMO_WEBHOOK_RETRIES_S = (4.0, 8.0, 15.0, 30.0)
 
 

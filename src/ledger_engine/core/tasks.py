@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 AT_ONCE = 1000  # rows that one turn changes, which takes some hundredths of a second
-LEAST_REST_S = 0.02  # seconds, at the least, between two tries of another process for the database's lock
+# Seconds; at least as long as another process waits between two attempts to lock the database.
+LEAST_REST_S = 0.02
 
 
 async def cancel(*tasks: asyncio.Future[Any] | None) -> None:
@@ -22,9 +23,9 @@ async def cancel(*tasks: asyncio.Future[Any] | None) -> None:
 async def take_turns(turn: Callable[[], Awaitable[int]]) -> None:
     """Change many rows in short turns, one commit each: call `turn` until it finds no more rows.
 
-    Every writer waits for the commit in progress. So rows whose number grows with the ledger are never
-    changed in one commit, and after each turn other writers get as much time as the turn took. A turn returns
-    how many rows it found. Raises the exceptions of a turn; the work of earlier turns stays done.
+    Every writer waits for the commit in progress. So if there may be many rows, they are not changed in one
+    commit, and after each turn other writers get as much time as the turn took. A turn returns how many rows
+    it found. Raises the exceptions of a turn; the work of earlier turns stays done.
     """
     while True:
         began = time.monotonic()

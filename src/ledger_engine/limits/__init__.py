@@ -3,10 +3,11 @@
 Rate limits apply to fixed minutes and seconds of the wall clock, and are counted per API key
 (docs/interface.md#rate-limits). The only server of a file counts in a dict (`Windows`). Servers on one
 PostgreSQL database count together in a table (`store/postgres/rate_limits.py`). Semaphores limit the memory
-of one process, so every server counts its own.
+of one process, so every server has its own semaphores.
 
-Leases name the tasks that this server does for all servers. The only server of a file holds every lease
-(`AllLeases`). Servers that share a database divide them by rows in it (`store/postgres/leases.py`).
+A lease is this server's right to do a task for all servers. The only server of a file holds every lease
+(`AllLeases`). Servers that share a database divide the leases among themselves, by rows in that database
+(`store/postgres/leases.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import NamedTuple, Protocol
 
 @dataclass(slots=True)
 class Verdict:
-    """The requests that a caller has left, and the seconds to `wait` if this one is refused, else 0.
+    """The requests that a caller has left, and the seconds to `wait` if this request is refused, else 0.
 
     `limit` and `remaining` are requests in the current minute, and `reset` is the minute's end in seconds
     since 1970.
@@ -89,8 +90,8 @@ class Leases(Protocol):
     async def hold(self, kind: str, names: Collection[str]) -> Collection[str]:
         """Take free leases up to this server's share; return the leases that it now holds.
 
-        From now on they are renewed, and more are taken when they become free. Leases of this kind that are
-        not in `names` are given back. Raises StorageUnavailable.
+        From now on these leases are renewed, and further leases in `names` are taken when they become free.
+        Leases of this kind that are not in `names` are given back. Raises StorageUnavailable.
         """
 
     async def leads(self) -> bool:
@@ -126,7 +127,7 @@ WallClock = Callable[[], float]  # seconds since 1970-01-01 UTC
 class Windows:
     """Counts the requests of one process by minutes and seconds of the wall clock, which callers can see too.
 
-    All windows start and end together, so only the callers of one minute take memory.
+    The windows of all callers start and end together, so only the callers of one minute take memory.
     """
 
     def __init__(self, wall_clock: WallClock = time.time) -> None:

@@ -27,7 +27,7 @@ class MovableClock:
     """A clock that is ahead of the machine's clock by the time that it was moved, or is frozen.
 
     It never goes back, except by `go_back`, together with the whole ledger. `monotonic` runs with it, so that
-    code which measures with either clock sees the moved time pass.
+    the moved time also passes for code that measures with `monotonic`.
 
     It begins `offset_ms` ahead of the machine's clock, or frozen at `frozen_at`.
     """

@@ -35,7 +35,7 @@ class Ready:
 
     `url` is None if another server owns the socket. `key` is the value of a key that is shown only here: the
     first key of the ledger, or the dashboard's own. `lacks_key` is true for a ledger without any key.
-    `notice` contains the decisions and repairs that wait for a person. `metrics_url` is the address of the
+    `notice` contains the decisions and repairs that need a person. `metrics_url` is the address of the
     metrics, if they are served.
     """
 
@@ -135,8 +135,7 @@ def _require_writable(option: str, folder: Path) -> None:
 async def _accompany(url: str, database: Location, announce: Announce) -> None:
     """Give a dashboard a key for the server that serves the database at `url`, until the dashboard ends.
 
-    Raises the server's error for the key if the key stops working, because then the server has been
-    restarted.
+    If the key stops working, the server was restarted; then this raises the server's error for the key.
     """
     stop = Stop()
     stop.on_signals()
@@ -198,5 +197,5 @@ async def _serve(
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise
-                # Another program has bound the address too, and has begun to listen before us.
+                # Another program has bound the same address, and has begun to listen before this server.
                 raise cannot_listen(settings.host, settings.port, error) from error

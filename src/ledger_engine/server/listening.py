@@ -86,7 +86,7 @@ def _check_readable(option: str, file: str) -> str:
 
 
 def _why_unusable(certfile: str, keyfile: str, error: ssl.SSLError) -> str:
-    """Return which of the two files caused OpenSSL's error, and the fault of the file."""
+    """Return the name of the file that caused OpenSSL's error, and the fault of the file."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(certfile)
     except ssl.SSLError:

@@ -1,4 +1,4 @@
-"""The key that a start creates and shows once. It comes last, and is kept only if it could be shown."""
+"""The key that a start creates last and shows once. A key that could not be shown is removed."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def begin_serving(
 def _test_helpers(settings: ServeSettings) -> ModuleType | None:
     if not settings.test_helpers:
         return None
-    # Imported here, because hardly any server uses them.
+    # Imported here, because few servers use these parts.
     from ledger_engine.sandbox import routes
 
     return routes

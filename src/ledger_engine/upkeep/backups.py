@@ -33,7 +33,7 @@ class RecoveryResult:
     """The result of a recovery.
 
     `doubt` is a sign that the log does not belong to the file to which it was applied, or None. `damaged` is
-    how many of the log's last frames are unreadable and therefore left out.
+    the number of the log's last frames that are left out because they are unreadable.
     """
 
     report: AuditReport
@@ -51,7 +51,7 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> AuditRe
     with closing(backup.open_to_copy(database)) as source, work_folder(target.parent) as folder:
         copy = folder / target.name
         backup.copy_of_open(source, database, copy)
-        source.close()  # before the audit, because others need not wait for it
+        source.close()  # closed before the audit, so that nobody waits for the audit
         report = _proven(database, backup.read_copy(copy, audit.verify))
         _put_in_place(copy, target, overwrite=overwrite)
     return report
@@ -140,7 +140,9 @@ def _require_file(target: Path) -> None:
 
 def _require_free(target: Path, *, overwrite: bool) -> None:
     """Raise Conflict for an existing file, unless it may be overwritten."""
-    if os.path.lexists(target) and not overwrite:  # `lexists`, because a link that leads nowhere counts too
+    if (
+        os.path.lexists(target) and not overwrite
+    ):  # `lexists`, because it also finds a link that leads nowhere
         raise Conflict("not_recoverable", f"{target} already exists; use --overwrite to replace it.")
     if any(file.exists() for file in companions(target)):
         raise Conflict("not_recoverable", f"{target} is a database in use.")

@@ -1,8 +1,8 @@
 """The heartbeat of a server that may share its ledger: it shows that the server's sessions continue.
 
-It also watches the other servers. A server that has not beaten during several beats of this one has ended,
-and so have its sessions. Only beats are counted and no times compared, because the servers' clocks may
-differ, and a server that was suspended for a while counts no beats during that time.
+It also watches the other servers. If a server sends no beat during several beats of this server, it has
+ended, and its sessions end too. The servers count beats instead of comparing times, because their clocks may
+differ, and because a server that was suspended for a while counts no beats during that time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ledger_engine.core.tasks import cancel
 from ledger_engine.store.engine import Engine
 
 BEAT_S = 5.0
-SILENT_BEATS = 7  # a server that is silent for this many beats of this one has ended
+SILENT_BEATS = 7  # a server that is silent during this many beats of this server has ended
 SILENT_S = SILENT_BEATS * BEAT_S
 
 log = logging.getLogger("ledger_engine.upkeep.heartbeat")
@@ -56,7 +56,10 @@ class Heartbeat:
         await cancel(self._task)
 
     async def end(self) -> None:
-        """End the sessions of this server. If the storage fails, the other servers do it when they notice."""
+        """End the sessions of this server.
+
+        If the storage fails, the other servers end the sessions when they notice the end of this server.
+        """
         with contextlib.suppress(StorageUnavailable):
             await self._engine.write(partial(api_keys.end, server=self.server))
 

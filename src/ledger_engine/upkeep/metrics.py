@@ -2,9 +2,9 @@
 
 Frequent events are counted when they happen; large or slow figures are read for each scrape.
 
-On the loopback interface the listener answers no request that names another host. Without this check a
-stranger's page could read the metrics after making its name lead to this machine (DNS rebinding), because the
-metrics need no credential.
+On the loopback interface the listener answers no request that names another host. The metrics need no
+credential, so without this check the web page of a stranger, who lets the page's host name lead to this
+machine (DNS rebinding), could read them.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _refuse(start: Start, status: str, sentence: str) -> Iterable[bytes]:
 
 
 ASKED_S = 3.0  # seconds that a scrape waits for the ledger; Prometheus gives up after 10
-OTHER = "other"  # replaces values that clients choose freely, which could otherwise make endless series
+OTHER = "other"  # replaces values that clients choose freely, so that these cannot make endless series
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _COMMIT_S = (0.0005, *_REQUEST_S)

@@ -32,9 +32,9 @@ log = logging.getLogger("ledger_engine.upkeep.retention")
 class Retention:
     """Cleans up an hour after `start` and then every hour until `stop`; only one of several servers does it.
 
-    If the clock is wrong at a start, everything looks old; the first hour gives you time to correct it.
-    Retention uses the machine's clock and not the ledger's, which a wrong clock may have set forward for
-    ever.
+    If the machine's clock is wrong at a start, everything may look old; the first hour gives you time to
+    correct the clock. Retention uses the machine's clock and not the ledger's clock, because a wrong time may
+    have moved the ledger's clock forward, and it never goes back.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -52,7 +52,7 @@ class Retention:
     async def clean_up(self) -> None:
         """Delete and erase everything that has expired, in small works. Raises StorageUnavailable.
 
-        It also stores the current time as the last at which a server ran.
+        It also stores the current time as the last time at which a server ran.
         """
         now = self._engine.clock.machine()
         await self._engine.write(partial(kept_time.note_served, machine=now))

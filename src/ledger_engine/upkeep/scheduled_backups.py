@@ -37,9 +37,9 @@ log = logging.getLogger("ledger_engine.upkeep.scheduled_backups")
 class ScheduledBackups:
     """Backs a file up to a folder between `start` and `stop`.
 
-    `every_s` is the time from one backup to the next, which also counts over restarts, and `keep` is the
-    number of backups that stay. `newest` is the Unix time of the newest backup in the folder; None if there
-    is none. `failures` counts failed backups, and `took_s` and `bytes` describe the last backup.
+    `every_s` is the time from one backup to the next, also across restarts, and `keep` is the number of
+    backups that stay. `newest` is the Unix time of the newest backup in the folder; None if there is none.
+    `failures` counts failed backups, and `took_s` and `bytes` describe the last backup.
     """
 
     def __init__(self, engine: Engine, database: Path, folder: Path, every_s: float, keep: int) -> None:
@@ -74,7 +74,7 @@ class ScheduledBackups:
     def _due_in_s(self) -> float:
         if self.newest is None:
             return 0
-        # The maximum is for a clock that was set back, which must not delay the next backup longer.
+        # The maximum is needed if the clock was set back, because this must not delay the next backup.
         return min(self.newest + self._every_s - _machine_s(self._engine.clock), self._every_s)
 
     async def _back_up_or_notify(self) -> bool:
