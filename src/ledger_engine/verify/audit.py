@@ -177,7 +177,7 @@ def _newest(points: Sequence[KeptCheckpoint]) -> KeptCheckpoint | None:
 
 
 def with_care(unit: AuditUnit, faults: Discrepancies, check: Callable[[], object]) -> None:
-    """Run a check. Unreadable data counts as a fault, and the other checks continue."""
+    """Run a check. Unreadable data is noted as a fault, and the other checks continue."""
     try:
         check()
     except Exception as error:  # any error, because a file that somebody has changed may contain anything

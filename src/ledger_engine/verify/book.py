@@ -23,7 +23,8 @@ from ledger_engine.verify.faults import Discrepancies
 from ledger_engine.verify.sealed import EntryAudit
 
 ROWS_AT_ONCE = 4_000
-# Accounts whose balances are kept, in two halves: the accounts read recently, and those read before them.
+# The most accounts whose balances are kept, in two halves: the accounts read recently, and the accounts read
+# before.
 BALANCES_MAX = 150_000
 CURRENCIES_MAX = 10_000  # accounts whose currency is kept, so that transfers need not look it up again
 UNPAIRED_MAX = 100_000  # transactions whose event did not come at the expected place
@@ -95,7 +96,9 @@ class BookPass:
     transactions: int = 0
     events: int = 0
     _balances: dict[str, int] = field(default_factory=dict)
-    _older: dict[str, int] = field(default_factory=dict)  # the accounts read before those in _balances
+    _older: dict[str, int] = field(
+        default_factory=dict
+    )  # the accounts that were read before the accounts in _balances
     _currencies: dict[str, str | None] = field(default_factory=dict)
     _open: dict[str, _Side] = field(default_factory=dict)
     _ahead: Row | None = None  # the transaction that was read and whose event is still to come
@@ -141,7 +144,7 @@ class BookPass:
     def _posting_of(self, id: str, object: str, postings: Iterator[Row]) -> Row | None:
         """Return the transaction with this id.
 
-        It is normally the next one, in the order in which the ledger writes.
+        It is normally the next transaction, because the ledger writes in this order.
         """
         while (posting := self._ahead or next(postings, None)) is not None:
             self._ahead = None
@@ -212,7 +215,7 @@ class BookPass:
         return posting
 
     def _meet(self, account: str, id: str) -> None:
-        """Begin to follow the balance of an account at the first transaction that the pass reads of it."""
+        """Begin to follow the balance of an account, at the first of its transactions that the pass reads."""
         if len(self._balances) == BALANCES_MAX:
             self._older, self._balances = self._balances, {}
         if (balance := self._older.get(account)) is not None:

@@ -332,7 +332,7 @@ def _sealed_long_ago(unit: AuditUnit, book: int, key: LogKey, served_at: int) ->
 
 
 def misnamed_originals(unit: AuditUnit, faults: Discrepancies) -> None:
-    """Note the idempotency keys that name another object than the first one that their request made."""
+    """Note the idempotency keys that do not name the first object that their request made."""
     values: dict[str, Value] = {"project": "", "livemode": 0, "key": ""}
     while rows := unit.execute(
         "SELECT project, livemode, key, object, originals FROM idempotency_keys"
@@ -352,7 +352,8 @@ def misnamed_originals(unit: AuditUnit, faults: Discrepancies) -> None:
 
 
 def _is_first(unit: AuditUnit, object: str, ids: list[str]) -> bool:
-    """Return whether the object of a key is the first one that its request made; `ids` are all its objects.
+    """Return whether the object of a key is the first that its request made; `ids` are all objects of the
+    request.
 
     A reversal, and the roll of an API key, list the object in the request before the object that they made.
     """

@@ -183,7 +183,7 @@ class EntryAudit:
         self._wrong.append((first, last, message))
 
     def _added_one(self, row: Row) -> str:
-        """Return the id of an entry that the tile contains in excess, if it can be determined."""
+        """Return a text about the entry that was added to the tile; "" if it cannot be determined."""
         if len(self._leaves) == TILE_WIDTH + 1:
             for at, id in enumerate(self._ids):
                 rest = self._leaves[:at] + self._leaves[at + 1 :]
@@ -208,7 +208,7 @@ class EntryAudit:
         self._leaves, self._ids, self._count_added = [], [], 0
 
     def _committed(self, id: str, kind: str, created: int, body: bytes) -> bytes:
-        """Return the entry of an event that is entered by its commitment."""
+        """Return the entry of an event whose entry contains a commitment."""
         row = self.unit.first(_COMMITMENT, {"book": self.log.book.number, "id": id})
         if row is None:
             if id <= self.log.last:

@@ -176,7 +176,10 @@ def _fault(unit: AuditUnit, kind: ObjectKind, row: Row, history: _History) -> st
 
 
 def _unlike(stated: Mapping[str, Any], due: Mapping[str, Any]) -> list[str]:
-    """Return the names in `stated` that `due` lacks or holds differently; older versions had fewer fields."""
+    """Return the names in `stated` that are missing from `due` or have another value there.
+
+    Names that only `due` contains are not compared, because older versions had fewer fields.
+    """
     return [name for name, value in stated.items() if name not in due or due[name] != value]
 
 
@@ -189,7 +192,7 @@ def _is_as_erased(body: str, event: Row, object_json: Mapping[str, Any], livemod
     message = json.loads(body)
     stated = message["data"]["object"]
     if stated.get("name") is not None or stated.get("email") is not None:
-        return True  # the event is still to be erased, so the log holds its salt
+        return True  # the event is not erased yet, so the log contains its salt
     then = {"status": "active", "deactivated_at": None}
     if event["type"] == "user.deactivated":
         then = {"status": "deactivated", "deactivated_at": message["created"]}
