@@ -24,7 +24,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import GroupCache, Row, Unit, Value, books, pages
 from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.pages import Listing, Page, PageRequest
-from ledger_engine.store.rows import any_of
+from ledger_engine.store.rows import any_of, short
 
 TABLE = "events"
 TOPIC = "events"  # announced with each commit that recorded events
@@ -52,7 +52,7 @@ _OF_USERS = f"e.type IN ({', '.join(map(repr, USER_KINDS))})"
 
 # A body can be as large as a request. So a statement that reads thousands of events returns '' for each
 # longer body, and `long_body` reads the long bodies one by one.
-SHORT_BODY = "CASE WHEN length(e.body) > 2000 THEN '' ELSE e.body END AS body"  # at most 8,000 bytes
+SHORT_BODY = f"{short('e.body', 2000)} AS body"  # at most 8,000 bytes
 _COLUMNS = (
     "e.created, e.object, t.account, t.amount, t.type AS direction,"
     " coalesce(t.long_description, t.description) AS description, t.balance_after, t.destination, t.transfer,"
@@ -84,6 +84,11 @@ def long_body(unit: Unit, book: int, id: str) -> str:
     row = unit.first("SELECT body FROM events WHERE book = :book AND id = :id", {"book": book, "id": id})
     assert row is not None, "the event was read in the same work"
     return str(row["body"])
+
+
+def whole_body(unit: Unit, row: Row) -> str:
+    """Return the body of the event in a row of `SHORT_COLUMNS`, `livemode` and `book`."""
+    return body_of(row) or long_body(unit, row["book"], row["id"])
 
 
 def data_of(row: Row) -> dict[str, Any]:
@@ -328,6 +333,7 @@ def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Mes
     The next cursor is the id of the last event that was looked at, or the given cursor if no events follow.
     Many events in a row may be about users and so be left out: then no event is returned, although more
     follow.
+    The result ends once its bodies have reached `TOGETHER_MAX` letters.
     """
     condition = _shown_to(tenant)
     (looked_at,) = unit.execute(
@@ -339,11 +345,18 @@ def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Mes
     if last is None:
         return [], cursor
     rows = unit.execute(
-        f"SELECT {_COLUMNS} FROM {_WITH_POSTINGS} WHERE e.{OF_BOOK} AND e.id > :cursor AND e.id <= :last"
+        f"SELECT {SHORT_COLUMNS}, :livemode AS livemode, e.book FROM {_WITH_POSTINGS}"
+        f" WHERE e.{OF_BOOK} AND e.id > :cursor AND e.id <= :last"
         f"{'' if condition is None else f' AND {condition}'} ORDER BY e.id LIMIT :limit",
         tenant.bind(cursor=cursor, last=last, limit=limit),
     )
-    messages = [Message(row["id"], row["type"], body_of(row)) for row in rows]
+    messages: list[Message] = []
+    letters_left = pages.TOGETHER_MAX
+    for row in rows:
+        if letters_left <= 0:
+            return messages, messages[-1].id
+        messages.append(Message(row["id"], row["type"], whole_body(unit, row)))
+        letters_left -= len(messages[-1].body)
     return messages, messages[-1].id if len(messages) == limit else last
 
 
@@ -433,4 +446,13 @@ _NEWEST = f"SELECT id FROM events WHERE {OF_BOOK} ORDER BY id DESC LIMIT 1"
 BEFORE_ALL = first_at("evt", 0)
 _COLUMNS = f"{COLUMNS}, e.request, :livemode AS livemode"
 _WITH_POSTINGS = f"events AS e {JOIN}"
-_LISTING: Listing[Event] = Listing(_WITH_POSTINGS, "event", _read, f"e.{OF_BOOK}", _COLUMNS, "e.id")
+_LISTING: Listing[Event] = Listing(
+    _WITH_POSTINGS,
+    "event",
+    _read,
+    f"e.{OF_BOOK}",
+    _COLUMNS,
+    "e.id",
+    long="body",
+    short_columns=_COLUMNS.replace("e.body", f"{short('e.body', pages.SHORT_MAX)} AS body", 1),
+)

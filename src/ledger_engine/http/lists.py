@@ -1,12 +1,15 @@
 """Cursor lists: `limit` and a cursor in the query, the list envelope in the answer.
 
-See docs/interface.md#pagination.
+See docs/interface.md#pagination. A page whose texts are long is read and sent in parts, so that it takes
+little memory.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field
@@ -14,8 +17,9 @@ from pydantic import BeforeValidator, Field
 from ledger_engine.core.clock import MOMENT_PATTERN, Clock, parse_moment
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.ids import id_pattern
+from ledger_engine.core.records import as_text, dumps
 from ledger_engine.http.bodies import Query
-from ledger_engine.http.operations import Call
+from ledger_engine.http.operations import Call, StreamedAnswer
 from ledger_engine.store.pages import LIMIT_DEFAULT, LIMIT_MAX, Page, PageRequest
 
 N = TypeVar("N")
@@ -92,9 +96,88 @@ class LookingBack(Query):
         """Read a page of objects, with the work `now`, or with `then` for an earlier moment."""
         at = self.moment(call.engine.clock)
         if at is None:
-            read = call.read_short if page.limit <= LIMIT_DEFAULT else call.read
-            return await read(now, page, **filters)
+            return await short_or_long(call, now, page, **filters)
         return await call.read_long(then, page, at, **filters)
+
+    async def many_in_parts(
+        self,
+        call: Call,
+        now: Callable[..., Page[N]],
+        then: Callable[..., Page[T]],
+        page: PageRequest,
+        **filters: Any,
+    ) -> Page[N] | Page[T] | StreamedAnswer:
+        """Read a page as `many` does; a present page whose texts are long is answered in parts."""
+        at = self.moment(call.engine.clock)
+        if at is None:
+            return await in_parts(partial(short_or_long, call, now, **filters), page)
+        return await call.read_long(then, page, at, **filters)
+
+
+async def short_or_long(
+    call: Call, work: Callable[..., Page[N]], page: PageRequest, **filters: Any
+) -> Page[N]:
+    """Read a page with a work that takes little time for a page of the default length."""
+    read = call.read_short if page.limit <= LIMIT_DEFAULT else call.read
+    return await read(work, page, **filters)
+
+
+async def in_parts(
+    read: Callable[[PageRequest], Awaitable[Page[N]]], request: PageRequest
+) -> Page[N] | StreamedAnswer:
+    """Return the page that `read` reads, or an answer that reads and sends it in parts if it is long."""
+    request = replace(request, in_parts=True)
+    page = await read(request)
+    if not page.is_part:
+        return page
+    pieces = _older_parts if request.before is None else _newer_parts
+    return StreamedAnswer("application/json", pieces(read, request, page))
+
+
+async def _older_parts(
+    read: Callable[[PageRequest], Awaitable[Page[Any]]], request: PageRequest, page: Page[Any]
+) -> AsyncGenerator[str, None]:
+    """Yield a page whose first part is `page`, in the form of `operations.written`."""
+    yield '{"data":[' + _texts(page)
+    left = request.limit
+    while page.is_part:
+        left -= len(page.items)
+        page = await read(replace(request, limit=left, after=page.next_cursor))
+        if page.items:
+            yield "," + _texts(page)
+    yield _end(page)
+
+
+async def _newer_parts(
+    read: Callable[[PageRequest], Awaitable[Page[Any]]], request: PageRequest, page: Page[Any]
+) -> AsyncGenerator[str, None]:
+    """Yield a page as `_older_parts` does, for a request with `before`.
+
+    The parts are read from the oldest item on, and the answer begins with the newest item. So the first turn
+    only finds the cursors of the parts, and the second turn reads each part again.
+    """
+    parts = [replace(request, limit=len(page.items))]
+    left = request.limit
+    while page.is_part:
+        left -= len(page.items)
+        request = replace(request, limit=left, before=page.next_cursor)
+        page = await read(request)
+        if page.items:
+            parts.append(replace(request, limit=len(page.items)))
+    end = _end(page)
+    separator = '{"data":['
+    for part in reversed(parts):
+        yield separator + _texts(await read(part))
+        separator = ","
+    yield end
+
+
+def _texts(page: Page[Any]) -> str:
+    return ",".join(dumps(item) if isinstance(item, dict) else as_text(item) for item in page.items)
+
+
+def _end(page: Page[Any]) -> str:
+    return f'],"has_more":{dumps(page.has_more)},"next_cursor":{dumps(page.next_cursor)}}}'
 
 
 def moment_until_now(text: str, param: str, now: int) -> int:

@@ -18,9 +18,9 @@ from ledger_engine.core.records import Moment, OneOf, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.ledger import users
-from ledger_engine.store import Row, Unit, in_one_book
+from ledger_engine.store import Row, Unit, in_one_book, pages
 from ledger_engine.store.pages import Listing, Page, PageRequest
-from ledger_engine.store.rows import insert, reader, update_row
+from ledger_engine.store.rows import insert, reader, short, update_row
 
 STATUSES = ("open", "paid", "shipped")
 ITEMS_MAX = 100
@@ -164,4 +164,11 @@ def _recorded(unit: Unit, tenant: Tenant, kind: str, row: Row) -> Order:
 
 
 read = reader(Order)
-_LISTING: Listing[Order] = Listing("orders", "order", read)
+_LISTING: Listing[Order] = Listing(
+    "orders",
+    "order",
+    read,
+    long="items",
+    short_columns=f"id, user_id, {short('items', pages.SHORT_MAX)} AS items, total, status, paid_at,"
+    " shipped_at, created, livemode",
+)

@@ -19,6 +19,10 @@ from ledger_engine.store.books import OF_TENANT
 
 LIMIT_MAX = 100
 LIMIT_DEFAULT = 20
+# A text of a row may be as large as a request. Texts of up to SHORT_MAX letters are read with their rows, and
+# longer texts one by one, until they have TOGETHER_MAX letters; one text may be longer.
+SHORT_MAX = 20_000
+TOGETHER_MAX = 500_000
 LOOKED_AT_MAX = 2000  # rows that a bounded page reads to search without an index: some milliseconds
 
 R = TypeVar("R")
@@ -35,13 +39,15 @@ W = TypeVar("W", bound=_WithId)
 class PageRequest:
     """A request for a page: up to `limit` objects older than the id `after`, or newer than `before`.
 
-    `cursor` is the name of the list's forward cursor parameter, for error messages.
+    `cursor` is the name of the list's forward cursor parameter, for error messages. A page `in_parts` may end
+    before its limit if its texts are long: then it is a part, and the caller reads on from its next cursor.
     """
 
     limit: int = LIMIT_DEFAULT
     after: str | None = None
     before: str | None = None
     cursor: str = "starting_after"
+    in_parts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +55,14 @@ class Page(Generic[R]):
     """A page of items, newest first.
 
     `has_more` and `next_cursor` refer to older items, or to newer ones if the request used `before`. A page
-    of a bounded search may contain no items although more follow.
+    of a bounded search may contain no items although more follow. If the page `is_part`, the rest of the
+    requested page follows its next cursor.
     """
 
     items: list[R]
     has_more: bool
     next_cursor: str | None
+    is_part: bool = False
 
 
 def page_of(objects: Iterable[W], request: PageRequest, removed_ids: Collection[str] = ()) -> Page[W]:
@@ -80,7 +88,8 @@ class Listing(Generic[R]):
     the columns `project` and `livemode` or by the book. `columns` are the columns to read, and `id` is the
     name of the id column. `hint` follows the table's name in the statement that reads a page. `was_listed`
     returns whether an id that is missing from the table was in the tenant's list earlier, because such an id
-    is still accepted as a cursor.
+    is still accepted as a cursor. `long` is the name of a text column that may be as large as a request; in
+    `short_columns` it is '' for a text of more than SHORT_MAX letters.
     """
 
     table: str
@@ -91,6 +100,8 @@ class Listing(Generic[R]):
     id: str = "id"
     hint: str = ""
     was_listed: Callable[[Unit, Tenant, str], bool] | None = None
+    long: str = ""
+    short_columns: str = ""
 
     def get(self, unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> R:
         """Return the tenant's record. Raises NotFound, which names `param` if the id came in a field."""
@@ -157,18 +168,37 @@ class Listing(Generic[R]):
             conditions.append(f"{self.id} > :floor")
             parameters["floor"] = floor
         order = "DESC" if request.before is None else "ASC"
+        in_parts = request.in_parts and self.long != ""
         rows = unit.execute(
-            f"SELECT {self.columns} FROM {self.table}{self.hint} WHERE {' AND '.join(conditions)}"
+            f"SELECT {self.short_columns if in_parts else self.columns}"
+            f" FROM {self.table}{self.hint} WHERE {' AND '.join(conditions)}"
             f" ORDER BY {self.id} {order} LIMIT :rows",
             parameters,
         )
         has_more = len(rows) > request.limit
-        items = list(map(read or self.read, rows[: request.limit]))
-        next_cursor = rows[request.limit - 1]["id"] if has_more else last
+        rows_of_page = rows[: request.limit]
+        if in_parts:
+            rows_of_page = self._with_long_texts(unit, tenant, rows_of_page)
+        items = list(map(read or self.read, rows_of_page))
+        is_part = len(items) < min(len(rows), request.limit)
+        next_cursor = rows[len(items) - 1]["id"] if has_more or is_part else last
         has_more = next_cursor is not None
         if request.before is not None:
             items.reverse()
-        return Page(items, has_more, next_cursor)
+        return Page(items, has_more, next_cursor, is_part)
+
+    def _with_long_texts(self, unit: Unit, tenant: Tenant, rows: list[Row]) -> list[Row]:
+        """Return the first of these rows with their long texts, until these have TOGETHER_MAX letters."""
+        whole_rows: list[Row] = []
+        letters_left = TOGETHER_MAX
+        for row in rows:
+            if letters_left <= 0:
+                break
+            if row[self.long] == "":
+                row = self.row(unit, tenant, row["id"])
+                letters_left -= len(row[self.long])
+            whole_rows.append(row)
+        return whole_rows
 
     def require_cursors(self, unit: Unit, tenant: Tenant, request: PageRequest) -> None:
         """Raise InvalidRequest `invalid_cursor` for an id that never existed in this project and mode."""

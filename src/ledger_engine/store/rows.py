@@ -37,6 +37,14 @@ def reader(kind: type[R], **columns: str) -> Callable[[Row], R]:
     return read
 
 
+def short(column: str, letters: int) -> str:
+    """Return the SQL of a text column that may be as large as a request: '' stands for a longer text.
+
+    A statement that reads many rows uses this, and the longer texts are read one by one, as far as they fit.
+    """
+    return f"CASE WHEN length({column}) > {letters} THEN '' ELSE {column} END"
+
+
 def any_of(values: Iterable[Value]) -> tuple[str, dict[str, Value]]:
     """Return the text of an `IN (…)` for these values, and the parameters that it names."""
     parameters = {f"value{number}": value for number, value in enumerate(values)}

@@ -14,7 +14,7 @@ from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.records import as_json, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
-from ledger_engine.ledger import accounts, transactions, users
+from ledger_engine.ledger import accounts, orders, transactions, users
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.store import Unit, pages
@@ -162,6 +162,26 @@ async def test_a_read_that_may_not_see_users_looks_at_so_many_events_and_says_wh
     ]
     everything = [([first, first + 1], first + 1) for first in range(0, 16, 2)]
     assert await positions(["read:projects", "read:users"]) == [*everything, ([], 15)]
+
+
+async def test_events_read_together_end_once_their_bodies_are_long(
+    engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = await engine.write(partial(users.create, tenant=tenant, new=users.NewUser("Ada", "ada@a.example")))
+    for length in (1, 3000, 3000, 1):
+        order = orders.NewOrder(user.id, [{"note": "x" * length}])
+        await engine.write(partial(orders.create, tenant=tenant, new=order))
+    stored = await recorded(engine)
+    monkeypatch.setattr(pages, "TOGETHER_MAX", 3000)
+    lengths, read = list[int](), list[tuple[str, str]]()
+    cursor = ""
+    while len(lengths) < 3:
+        messages, cursor = await engine.read(partial(outbox.after, tenant=tenant, cursor=cursor, limit=10))
+        lengths.append(len(messages))
+        read += [(message.id, message.body) for message in messages]
+        assert cursor == messages[-1].id
+    assert lengths == [3, 1, 1]
+    assert read == [(event["id"], event["body"]) for event in stored]
 
 
 async def test_an_event_leads_to_its_project_and_mode_and_to_its_request(

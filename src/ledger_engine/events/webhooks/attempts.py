@@ -14,7 +14,7 @@ first attempt is recorded.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from ledger_engine.store import Unit, Value
 from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.rows import any_of
 
-_ROWS = 32  # events read at once; only a few, because a body may be as large as a request
+_ROWS = 32  # events read at once
 _LOOKED_THROUGH_MAX = 2000  # events of unwanted kinds skipped in one work
 
 
@@ -121,8 +121,8 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
     looked_through = 0
     while len(messages) < count_max and bytes_left > 0 and looked_through < _LOOKED_THROUGH_MAX:
         rows = unit.execute(
-            f"SELECT {outbox.COLUMNS}, :livemode AS livemode, {types_match}{not_attempted} AS wanted,"
-            f" {resends} AS resends, e.traceparent"
+            f"SELECT {outbox.SHORT_COLUMNS}, :livemode AS livemode, e.book,"
+            f" {types_match}{not_attempted} AS wanted, {resends} AS resends, e.traceparent"
             f" FROM events AS e {outbox.JOIN}{join}"
             f" WHERE e.{OF_BOOK} AND e.id > :after ORDER BY e.id LIMIT :rows",
             parameters | {"after": after},
@@ -133,7 +133,7 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
                     return Feed(messages, after, True, resent)
                 if row["resends"]:
                     resent[row["id"]] = row["resends"]
-                body = outbox.body_of(row)
+                body = outbox.whole_body(unit, row)
                 messages.append(Message(row["id"], row["type"], body, row["traceparent"]))
                 bytes_left -= len(body)
             after = row["id"]
@@ -143,14 +143,15 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
     return Feed(messages, after, True, resent)
 
 
-def pending(unit: Unit, endpoint: str, limit: int) -> list[Retry]:
+def pending(unit: Unit, endpoint: str, limit: int, known: Collection[str] = ()) -> list[Retry]:
     """Return the endpoint's pending deliveries in the order in which they are due.
 
-    Deliveries that were resent before their first attempt are left out until that attempt is recorded.
+    Deliveries that were resent before their first attempt are left out until that attempt is recorded. The
+    long bodies of the `known` events are left out too, because the caller still holds them.
     """
     rows = unit.execute(
-        f"SELECT {outbox.COLUMNS}, d.id AS delivery, d.attempts, d.retries, d.resends, d.due, d.livemode,"
-        " e.traceparent"
+        f"SELECT {outbox.SHORT_COLUMNS}, d.id AS delivery, d.attempts, d.retries, d.resends, d.due,"
+        " d.livemode, e.book, e.traceparent"
         " FROM deliveries AS d JOIN books AS b ON b.project = d.project AND b.livemode = d.livemode"
         f" JOIN events AS e ON e.book = b.book AND e.id = d.event {outbox.JOIN}"
         " WHERE d.endpoint = :endpoint AND d.status = 'pending'"
@@ -161,7 +162,12 @@ def pending(unit: Unit, endpoint: str, limit: int) -> list[Retry]:
     return [
         Retry(
             row["delivery"],
-            Message(row["id"], row["type"], outbox.body_of(row), row["traceparent"]),
+            Message(
+                row["id"],
+                row["type"],
+                outbox.body_of(row) if row["id"] in known else outbox.whole_body(unit, row),
+                row["traceparent"],
+            ),
             row["attempts"],
             row["retries"],
             row["due"],

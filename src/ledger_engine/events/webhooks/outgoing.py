@@ -24,13 +24,17 @@ NEVER = 2**62
 
 
 class Demand(NamedTuple):
-    """How much to read from the database for one endpoint; 0 means nothing."""
+    """How much to read from the database for one endpoint; 0 means nothing.
+
+    `retrying` are the events whose retries are in progress.
+    """
 
     subscription: Subscription
     after: str
     firsts: int
     bytes: int
     retries: int
+    retrying: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -96,7 +100,8 @@ class Outgoing:
         self.may_have_more = self.may_have_more and not firsts
         self.looks_at = NEVER if retries else self.looks_at
         self.recorded_since_demand.clear()
-        return Demand(self.subscription, self.read_to, firsts, BYTES_AHEAD - self.bytes, retries)
+        bytes_left = BYTES_AHEAD - self.bytes
+        return Demand(self.subscription, self.read_to, firsts, bytes_left, retries, frozenset(self.retrying))
 
     @property
     def _takes_firsts(self) -> bool:
@@ -225,7 +230,9 @@ def find(unit: Unit, demands: list[Demand]) -> list[tuple[Demand, Feed, list[Ret
             attempts.feed(unit, demand.subscription, demand.after, demand.firsts, demand.bytes)
             if demand.firsts
             else nothing,
-            attempts.pending(unit, demand.subscription.endpoint, demand.retries) if demand.retries else [],
+            attempts.pending(unit, demand.subscription.endpoint, demand.retries, demand.retrying)
+            if demand.retries
+            else [],
         )
         for demand in demands
     ]

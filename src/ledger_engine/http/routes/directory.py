@@ -12,8 +12,8 @@ from ledger_engine.core.ids import id_pattern
 from ledger_engine.core.records import Pattern, as_json, dumps
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.errors import Rendered, body_of
-from ledger_engine.http.lists import DIGITS, GenericList, LookingBack
-from ledger_engine.http.operations import Call, Routes
+from ledger_engine.http.lists import DIGITS, GenericList, LookingBack, in_parts
+from ledger_engine.http.operations import Call, Routes, StreamedAnswer
 from ledger_engine.ledger import orders, past, users
 from ledger_engine.ledger.orders import Order
 from ledger_engine.ledger.users import User
@@ -162,15 +162,15 @@ class ListOrders(GenericList, LookingBack):
 
 
 @order_routes.add("GET", "/orders", in_contract=True, tagged=True)
-async def list_orders(call: Call, query: ListOrders) -> Page[Order] | Page[dict[str, Any]]:
+async def list_orders(call: Call, query: ListOrders) -> Page[Order] | Page[dict[str, Any]] | StreamedAnswer:
     """List the orders, newest first."""
-    return await query.many(call, orders.page, past.order_page, query.page(), status=query.status)
+    return await query.many_in_parts(call, orders.page, past.order_page, query.page(), status=query.status)
 
 
 @order_routes.add("GET", "/users/<id>/orders", tagged=True)
-async def list_orders_of_user(call: Call, id: str, query: GenericList) -> Page[Order]:
+async def list_orders_of_user(call: Call, id: str, query: GenericList) -> Page[Order] | StreamedAnswer:
     """List the orders of one user, newest first."""
-    return await call.read(orders.of_user, query.page(), id)
+    return await in_parts(lambda page: call.read(orders.of_user, page, id), query.page())
 
 
 @order_routes.add("POST", "/orders", status=201, in_contract=True)

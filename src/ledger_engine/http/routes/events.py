@@ -27,7 +27,7 @@ from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpo
 from ledger_engine.events.webhooks.sending import check_url
 from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.http.bodies import Body, Query
-from ledger_engine.http.lists import GenericList, LookingBack, Time, page_request
+from ledger_engine.http.lists import GenericList, LookingBack, Time, in_parts, page_request
 from ledger_engine.http.operations import Call, Routes, StreamedAnswer
 from ledger_engine.store.pages import Page, PageRequest
 
@@ -154,16 +154,16 @@ class EventDeliveries:
 
 
 @event_routes.add("GET", "/events")
-async def list_events(call: Call, query: ListEvents) -> Page[Event]:
+async def list_events(call: Call, query: ListEvents) -> Page[Event] | StreamedAnswer:
     """List the events, newest first; with `object`, only events about the object with this id.
 
     A program that follows the events keeps the id of the last one it has handled, and asks with it in
     `ending_before` for the page that is just newer.
     """
     at = query.moment(call.engine.clock)
-    if query.object is not None:
-        return await call.read(outbox.about, query.page(), query.object, at)
-    return await call.read(outbox.page, query.page(), at)
+    if (object := query.object) is not None:
+        return await in_parts(lambda page: call.read(outbox.about, page, object, at), query.page())
+    return await in_parts(lambda page: call.read(outbox.page, page, at), query.page())
 
 
 # nginx would buffer events that should arrive at once.

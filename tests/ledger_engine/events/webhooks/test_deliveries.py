@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from ledger_engine.access.quotas import LOGS_KEPT_FOR
@@ -10,7 +12,7 @@ from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest, N
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.events.webhooks import deliveries, endpoints
+from ledger_engine.events.webhooks import attempts, deliveries, endpoints
 from ledger_engine.ledger.orders import NewOrder, create
 from ledger_engine.ledger.users import NewUser
 from ledger_engine.ledger.users import create as create_user
@@ -99,6 +101,20 @@ async def test_a_delivered_event_is_due_again_at_once(sending: Sending, write: R
     assert (delivery.status, delivery.next_attempt_at, len(delivery.attempts)) == ("pending", START + 1000, 1)
     (retry,) = await sending.pending()
     assert (retry.message.id, retry.attempts, retry.retries) == (event, 1, 0)
+
+
+async def test_the_long_body_of_a_retry_in_progress_is_not_read_again(sending: Sending, write: Run) -> None:
+    user = await write(create_user, NewUser("Ada", "ada@example.com"))
+    await write(create, NewOrder(user.id, [{"note": "x" * 3000}]))
+    event = await sending.newest()
+    first = (await sending.feed()).messages[-1]
+    await sending.record(sending.outcome(event))
+    await write(deliveries.resend, event)
+    find = partial(attempts.pending, endpoint=sending.subscription.endpoint, limit=10)
+    (retry,) = await sending.engine.read(find)
+    assert retry.message.body == first.body
+    (retry,) = await sending.engine.read(partial(find, known={event}))
+    assert retry.message.body == ""
 
 
 async def test_an_event_from_before_the_endpoint_can_be_sent_to_it(
