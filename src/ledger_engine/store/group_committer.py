@@ -6,6 +6,7 @@ Every change goes to the disk through `GroupCommitter.commit_group`, on both eng
 
 from __future__ import annotations
 
+import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -118,7 +119,9 @@ class GroupCommitter(Generic[U]):
                 raise WorkFailed(error) from error
             began = time.perf_counter()
             if transaction.commit(unit, works, topics, wrote=wrote):
-                self._tell(len(works), time.perf_counter() - began)
+                # The works are committed, so nothing that follows may fail them.
+                with contextlib.suppress(Exception):
+                    self._tell(len(works), time.perf_counter() - began)
             return topics
         except BaseException as error:
             transaction.roll_back(error)

@@ -14,11 +14,15 @@ from ledger_engine.store.threaded import QueuedWork
 
 
 class CommitFailed(Exception):
-    """A commit failed, although all of its pages may have reached the disk."""
+    """A commit failed, although all of its pages may have reached the disk.
 
-    def __init__(self, reason: Exception) -> None:
+    With `may_be_done` it may also have succeeded.
+    """
+
+    def __init__(self, reason: Exception, *, may_be_done: bool) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.may_be_done = may_be_done
 
 
 class Committer(GroupCommitter[SqliteUnit]):
@@ -72,7 +76,10 @@ class _Transaction(DatabaseTransaction[SqliteUnit]):
         try:
             self._connection.execute("COMMIT")
         except (sqlite3.Error, MemoryError) as error:
-            raise CommitFailed(error) from error
+            # Memory can be short before the commit or after it. SQLite ends the transaction when it commits,
+            # and in some cases when it fails.
+            ended = isinstance(error, MemoryError) and not self._connection.in_transaction
+            raise CommitFailed(error, may_be_done=ended) from error
         self._committer.newest_event = max(self._committer.newest_event, unit.newest_event)
         return True
 

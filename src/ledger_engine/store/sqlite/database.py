@@ -153,11 +153,12 @@ class SqliteDatabase(ThreadedDatabase):
             # Each transaction checks whether the file still has its name (`begin_to_write`).
             writer = self._writer or self._sound_writer()
             topics = self._committer.commit(writer, group)
-            if self._is_lost:
-                self._check_space(writer)
         except Exception as error:  # any error: without this thread nothing would ever be written
-            self._set_lost(error.reason if isinstance(error, CommitFailed) else error)
+            insist(self._set_lost, error.reason if isinstance(error, CommitFailed) else error)
             insist(self._give_up, group, error)
+        else:
+            if self._is_lost:
+                insist(self._check_space, writer)  # not above: the group is committed, whatever this finds
         self._settle(group, frozenset(topics))
 
     def _sound_writer(self) -> sqlite3.Connection:
@@ -216,6 +217,7 @@ class SqliteDatabase(ThreadedDatabase):
         # A group that could not get a lock has written nothing, and reopening the file would wait for the
         # lock as long again.
         unknown = code_of(reason) != sqlite3.SQLITE_BUSY and not self._reopen() and committing
+        unknown = unknown or (isinstance(error, CommitFailed) and error.may_be_done)
         for job in group:
             job.answer, job.error = None, StorageUnavailable(reason_of(reason), unknown=unknown)
 

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.store import LongWork, Unit, threaded
+from ledger_engine.store import LongWork, Unit, group_committer, threaded
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.sqlite import database, readers
 from ledger_engine.store.sqlite.backup import copy
@@ -23,6 +24,7 @@ from ledger_engine.store.sqlite.committer import Committer
 from ledger_engine.store.sqlite.connection import public_error
 from ledger_engine.store.sqlite.database import SqliteDatabase
 from ledger_engine.store.sqlite.readers import READERS
+from ledger_engine.store.threaded import QueuedWork
 from tests.ledger_engine.store.conftest import Hold, Seen, note, submit
 
 
@@ -152,6 +154,54 @@ async def test_a_writer_without_memory_says_so_and_goes_on(
         assert await notes.write(note(text)) == text
     await notes.check()
     assert seen() == ["a", "b", "c"]
+
+
+class CommittedWithoutMemory:
+    """A connection that raises MemoryError after a COMMIT, or instead of it if it is not `committed`."""
+
+    def __init__(self, connection: sqlite3.Connection, committed: bool) -> None:
+        self._connection = connection
+        self._committed = committed
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._connection, name)
+
+    def execute(self, sql: str, *parameters: object) -> sqlite3.Cursor:
+        if sql != "COMMIT" or self._committed:
+            cursor = self._connection.execute(sql, *parameters)
+        if sql == "COMMIT":
+            raise MemoryError
+        return cursor
+
+
+@pytest.mark.parametrize(("committed", "outcome"), [(True, "is not known"), (False, "Nothing was changed")])
+async def test_a_commit_that_ends_without_memory_is_reported_as_it_is(
+    notes: Engine, seen: Seen, monkeypatch: pytest.MonkeyPatch, committed: bool, outcome: str
+) -> None:
+    commit = Committer.commit
+
+    def without_memory(
+        committer: Committer, connection: sqlite3.Connection, group: list[QueuedWork]
+    ) -> set[str]:
+        monkeypatch.undo()
+        return commit(
+            committer, cast(sqlite3.Connection, CommittedWithoutMemory(connection, committed)), group
+        )
+
+    monkeypatch.setattr(Committer, "commit", without_memory)
+    with pytest.raises(StorageUnavailable, match=outcome):
+        await notes.write(note("in doubt"))
+    assert seen() == ["in doubt"] * committed
+    assert await notes.write(note("after")) == "after"
+
+
+async def test_a_shortage_of_memory_after_a_commit_fails_no_work(
+    notes: Engine, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = NoMemory(group_committer.log_commit, 1)
+    monkeypatch.setattr(group_committer, "log_commit", lambda *arguments: short(*arguments))
+    assert await notes.write(note("committed")) == "committed"
+    assert (short.left, seen()) == (0, ["committed"])
 
 
 async def test_a_reader_without_memory_says_so_and_goes_on(
