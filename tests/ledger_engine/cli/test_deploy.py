@@ -58,10 +58,16 @@ def test_the_container_copies_what_is_not_kept_from_it() -> None:
     assert all((root / name).exists() for name in names)
 
 
-def test_the_unit_starts_a_server_with_the_settings_of_the_example() -> None:
+def unit_of(name: str) -> ConfigParser:
+    """Return a unit of systemd from `deploy/`."""
     unit = ConfigParser(interpolation=None, strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
-    unit.read(DEPLOY / "ledger.service", encoding="utf-8")
+    unit.read(DEPLOY / name, encoding="utf-8")
+    return unit
+
+
+def test_the_unit_starts_a_server_with_the_settings_of_the_example() -> None:
+    unit = unit_of("ledger.service")
     assert unit["Service"]["RestartPreventExitStatus"] == "2", "wrong usage stays wrong after a restart"
     assert (unit["Service"]["Type"], unit["Service"]["TimeoutStartSec"]) == ("notify", "infinity")
     program, *words = shlex.split(unit["Service"]["ExecStart"])
@@ -77,11 +83,27 @@ def test_the_unit_starts_a_server_with_the_settings_of_the_example() -> None:
     assert (options["port"], options["log_format"], options["metrics"]) == (8700, "json", ("127.0.0.1", 9464))
 
 
+def test_the_unit_of_litestream_shares_the_servers_user_and_folder() -> None:
+    server, litestream = unit_of("ledger.service")["Service"], unit_of("ledger-litestream.service")["Service"]
+    assert "User" not in server, "systemd names the user after the unit"
+    assert (server["DynamicUser"], litestream["DynamicUser"], litestream["User"]) == ("yes", "yes", "ledger")
+    folder, replica = litestream["StateDirectory"].split()
+    assert folder == server["StateDirectory"].split()[0]
+    settings = yaml.safe_load((DEPLOY / "litestream.yml").read_text(encoding="utf-8"))
+    (database,) = settings["dbs"]
+    options = serve.make_context("serve", ["--config", str(DEPLOY / "ledger.toml")]).params
+    assert (database["path"], database["replica"]["path"]) == (
+        str(options["database"]),
+        f"/var/lib/{replica}",
+    )
+
+
 @pytest.mark.process
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze, of systemd")
-def test_systemd_knows_each_line_of_the_unit(tmp_path: Path) -> None:
-    text = (DEPLOY / "ledger.service").read_text(encoding="utf-8")
-    unit = tmp_path / "ledger.service"
-    unit.write_text(text.replace("/opt/ledger/bin/ledger-engine", shutil.which("true") or ""))
+@pytest.mark.parametrize("name", ["ledger.service", "ledger-litestream.service"])
+def test_systemd_knows_each_line_of_the_unit(name: str, tmp_path: Path) -> None:
+    text = (DEPLOY / name).read_text(encoding="utf-8")
+    unit = tmp_path / name
+    unit.write_text(re.sub(r"(?m)^ExecStart=\S+", f"ExecStart={shutil.which('true')}", text))
     done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
