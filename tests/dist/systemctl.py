@@ -1,7 +1,8 @@
-"""Stands for systemctl where systemd does not run: starts and stops the server as the unit says.
+"""Stands for systemctl where systemd does not run: starts and stops services as their units say.
 
-The first argument is the unit's file, whose folder has the process id. Of the unit it follows `ExecStart`,
-`EnvironmentFile`, `Type=notify` and `StateDirectory`; of another unit than the ledger nothing.
+The first argument is the unit of the ledger; the other units and the process ids are next to it. The second
+is the folder for the services' state. This program follows `ExecStart`, `EnvironmentFile`, `Type=notify` and
+`StateDirectory` of a unit and its drop-ins, and ignores a service without a unit.
 """
 
 import os
@@ -11,59 +12,85 @@ import socket
 import subprocess
 import sys
 import time
-from configparser import ConfigParser
+from configparser import ConfigParser, SectionProxy
 from pathlib import Path
 
-unit_file, state, *words = sys.argv[1:]
-PROCESS = Path(unit_file).with_suffix(".pid")
+unit_file, state, verb, *words = sys.argv[1:]
+UNITS = Path(unit_file).parent
 
 
-def start() -> None:
-    unit = ConfigParser(interpolation=None, strict=False)
-    unit.optionxform = str
-    unit.read(unit_file, encoding="utf-8")
-    service = unit["Service"]
-    for folder in service["StateDirectory"].split():
-        Path(state, folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-    said = f"ledger-{os.getpid()}"  # an abstract socket, as a path has at most 107 characters
-    environment = {"PATH": os.defpath, "NOTIFY_SOCKET": f"@{said}"}
-    lines = Path(service["EnvironmentFile"].removeprefix("-")).read_text().splitlines()
-    environment |= dict(line.split("=", 1) for line in lines if line)
-    journal = Path(unit_file).with_suffix(".journal").open("ab")
-    known = os.fstat(journal.fileno())
-    environment["JOURNAL_STREAM"] = (
-        f"{known.st_dev}:{known.st_ino}"  # by which a program finds that it is one
-    )
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
-        listener.bind(f"\0{said}")
-        listener.settimeout(60)
-        server = subprocess.Popen(
-            shlex.split(service["ExecStart"]),
-            cwd="/",
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=journal,
-            stderr=journal,
-            start_new_session=True,
-        )
-        PROCESS.write_text(str(server.pid))
-        while b"READY=1" not in listener.recv(4096):
-            pass
+class Service:
+    """One service, such as `ledger`, or `ledger@8701` of the template `ledger@.service`."""
+
+    def __init__(self, name: str) -> None:
+        template, at, self._instance = name.partition("@")
+        self.unit = UNITS / f"{template}{at}.service"
+        self._process = UNITS / f"{name}.pid"
+        self._journal = UNITS / f"{name}.journal"
+
+    def start(self) -> None:
+        settings = self._settings()
+        for folder in settings.get("StateDirectory", "").split():
+            Path(state, folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (
+            self._journal.open("ab") as journal,
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener,
+        ):
+            # An abstract socket, because a path has at most 107 characters.
+            name = f"ledger-{os.getpid()}-{self._process.stem}"
+            listener.bind(f"\0{name}")
+            listener.settimeout(60)
+            known = os.fstat(journal.fileno())
+            server = subprocess.Popen(
+                shlex.split(settings["ExecStart"]),
+                cwd="/",
+                env={
+                    "PATH": os.defpath,
+                    "NOTIFY_SOCKET": f"@{name}",
+                    # By this a program finds that its output is a journal.
+                    "JOURNAL_STREAM": f"{known.st_dev}:{known.st_ino}",
+                    **self._environment(settings),
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=journal,
+                stderr=journal,
+                start_new_session=True,
+            )
+            self._process.write_text(str(server.pid))
+            while settings.get("Type") == "notify" and b"READY=1" not in listener.recv(4096):
+                pass
+
+    def stop(self) -> None:
+        if not self._process.exists():
+            return
+        server = int(self._process.read_text())
+        os.kill(server, signal.SIGTERM)
+        self._process.unlink()
+        while Path(f"/proc/{server}/exe").exists():  # a process that has ended has none
+            time.sleep(0.05)
+
+    def show(self) -> None:
+        print("active (running)", (Path("/proc") / self._process.read_text() / "cmdline").read_text())
+
+    def _settings(self) -> SectionProxy:
+        unit = ConfigParser(interpolation=None, strict=False)
+        unit.optionxform = str
+        drop_ins = sorted(self.unit.with_name(f"{self.unit.name}.d").glob("*.conf"))
+        text = "\n".join(file.read_text(encoding="utf-8") for file in (self.unit, *drop_ins))
+        unit.read_string(text.replace("%i", self._instance))
+        return unit["Service"]
+
+    def _environment(self, settings: SectionProxy) -> dict[str, str]:
+        file = settings.get("EnvironmentFile", "").removeprefix("-")
+        lines = Path(file).read_text().splitlines() if file else []
+        return dict(line.split("=", 1) for line in lines if line)
 
 
-def stop() -> None:
-    server = int(PROCESS.read_text())
-    os.kill(server, signal.SIGTERM)
-    PROCESS.unlink()
-    while Path(f"/proc/{server}/exe").exists():  # a process that has ended has none
-        time.sleep(0.05)
-
-
-if words[-1] != "ledger":
-    sys.exit()
-if words[0] in ("enable", "start"):
-    start()
-elif words[0] == "stop":
-    stop()
-elif words[0] == "status":
-    print("active (running)", (Path("/proc") / PROCESS.read_text() / "cmdline").read_text())
+for service in map(Service, words):
+    if service.unit.exists():
+        if verb in ("stop", "disable", "restart"):
+            service.stop()
+        if verb in ("enable", "start", "restart"):
+            service.start()
+        if verb == "status":
+            service.show()

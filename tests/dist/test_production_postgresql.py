@@ -1,0 +1,291 @@
+"""The walkthrough of docs/production-postgresql.md, from the role to the alerts, in folders of its own.
+
+`systemctl.py` stands for systemd. `apt` is not run, and the server is the one of this environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from tests.commands import answer_of_command
+from tests.faults.postgres import Postgres
+from tests.faults.server import NO_LIMIT
+from tests.house.pages import ROOT, Block, blocks
+from tests.ledger_engine.waiting import looked_until, until
+from tests.postgres_cluster import Cluster, programs, watched
+from tests.reader import Reader
+from tests.test_pages import free_port
+
+SYSTEMCTL = Path(__file__).with_name("systemctl.py")
+PAGE = ROOT / "docs" / "production-postgresql.md"
+ADDRESS = "postgresql://ledger@127.0.0.1/ledger"
+SYSTEM_PATH = f"{os.defpath}{os.pathsep}/usr/sbin"
+FILES = ("ledger.toml", "servers.conf", "haproxy.cfg")  # of deploy/postgres
+NEEDED = ("bash", "curl", "openssl", "nginx", "haproxy", "socat")
+CLIENTS = 4
+POSTINGS = 30  # before a restart, and after it
+SCRAPE_S = 10  # Prometheus's usual `scrape_timeout`
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(
+        not all(shutil.which(program, path=SYSTEM_PATH) for program in NEEDED),
+        reason=f"needs {', '.join(NEEDED)}",
+    ),
+]
+
+
+class PostgresWithPassword(Postgres):
+    """A cluster as on Debian: the administrator uses the socket, and the ledger TCP with a password."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        Cluster.__init__(
+            self,
+            Path(tempfile.mkdtemp(prefix="ledger-production-")),
+            f"-h 127.0.0.1 -p {self.port} -c fsync=off -c shared_buffers=32MB",
+        )
+        self._watched = watched(self)
+        self.make()
+        rules = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+        (self.data / "pg_hba.conf").write_text(rules)
+        self.start()
+
+
+def port_of_a_server() -> int:
+    """Return a free port of four digits after which a 1 gives another free one, for the metrics."""
+    while True:
+        port = random.randint(2000, 9999)
+        with suppress(OSError), socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", port))
+            second.bind(("127.0.0.1", 10_000 + port))
+            if port not in (8700, 8701, 8702):
+                return port
+
+
+class Machine:
+    """The folders and ports that stand for those of the page, and the settings of the other programs."""
+
+    def __init__(self, root: Path, postgres: PostgresWithPassword) -> None:
+        self.root = root
+        self.etc = root / "etc"
+        self.units = self.etc / "systemd" / "system"
+        for folder in (*map(self.etc.joinpath, ("ledger", "haproxy", "ssl", "nginx")), self.units):
+            folder.mkdir(parents=True)
+        (root / "run").mkdir()
+        self.port, self.servers = free_port(), [port_of_a_server() for _ in range(2)]
+        self.address = f"postgresql://ledger@127.0.0.1:{postgres.port}/ledger"
+        self.database = root / "var" / "ledger" / "ledger.db"
+        administrator = f"env PGHOST={postgres.sockets} PGPORT={postgres.port} PGUSER=postgres "
+        certificate = f"--cacert {self.etc}/ssl/ledger.crt --resolve ledger.example:{self.port}:127.0.0.1"
+        # In this order: a text that stands for another one may itself contain a later one.
+        self.stands_for = {
+            "8701": str(self.servers[0]),
+            "8702": str(self.servers[1]),
+            "8700": str(free_port()),
+            "apt install": "true",
+            "/usr/share/postgresql-common/pgdg/apt.postgresql.org.sh": "true",
+            "/opt/ledger/bin/pip install": "true",
+            "/opt/ledger/bin/ledger-engine": str(Path(sys.executable).with_name("ledger-engine")),
+            ADDRESS: self.address,
+            "127.0.0.1:5432:": f"127.0.0.1:{postgres.port}:",
+            "runuser -u postgres -- ": administrator,
+            "/var/lib/ledger/ledger.db": str(self.database),
+            "/var/backups/ledger": str(root / "backups"),
+            "/run/haproxy/": f"{root}/run/",
+            "listen 443 ssl": f"listen 127.0.0.1:{self.port} ssl",
+            "/etc/": f"{self.etc}/",
+            "systemctl": f"{sys.executable} {SYSTEMCTL} {self.units}/ledger.service {root / 'var'}",
+            "curl -sS https://ledger.example": (
+                f"curl -sS --retry 60 --retry-connrefused {certificate} https://ledger.example:{self.port}"
+            ),
+        }
+
+    def here(self, text: str) -> str:
+        for name, own in self.stands_for.items():
+            text = text.replace(name, own)
+        return text
+
+    def unpack_sources(self, folder: Path) -> None:
+        """Copy the files of `deploy` that the page installs."""
+        for name in ("ledger.service", "postgres-role.sh", *(f"postgres/{file}" for file in FILES)):
+            (folder / "deploy" / name).parent.mkdir(parents=True, exist_ok=True)
+            text = self.here((ROOT / "deploy" / name).read_text(encoding="utf-8"))
+            if os.geteuid():
+                text = re.sub(r"(?m)^ +(?:user|group) haproxy$", "", text)
+            (folder / "deploy" / name).write_text(text)
+
+    def prepare(self) -> None:
+        """Do the steps that the page leaves to other pages, to Debian and to the reader."""
+        (self.etc / "ledger" / "secrets.env").write_text("LEDGER_SECRET_KEY=" + "c2VjcmV0" * 5 + "cw==\n")
+        self.database.parent.mkdir(parents=True)
+        answer_of_command(self.database, "seed", "minimal")
+        for name, words in {
+            "haproxy": f"-db -f {self.etc}/haproxy/haproxy.cfg",
+            "nginx": f"-e stderr -c {self.etc}/nginx/nginx.conf",
+        }.items():
+            program = shutil.which(name, path=SYSTEM_PATH)
+            (self.units / f"{name}.service").write_text(f"[Service]\nExecStart={program} {words}\n")
+        (site,) = (block for block in blocks(ROOT / "docs/deploy.md") if "ssl_certificate" in block.text)
+        temporary = (f"{kind}_temp_path {self.root}/{kind};" for kind in ("client_body", "proxy"))
+        (self.etc / "nginx" / "nginx.conf").write_text(
+            f"daemon off; master_process off; pid {self.root}/nginx.pid; events {{}}"
+            f" http {{ access_log off; {' '.join(temporary)}\n{self.here(site.text)}\n}}"
+        )
+        words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
+        words += ["-subj", "/CN=ledger.example", "-addext", "subjectAltName=DNS:ledger.example,IP:127.0.0.1"]
+        words += ["-keyout", f"{self.etc}/ssl/ledger.key", "-out", f"{self.etc}/ssl/ledger.crt"]
+        subprocess.run(words, check=True, capture_output=True)
+
+    def systemctl(self, *words: str) -> None:
+        script = [sys.executable, str(SYSTEMCTL), str(self.units / "ledger.service"), str(self.root / "var")]
+        subprocess.run([*script, *words], check=True)
+
+    async def metrics(self, server: int) -> dict[str, float]:
+        """Return a server's metrics without labels, as Prometheus reads them."""
+        async with httpx.AsyncClient(trust_env=False, timeout=SCRAPE_S) as client:
+            text = (await client.get(f"http://127.0.0.1:{10_000 + server}/metrics")).text
+        return {name: float(value) for name, value in re.findall(r"(?m)^(ledger_\w+) (\S+)$", text)}
+
+
+class Load:
+    """Clients that post through nginx as fast as they are answered, each with a key of its own."""
+
+    def __init__(self, machine: Machine) -> None:
+        limits = ("--plan", "enterprise", "--rate-limit", NO_LIMIT, "--burst", NO_LIMIT)
+        project = answer_of_command(machine.address, "projects", "create", "Load", *limits)["id"]
+        of_project = ("--project", project, "--mode", "test")
+        self.keys: list[str] = [
+            answer_of_command(machine.address, "keys", "create", *of_project)["key"] for _ in range(CLIENTS)
+        ]
+        self.client = httpx.AsyncClient(
+            base_url=f"https://127.0.0.1:{machine.port}",
+            headers={"Host": "ledger.example"},
+            verify=ssl.create_default_context(cafile=machine.etc / "ssl" / "ledger.crt"),
+            trust_env=False,
+            timeout=60,
+        )
+        self.account = ""
+        self.results: Counter[int | str] = Counter()
+
+    async def post(self, key: str) -> int | str:
+        """Post once; return the status, or the error if there is no answer."""
+        body = {"account": self.account, "amount": 1, "type": "credit"}
+        try:
+            headers = {"Authorization": f"Bearer {key}"}
+            return (await self.client.post("/v1/transactions", json=body, headers=headers)).status_code
+        except httpx.TransportError as error:
+            return repr(error)
+
+    async def _post_on(self, key: str) -> None:
+        while True:
+            self.results[await self.post(key)] += 1
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        headers = {"Authorization": f"Bearer {self.keys[0]}"}
+        made = await self.client.post("/v1/accounts", json={"name": "T", "currency": "EUR"}, headers=headers)
+        self.account = made.raise_for_status().json()["id"]
+        tasks = [asyncio.create_task(self._post_on(key)) for key in self.keys]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def until_more(self) -> None:
+        enough = self.results.total() + POSTINGS
+        await until(lambda: self.results.total() >= enough)
+
+
+@pytest.fixture
+def postgres() -> Iterator[PostgresWithPassword]:
+    postgres = PostgresWithPassword()
+    yield postgres
+    postgres.remove()
+
+
+@pytest.fixture
+def machine(
+    postgres: PostgresWithPassword, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Machine]:
+    machine = Machine(tmp_path, postgres)
+    machine.prepare()
+    monkeypatch.setenv("PGPASSFILE", str(machine.etc / "ledger" / "pgpass"))
+    yield machine
+    machine.systemctl("stop", "nginx", "haproxy", *(f"ledger@{port}" for port in machine.servers))
+
+
+@pytest.fixture
+def reader(machine: Machine, tmp_path: Path) -> Iterator[Reader]:
+    sources = tmp_path / "sources"
+    machine.unpack_sources(sources)
+    environment = {"PATH": f"{programs()}{os.pathsep}{SYSTEM_PATH}", "LANG": "C.UTF-8"}
+    reader = Reader(sources, environment, machine.stands_for, seen={}, installed=True)
+    yield reader
+    reader.leave()
+
+
+def alert(name: str) -> str:
+    """Return the expression of a rule in deploy/alerts.yaml."""
+    (group,) = yaml.safe_load((ROOT / "deploy" / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
+    (rule,) = (rule for rule in group["rules"] if rule["alert"] == name)
+    return str(rule["expr"])
+
+
+async def test_the_page_works(machine: Machine, reader: Reader, postgres: PostgresWithPassword) -> None:
+    typed = [block for block in blocks(PAGE) if block.language in ("sh", "cron")]
+    (restart,) = (block for block in typed if "state drain" in block.text)
+    await asyncio.to_thread(follow, reader, typed[: typed.index(restart)])
+    assert restart is typed[-1]
+    load = Load(machine)
+    async with load.running():
+        await load.until_more()
+        await asyncio.to_thread(reader.follow, restart)
+        await load.until_more()
+    assert set(load.results) == {201}
+    assert answer_of_command(machine.address, "verify")["ok"] is True
+
+    # The database hangs: both servers report it, in time for Prometheus.
+    assert alert("LedgerStorageLost") == "ledger_storage_up == 0"
+    assert alert("LedgerDatabaseOlder") == "ledger_storage_older == 1"
+    with postgres.stopped():
+        for server in machine.servers:
+            seen = await looked_until(
+                lambda server=server: machine.metrics(server), lambda seen: seen["ledger_storage_up"] == 0
+            )
+            assert seen["ledger_storage_older"] == 0
+        assert await load.post(load.keys[0]) == 503
+    await looked_until(lambda: load.post(load.keys[0]), lambda status: status == 201)
+
+    # A server ends: Prometheus cannot read this one, and the other one answers everybody.
+    ended, other = machine.servers
+    machine.systemctl("stop", f"ledger@{ended}")
+    with pytest.raises(httpx.ConnectError):
+        await machine.metrics(ended)
+    assert (await machine.metrics(other))["ledger_storage_up"] == 1
+    assert [await load.post(key) for key in load.keys] == [201] * CLIENTS
+    await load.client.aclose()
+
+
+def follow(reader: Reader, typed: list[Block]) -> None:
+    for block in typed:
+        reader.follow(block)
