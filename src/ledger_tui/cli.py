@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from ledger_client.addresses import is_address, is_key
+from ledger_tui import __version__
 from ledger_tui.settings.config import STORED, BadConfig, Config, Profile, config_file, read_config
 
 
@@ -169,9 +170,7 @@ _CANNOT_DRAW = ("dumb", "unknown")  # terminals that cannot position the cursor
 
 def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
     if is_asked and not context.resilient_parsing:
-        from importlib.metadata import version
-
-        click.echo(f"ledger-tui {version('ledger-engine')}")
+        click.echo(f"ledger-tui {__version__}")
         context.exit()
 
 
