@@ -16,10 +16,7 @@ import importlib.util
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import named
 
-MISSING = (
-    "PostgreSQL needs psycopg, which is not installed: "
-    "`pip install '.[postgres]'` in the folder of the ledger's sources installs it"
-)
+MISSING = "PostgreSQL needs psycopg, which is not installed: `pip install 'psycopg[binary]>=3.2'` installs it"
 
 
 def require_driver(url: str) -> None:

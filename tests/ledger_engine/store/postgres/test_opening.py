@@ -36,7 +36,7 @@ NOWHERE = "postgresql://ledger:secret@127.0.0.1:1/ledger"
 def test_a_missing_driver_is_told_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     for opened in (lambda: open_engine(NOWHERE), lambda: open_snapshot(NOWHERE, 1)):
-        with pytest.raises(StorageUnavailable, match=r"`pip install '\.\[postgres\]'` in the folder of"):
+        with pytest.raises(StorageUnavailable, match=r"`pip install 'psycopg\[binary\]>=3\.2'` installs it"):
             opened()
 
 
