@@ -147,6 +147,8 @@ compile := $(bin)/uv pip compile --quiet --universal --python-version 3.11 \
 lock: dev
 	$(compile) pyproject.toml --upgrade --group dev --output-file requirements-dev.lock
 	$(compile) pyproject.toml --constraints requirements-dev.lock --output-file requirements.lock
+	$(compile) src/ledger_engine/pyproject.toml --no-emit-package ledger-client --constraints requirements-dev.lock \
+		--output-file requirements-engine.lock
 	$(compile) --constraints requirements-dev.lock --group build --output-file requirements-build.lock
 	$(compile) --constraints requirements-dev.lock --group rivals --output-file requirements-rivals.lock
 

@@ -163,8 +163,10 @@ def test_a_page_works_as_written_twice_in_a_row(
         ".venv/bin/ledger-engine": "ledger-engine",
         "pass show": "echo",
         # A reader types these in a clone or next to one, and the programs that build them are there already.
-        "pip install '../ledger[": f"pip install --no-build-isolation '{ROOT}[",
-        "pip install '.[": f"pip install --no-build-isolation '{ROOT}[",
+        "pip install ../ledger/src/": f"pip install --no-build-isolation {ROOT}/src/",
+        "'../ledger/src/": f"'{ROOT}/src/",
+        "pip install src/": f"pip install --no-build-isolation {ROOT}/src/",
+        "'src/": f"'{ROOT}/src/",
         "pip wheel --no-deps src/": f"pip wheel --no-build-isolation --no-deps {ROOT}/src/",
     }
     uses_postgres = any("postgresql://" in block.text for block in mine)

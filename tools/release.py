@@ -5,6 +5,7 @@ for the wheels of other Pythons.
 """
 
 import hashlib
+import json
 import os
 import re
 import subprocess
@@ -12,18 +13,17 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CLIENT = ROOT / "src" / "ledger_client"
+PACKAGES = ("ledger_client", "ledger_engine", "ledger_tui")
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 # deploy/Containerfile, and what it copies.
 IMAGE = (
     "deploy/Containerfile",
-    "requirements.lock",
+    "requirements-engine.lock",
     "requirements-build.lock",
-    "pyproject.toml",
-    "README.md",
     "docs/interface.md",
     "seeds",
-    "src",
+    "src/ledger_client",
+    "src/ledger_engine",
 )
 
 
@@ -42,16 +42,19 @@ def main() -> None:
     unfinished.mkdir(parents=True, exist_ok=True)
     for old in unfinished.iterdir():
         old.unlink()
-    python("-m", "hatchling", "build", "--directory", unfinished, "--target", "sdist", "--target", "wheel")
-    python("-m", "hatchling", "build", "--directory", unfinished, "--target", "wheel", folder=CLIENT)
+    python("-m", "hatchling", "build", "--directory", unfinished, "--target", "sdist")
+    for package in PACKAGES:
+        folder = ROOT / "src" / package
+        python("-m", "hatchling", "build", "--directory", unfinished, "--target", "wheel", folder=folder)
     for python_version in PYTHONS:
         python("tools/build_archive.py", unfinished / f"ledger-{python_version}.pyz", python_version)
     python("tools/build_binary.py", unfinished / "ledger")
     context = unfinished / f"ledger-image-{version}.tar"
     git("archive", "--format=tar", f"--prefix=ledger-{version}/", f"--output={context}", "HEAD", *IMAGE)
-    bill = unfinished / f"ledger_engine-{version}.cdx.json"
+    bill = unfinished / f"ledger-{version}.cdx.json"
     python("-m", "cyclonedx_py", "requirements", "--output-reproducible", "--short-PURLs", "--of", "JSON",
            "--pyproject", "pyproject.toml", "--output-file", bill, "requirements.lock")  # fmt: skip
+    list_wheels(bill, sorted(unfinished.glob("*.whl")))
     files = sorted(unfinished.iterdir())
     sums = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
     (unfinished / "SHA256SUMS").write_text(sums, encoding="utf-8")
@@ -69,6 +72,19 @@ def ready_version() -> str:
     if git("status", "--porcelain"):
         sys.exit("There are changes that are not committed.")
     return version
+
+
+def list_wheels(bill: Path, wheels: list[Path]) -> None:
+    """Add the wheels with their checksums to a bill of materials."""
+    content = json.loads(bill.read_bytes())
+    for wheel in wheels:
+        name, version = wheel.name.replace("_", "-").rsplit("-", 4)[:2]
+        checksum = {"alg": "SHA-256", "content": hashlib.sha256(wheel.read_bytes()).hexdigest()}
+        content["components"].append(
+            {"bom-ref": wheel.name, "hashes": [checksum], "name": name, "type": "library", "version": version}
+        )
+        content["dependencies"].append({"ref": wheel.name})
+    bill.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def git(*words: str | Path) -> str:

@@ -89,9 +89,13 @@ def test_built_again_elsewhere_it_has_the_same_checksums(release: Path, tmp_path
     assert (again / "SHA256SUMS").read_text() == (release / "SHA256SUMS").read_text()
 
 
-@pytest.mark.parametrize("pattern", ["ledger_engine-*.whl", "ledger_engine-*.tar.gz"])
-def test_the_package_serves_in_an_empty_environment(release: Path, pattern: str, tmp_path: Path) -> None:
-    programs = installed(tmp_path / "environment", only(release, pattern))
+@pytest.mark.parametrize(("pattern", "count"), [("ledger_*.whl", 3), ("ledger-*.tar.gz", 1)])
+def test_the_programs_serve_in_an_empty_environment(
+    release: Path, pattern: str, count: int, tmp_path: Path
+) -> None:
+    files = sorted(release.glob(pattern))
+    assert len(files) == count
+    programs = installed(tmp_path / "environment", *files)
     assert output_of(programs / "ledger-tui", "--version").split()[1] == release.name
     output_of(programs / "ledger-engine", "seed", "minimal", "--database", tmp_path / "seeded.db")
     with serving([programs / "ledger-engine"], tmp_path) as url:
@@ -151,15 +155,19 @@ def test_an_images_context_installs_and_serves_as_its_containerfile_does(
     recipe = (context / "deploy" / "Containerfile").read_text()
     copied = re.findall(r"^COPY (?!--)(.+) \S+$", recipe, re.MULTILINE)
     assert [name for names in copied for name in names.split() if not (context / name).exists()] == []
-    locks = ("-r", context / "requirements-build.lock", "-r", context / "requirements.lock")
+    locks = ("-r", context / "requirements-build.lock", "-r", context / "requirements-engine.lock")
     programs = installed(tmp_path / "environment", *locks, options=("--require-hashes",))
-    command = [programs / "pip", "install", "-qq", "--no-deps", "--no-build-isolation", context]
-    subprocess.run(command, check=True)
+    command = [programs / "pip", "install", "-qq", "--no-deps", "--no-build-isolation"]
+    packages = [context / "src" / "ledger_client", context / "src" / "ledger_engine"]
+    subprocess.run([*command, *packages], check=True)
+    assert not (programs / "ledger-tui").exists()
     with serving([programs / "ledger-engine"], tmp_path) as url:
         assert is_served(url)
 
 
-def test_the_bill_of_materials_has_each_package_of_the_lock_with_its_hashes(release: Path) -> None:
+def test_the_bill_of_materials_lists_the_wheels_and_each_package_of_the_lock_with_its_hashes(
+    release: Path,
+) -> None:
     bill = json.loads(only(release, "*.cdx.json").read_text())
     assert bill["bomFormat"] == "CycloneDX"
     hashes = {
@@ -167,7 +175,14 @@ def test_the_bill_of_materials_has_each_package_of_the_lock_with_its_hashes(rele
             each["content"] for reference in part["externalReferences"] for each in reference["hashes"]
         }
         for part in bill["components"]
+        if "externalReferences" in part
     }
+    sums = (release / "SHA256SUMS").read_text()
+    for name in ("ledger-client", "ledger-engine", "ledger-tui"):
+        (wheel,) = (part for part in bill["components"] if part["name"] == name)
+        file = f"{name.replace('-', '_')}-{release.name}-py3-none-any.whl"
+        assert f"{wheel['hashes'][0]['content']}  {file}\n" in sums
+        assert wheel["version"] == release.name
     lock = (ROOT / "requirements.lock").read_text().replace("\\\n", " ")
     pins = re.findall(r"(?m)^([\w.-]+)(?:\[.+?\])?==(\S+) (.+)$", lock)
     assert len(pins) > 30

@@ -1,4 +1,4 @@
-"""The wheel in an empty environment: it runs the tutorial (docs/tutorial.md) from the first line to the last.
+"""The wheels in an empty environment: they run the tutorial (docs/tutorial.md) from beginning to end.
 
 And the three ways of README.md install the sources.
 """
@@ -30,20 +30,13 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    return next(folder.glob("ledger_engine-*.whl"))
-
-
-def test_the_wheel_runs_the_tutorial_from_beginning_to_end(
-    wheel: Path, offline: dict[str, str], tmp_path: Path
+def test_the_wheels_run_the_tutorial_from_beginning_to_end(
+    wheels: dict[str, Path], offline: dict[str, str], tmp_path: Path
 ) -> None:
     folder = tmp_path / "reader"
     folder.mkdir()
-    shutil.copy(wheel, folder)
+    for wheel in wheels.values():
+        shutil.copy(wheel, folder)
     ours = ("LEDGER_", "XDG_", "PYTHON", "VIRTUAL_ENV")
     environment = {name: value for name, value in offline.items() if not name.startswith(ours)}
     port = str(free_port())

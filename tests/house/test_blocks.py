@@ -71,7 +71,7 @@ def test_an_example_of_a_config_file_is_taken(block: Block, tmp_path: Path) -> N
 
 def test_nothing_is_installed_from_an_index_by_our_names(text_files: dict[Path, str]) -> None:
     """The names are nobody's there, so a stranger could take them."""
-    ours = r"['\"]?ledger[-_](?:client|engine|tui)(?:\[| |'|`|\n|$)"
-    by_name = re.compile(rf"(?:install|uvx|pipx run)\b[^\n#]* {ours}")
+    ours = r"['\"]?ledger(?:[-_](?:client|engine|tui))?(?:\[| |'|`|\n|$)"
+    by_name = re.compile(rf"(?:(?:pipx?|tool) install|uvx|pipx run)\b[^\n#]* {ours}")
     naming = [f"{path}: {match[0]}" for path, text in text_files.items() for match in by_name.finditer(text)]
     assert naming == []
