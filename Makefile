@@ -149,6 +149,7 @@ lock: dev
 	$(compile) pyproject.toml --constraints requirements-dev.lock --output-file requirements.lock
 	$(compile) src/ledger_engine/pyproject.toml --no-emit-package ledger-client --constraints requirements-dev.lock \
 		--output-file requirements-engine.lock
+	echo 'psycopg[binary]>=3.2' | $(compile) - --constraints requirements-dev.lock --output-file requirements-postgres.lock
 	$(compile) --constraints requirements-dev.lock --group build --output-file requirements-build.lock
 	$(compile) --constraints requirements-dev.lock --group rivals --output-file requirements-rivals.lock
 
