@@ -13,7 +13,6 @@ from ledger_tui.app.application import LedgerApp
 from ledger_tui.client import api, session
 from ledger_tui.server.embedded import Address
 from ledger_tui.settings.config import Options
-from ledger_tui.ui import layer
 from tests.ledger_tui.cheap_textual import count_frames, make_textual_cheap
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
@@ -44,7 +43,6 @@ def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dashboard, "_TICK_SECONDS", 0.1)
     monkeypatch.setattr(session, "_FASTEST_POLL_SECONDS", 0.6)
     monkeypatch.setattr(api, "_BACKOFF_SECONDS", (0.1, *api._BACKOFF_SECONDS))
-    monkeypatch.setattr(layer, "_BEHIND_SECONDS", 0.05)
 
 
 @pytest.fixture

@@ -12,14 +12,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.text import Text
 from textual import events
+from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
 from textual.binding import Binding
 from textual.color import Color
 from textual.notifications import SeverityLevel
+from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
@@ -33,6 +35,7 @@ from ledger_tui.app.connecting import (
     SignInRequested,
 )
 from ledger_tui.app.dashboard import Dashboard, FirstViewShown
+from ledger_tui.app.screen_copy import ChangedCells, ScreenCopy
 from ledger_tui.client.api import Api
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.session import ConnectionState, Session
@@ -72,6 +75,7 @@ class LedgerApp(App[int]):
     def __init__(self, options: Options) -> None:
         self.profile = options.profile
         self.options = options
+        self._screen_copy = ScreenCopy()
         super().__init__()
         profile = options.profile
         self.session = Session(read_only=options.read_only or bool(profile and profile.read_only))
@@ -334,6 +338,20 @@ class LedgerApp(App[int]):
         return True
 
     # ------------------------------------------------------------------ the terminal
+
+    def _display(self, screen: Screen[Any], renderable: Any) -> None:
+        # Textual's method writes unchanged cells too, and offers no setting for that.
+        if isinstance(renderable, LayoutUpdate | ChopsUpdate):
+            renderable = ChangedCells(renderable, self._screen_copy)
+        super()._display(screen, renderable)
+
+    def on_resize(self) -> None:
+        self._screen_copy.forget()
+
+    def refresh(self, *, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Write the whole screen, for example after another program used the terminal."""
+        self._screen_copy.forget()
+        return super().refresh(repaint=repaint, layout=layout, recompose=recompose)
 
     @property
     def _can_suspend(self) -> bool:

@@ -162,6 +162,7 @@ class ResourceView(View):
 
     def action_refresh(self) -> None:
         """Read the list again. The rows stay until the answer arrives, and stay if the request fails."""
+        self.app.refresh()  # also writes the whole screen, in case another program wrote on it
         self.record_list.read_anew()
 
     # ------------------------------------------------------------------ drawing

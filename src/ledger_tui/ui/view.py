@@ -297,6 +297,8 @@ class View(Widget):
         return self.context.session.poll_seconds
 
     def action_refresh(self) -> None:
+        """Read the data again, and write the whole screen, in case another program wrote on it."""
+        self.app.refresh()
         self.next_poll_at = 0.0
         self.tick()
 

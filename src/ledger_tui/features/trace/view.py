@@ -243,6 +243,7 @@ class TraceView(View):
 
     def action_refresh(self) -> None:
         """Read the trace again."""
+        self.app.refresh()
         if self.trace is not None and not self.reading:
             self.reading = True
             self._read(self.trace.kind, self.trace.record)

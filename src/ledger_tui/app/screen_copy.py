@@ -1,0 +1,164 @@
+"""A copy of the terminal's screen. The dashboard writes only the cells that differ from this copy.
+
+Textual writes each changed part of a widget as a whole: a typed character wrote the line of its field, and an
+open dialog wrote every line from its left edge. A slow connection needs seconds for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from rich.cells import split_graphemes
+from rich.color import ColorSystem
+from rich.console import Console
+from rich.style import Style
+from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
+from textual.strip import Strip
+
+# A move of the cursor takes about as many bytes as this number of unchanged cells.
+_CELLS_OF_A_MOVE = 6
+
+
+class Pen(NamedTuple):
+    """A style as the parameters of a terminal's sequence `ESC [ … m`."""
+
+    attributes: str = ""
+    foreground: str = ""
+    background: str = ""
+
+    def instead_of(self, former: Pen) -> str:
+        """Return the sequence that changes the pen `former` to this one."""
+        if self == former:
+            return ""
+        if self.attributes != former.attributes:
+            codes = ["0", *self]
+        else:
+            codes = []
+            if self.foreground != former.foreground:
+                codes.append(self.foreground or "39")
+            if self.background != former.background:
+                codes.append(self.background or "49")
+        return f"\x1b[{';'.join(filter(None, codes))}m"
+
+
+# A character with its pen. The second cell of a wide character contains "".
+Cell = tuple[str, Pen]
+_DEFAULT = Pen()
+_UNKNOWN: Cell = ("\0", _DEFAULT)  # differs from every cell that can be drawn
+
+
+class ScreenCopy:
+    """The cells that the terminal shows, as far as the dashboard wrote them."""
+
+    def __init__(self) -> None:
+        self._lines: dict[int, list[Cell]] = {}
+
+    def forget(self) -> None:
+        """Write every cell of the next frame, because another program may have changed the terminal."""
+        self._lines.clear()
+
+    def write(self, pieces: Iterable[tuple[int, int, Strip]], color_system: ColorSystem) -> str:
+        """Return the sequences that make the terminal show the pieces: each a column, a line and a strip."""
+        sent: list[str] = []
+        pen = _DEFAULT
+        for x, y, strip in pieces:
+            new = cells_of(strip, color_system)
+            line = self._lines.setdefault(y, [])
+            end = x + len(new)
+            if len(line) < end:
+                line += [_UNKNOWN] * (end - len(line))
+            old = line[x:end]
+            if old == new:
+                continue
+            line[x:end] = new
+            # Half of a wide character is left over: the terminal clears it.
+            if old[0][0] == "" and x:
+                line[x - 1] = _UNKNOWN
+            if end < len(line) and line[end][0] == "":
+                line[end] = _UNKNOWN
+            for first, last in _changes(old, new):
+                sent.append(f"\x1b[{y + 1};{x + first + 1}H")
+                for character, cell_pen in new[first:last]:
+                    if cell_pen is not pen:  # equal pens are the same object almost always
+                        sent.append(cell_pen.instead_of(pen))
+                        pen = cell_pen
+                    sent.append(character)
+        if pen != _DEFAULT:
+            sent.append("\x1b[0m")
+        return "".join(sent)
+
+
+class ChangedCells(CompositorUpdate):
+    """An update of Textual's compositor that writes only the cells that differ from the copy."""
+
+    def __init__(self, update: LayoutUpdate | ChopsUpdate, copy: ScreenCopy) -> None:
+        self._update = update
+        self._copy = copy
+
+    def render_segments(self, console: Console) -> str:
+        color_system = console._color_system or ColorSystem.TRUECOLOR
+        return self._copy.write(_pieces(self._update), color_system)
+
+
+def _pieces(update: LayoutUpdate | ChopsUpdate) -> Iterator[tuple[int, int, Strip]]:
+    """Yield the strips of an update, each with its column and line."""
+    if isinstance(update, LayoutUpdate):
+        for y, strips in enumerate(update.strips, update.region.y):
+            x = update.region.x
+            for strip in strips:
+                yield x, y, strip
+                x += strip.cell_length
+        return
+    for y, left, right in update.spans:
+        for end, (x, chop) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
+            if chop is not None and x < right and end > left:
+                yield x, y, chop if end <= right else chop.crop(0, right - x)
+
+
+def _changes(old: list[Cell], new: list[Cell]) -> Iterator[tuple[int, int]]:
+    """Yield where runs of changed cells begin and end; a short gap between two does not part them."""
+    first = last = -1
+    for at, (before, after) in enumerate(zip(old, new, strict=True)):
+        if before == after:
+            continue
+        if first >= 0 and at - last > _CELLS_OF_A_MOVE:
+            yield first, last
+            first = -1
+        if first < 0:
+            first = at - 1 if after[0] == "" and at else at
+        last = at + 1
+    if first >= 0:
+        yield first, last
+
+
+def cells_of(strip: Strip, color_system: ColorSystem) -> list[Cell]:
+    """Return the cells of a strip."""
+    cells: list[Cell] = []
+    for text, style, control in strip:
+        if not control:
+            cells += _styled_cells(text, style, color_system)
+    return cells
+
+
+@lru_cache(4096)
+def _styled_cells(text: str, style: Style | None, color_system: ColorSystem) -> list[Cell]:
+    pen = _DEFAULT if style is None else pen_of(style, color_system)
+    if text.isascii():
+        return [(character, pen) for character in text]
+    cells: list[Cell] = []
+    for start, end, width in split_graphemes(text)[0]:
+        cells += [(text[start:end], pen), ("", pen)][:width]
+    return cells
+
+
+@lru_cache(1024)
+def pen_of(style: Style, color_system: ColorSystem) -> Pen:
+    """Return the pen of a style for a terminal with so many colours."""
+    foreground, background = (
+        "" if color is None else ";".join(color.downgrade(color_system).get_ansi_codes(is_foreground))
+        for color, is_foreground in ((style.color, True), (style.bgcolor, False))
+    )
+    attributes = style.without_color._make_ansi_codes(color_system)
+    return Pen(attributes, foreground, background)
