@@ -385,6 +385,7 @@ async def _run(app: LedgerApp) -> None:
         from ledger_tui.app.terminal import TerminalDriver
 
         app.driver_class = TerminalDriver
+        app.use_16_colors_if_no_more()
         quit_app = partial(loop.call_soon_threadsafe, app.exit)
         threading.Thread(target=_end_without_terminal, args=[quit_app], daemon=True).start()
     await app.run_async()

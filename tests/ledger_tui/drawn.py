@@ -19,6 +19,8 @@ from rich.cells import get_character_cell_size
 
 PATIENCE_SECONDS = 60.0
 _COLUMNS, _LINES = 120, 40
+# without the variables with which a terminal or its user chooses colours
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("COLORTERM", "NO_COLOR")}
 _SEQUENCE = re.compile(
     r"(?s)\x1b(?:\[([\d;?<>=$]*)([a-zA-Z@`{|}~])|[\]P].*?(?:\x07|\x1b\\)|[ =>()#].?|(?=\x1b))"
 )
@@ -67,6 +69,14 @@ class Drawn:
             if self._x < len(line) and line[self._x][0] == "":
                 line[self._x] = (" ", line[self._x][1])
 
+    def pens_of(self, text: str) -> set[str]:
+        """Return the styles of a text that is on the screen."""
+        for cells in self.cells:
+            at = "".join(character or "\0" for character, _pen in cells).find(text)
+            if at >= 0:
+                return {pen for _character, pen in cells[at : at + len(text)]}
+        raise AssertionError(f"{text!r} is not on\n{self.text()}")
+
     def text(self) -> str:
         return "\n".join("".join(character for character, _pen in line) for line in self.cells)
 
@@ -105,7 +115,7 @@ class DrawnDashboard:
             stdin=self._its,
             stdout=self._its,
             stderr=self._its,
-            env={**os.environ, "TERM": term, "LEDGER_API_KEY": key, **environment},
+            env={**_ENVIRONMENT, "TERM": term, "LEDGER_API_KEY": key, **environment},
         )
         self._decoded = codecs.getincrementaldecoder("utf-8")("replace")
         self.screen = Drawn()

@@ -52,7 +52,7 @@ from ledger_tui.settings.saved import SavedChoices, save_left
 from ledger_tui.ui.dialogs import Dialog, DiscardScreen
 from ledger_tui.ui.handlers import KeyOrder, WorkerFailed, handles, while_running
 from ledger_tui.ui.keys import APP_KEYS, command_bindings, keymap, spelled
-from ledger_tui.ui.styles import ABOUT, DEFAULT_THEME, THEMES, custom_themes, theme_named
+from ledger_tui.ui.styles import ABOUT, DEFAULT_THEME, THEME_OF_16_COLORS, THEMES, custom_themes, theme_named
 from ledger_tui.ui.view import Context, NamesLoaded
 
 if TYPE_CHECKING:
@@ -338,6 +338,11 @@ class LedgerApp(App[int]):
         return True
 
     # ------------------------------------------------------------------ the terminal
+
+    def use_16_colors_if_no_more(self) -> None:
+        """Choose the theme of 16 colours in a terminal that has no more, unless the user wants no colour."""
+        if self.console.color_system == "standard" and not self.no_color:
+            self.theme = THEME_OF_16_COLORS
 
     def _display(self, screen: Screen[Any], renderable: Any) -> None:
         # Textual's method writes unchanged cells too, and offers no setting for that.

@@ -46,7 +46,7 @@ class StatusBar(Widget):
         if session.moment_ms is not None:
             then = datetime.fromtimestamp(session.moment_ms / 1000, UTC)
             only = Content.assemble(
-                "  ", (f" PAST {then:%Y-%m-%d %H:%M:%S} ", "bold $background on $warning")
+                "  ", (f" PAST {then:%Y-%m-%d %H:%M:%S} ", "bold $mode-live-text on $warning")
             )
             only = Content.assemble(
                 only, (" nothing is written" if width >= 100 else " read-only", "bold $warning")

@@ -193,7 +193,8 @@ class Tile(Widget):
 
     def _look_at_styles(self) -> None:
         base, variables = self.visual_style, self.app.theme_variables
-        for under, on in (("", ""), (_CHOSEN, "on $panel")):
+        chosen = "reverse" if self.app.native_ansi_color else "on $panel"
+        for under, on in (("", ""), (_CHOSEN, chosen)):
             ground = base + Style.parse(on, variables)
             for name, text in _STYLES.items():
                 self._styles[name + under] = (ground + Style.parse(text, variables)).rich_style

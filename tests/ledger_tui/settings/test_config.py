@@ -145,5 +145,5 @@ def test_an_unknown_theme_is_told_with_each_that_there_is_once() -> None:
     with pytest.raises(BadConfig) as bad:
         LedgerApp(Options(config=config, config_file="f"))
     assert str(bad.value) == (
-        'f: theme: "nope" is not a theme; choose ledger or ledger-light or ledger-contrast.'
+        'f: theme: "nope" is not a theme; choose ledger or ledger-light or ledger-contrast or ledger-16.'
     )

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 from ledger_tui.settings.config import BadConfig, Config
 
@@ -18,7 +18,10 @@ ABOUT = {
     "ledger": "blue and orange on dark slate",
     "ledger-light": "ink on paper, for a projector",
     "ledger-contrast": "safe for every kind of colour vision",
+    "ledger-16": "your terminal's own 16 colours",
 }
+# A terminal without more colours gets this theme, because it would show the colours of the others as greys.
+THEME_OF_16_COLORS = "ledger-16"
 
 
 def _roles(
@@ -90,6 +93,31 @@ THEMES = (
             "#b8b8b8", "#8c8c8c", "#56b4e9", "#e69f00", "#56b4e9", "#e69f00", "#f0e442", "#000000"
         ),
     ),
+    Theme(
+        name=THEME_OF_16_COLORS,
+        ansi=True,
+        primary="ansi_cyan",
+        secondary="ansi_default",
+        accent="ansi_cyan",
+        warning="ansi_yellow",
+        error="ansi_red",
+        success="ansi_green",
+        foreground="ansi_default",
+        background="ansi_default",
+        surface="ansi_default",
+        panel="ansi_default",
+        variables=BUILTIN_THEMES["ansi-dark"].variables
+        | _roles(
+            "ansi_bright_black",
+            "ansi_bright_black",
+            "ansi_cyan",
+            "ansi_yellow",
+            "ansi_green",
+            "ansi_yellow",
+            "ansi_cyan",
+            "ansi_black",
+        ),
+    ),
 )
 
 
@@ -98,7 +126,7 @@ def background_of(config: Config) -> str:
     own = config.themes.get(config.theme or "", {})
     base = own.get("base", DEFAULT_THEME) if own else config.theme or DEFAULT_THEME
     background = own.get("background") or next((t.background for t in THEMES if t.name == base), None)
-    return background or "#000000"
+    return "#000000" if background in (None, "ansi_default") else background
 
 
 def theme_named(name: str, file: str, names: Collection[str]) -> str:
