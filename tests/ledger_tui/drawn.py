@@ -30,7 +30,13 @@ _UNFINISHED = re.compile(r"(?s)\x1b(?:\[[\d;?<>=$]*|[\]P][^\x07\x1b]*)?\Z")
 class Drawn:
     """The cells of a terminal: each is a character with the parameters of its style."""
 
-    def __init__(self, columns: int = _COLUMNS, lines: int = _LINES) -> None:
+    def __init__(
+        self,
+        columns: int = _COLUMNS,
+        lines: int = _LINES,
+        width_of: Callable[[str], int] = get_character_cell_size,
+    ) -> None:
+        self._width_of = width_of
         self.cells = [[(" ", "")] * columns for _line in range(lines)]
         self._x = self._y = 0
         self._pen = ""
@@ -58,7 +64,7 @@ class Drawn:
         for character in text:
             if character in "\r\n\x0f\x07":
                 continue
-            width = get_character_cell_size(character)
+            width = self._width_of(character)
             if not width:
                 line[self._x - 1] = (line[self._x - 1][0] + character, line[self._x - 1][1])
                 continue

@@ -6,6 +6,7 @@ open dialog wrote every line from its left edge. A slow connection needs seconds
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -19,6 +20,15 @@ from textual.strip import Strip
 
 # A move of the cursor takes about as many bytes as this number of unchanged cells.
 _CELLS_OF_A_MOVE = 6
+
+# Latin, Greek, Cyrillic, the usual signs, kana, CJK and hangul. Terminals disagree about the width of many
+# other characters, such as the vowel signs of Devanagari, and emoji that are newer than the terminal. So the
+# cells of such a character are cleared first, and the cursor is moved after it: the rest of the line keeps
+# its columns.
+_SURE = re.compile(
+    "[\u00a0-\u02ff\u0370-\u0482\u1e00-\u1fff\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2100-\u262f\u2638-\u2689"
+    "\u2690-\u28ff\u3041-\u3096\u30a1-\u30fc\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]"
+)
 
 
 class Pen(NamedTuple):
@@ -79,15 +89,31 @@ class ScreenCopy:
             if end < len(line) and line[end][0] == "":
                 line[end] = _UNKNOWN
             for first, last in _changes(old, new):
-                sent.append(f"\x1b[{y + 1};{x + first + 1}H")
-                for character, cell_pen in new[first:last]:
+                sent.append(_move(x + first, y))
+                for at in range(first, last):
+                    character, cell_pen = new[at]
                     if cell_pen is not pen:  # equal pens are the same object almost always
                         sent.append(cell_pen.instead_of(pen))
                         pen = cell_pen
-                    sent.append(character)
+                    if character.isascii() or _is_sure(character):
+                        sent.append(character)
+                    else:
+                        width = 2 if new[at + 1 : at + 2] == [("", cell_pen)] else 1
+                        sent += (" " * width, _move(x + at, y), character, _move(x + at + width, y))
         if pen != _DEFAULT:
             sent.append("\x1b[0m")
         return "".join(sent)
+
+
+def _move(x: int, y: int) -> str:
+    """Return the sequence that moves the cursor to a cell."""
+    return f"\x1b[{y + 1};{x + 1}H"
+
+
+@lru_cache(1024)
+def _is_sure(character: str) -> bool:
+    """Return whether every terminal draws a character as wide as this program counts."""
+    return _SURE.fullmatch(character) is not None
 
 
 class ChangedCells(CompositorUpdate):

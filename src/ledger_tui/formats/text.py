@@ -24,7 +24,10 @@ _WITH = f"[{_SKIN}{_SELECTOR}]*"
 _WHOLE_EMOJI = re.compile(f"({_EMOJI}){_WITH}(?:\u200d{_EMOJI}{_WITH})*")
 _SELECTORS = re.compile(f"[{_SELECTOR}]")
 _SKINS = re.compile(f"[{_SKIN}]")
-_MODIFIED = re.compile(f"[{_SKIN}{_SELECTOR}]")
+# A flag consists of two of these letters. Terminals draw one or both as a flag, or each letter in a box.
+_FIRST_OF_FLAGS = "\U0001f1e6"
+_FLAGS = re.compile(f"[{_FIRST_OF_FLAGS}-\U0001f1ff]")
+_MODIFIED = re.compile(f"[{_SKIN}{_SELECTOR}{_FIRST_OF_FLAGS}-\U0001f1ff]")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _CONTROL_PICTURES = 0x2400
 _SYMBOL_FOR_DELETE = "\N{SYMBOL FOR DELETE}"
@@ -41,7 +44,13 @@ def literal(value: object) -> str:
     if text.isprintable() and (text.isascii() or not _MODIFIED.search(text)):
         return text
     alone = _SELECTORS.sub("", _WHOLE_EMOJI.sub(r"\1", text))
+    alone = _FLAGS.sub(_letter, alone)
     return "".join(map(_visible, _SKINS.sub(_REPLACEMENT, alone)))
+
+
+def _letter(of_flag: re.Match[str]) -> str:
+    """Return the letter that a half of a flag stands for."""
+    return chr(ord("A") + ord(of_flag[0]) - ord(_FIRST_OF_FLAGS))
 
 
 def _visible(character: str) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+import unicodedata
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import set_cell_size
 from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
@@ -68,6 +71,37 @@ def test_a_style_is_written_only_as_far_as_it_changes() -> None:
         ScreenCopy().write([(0, 0, line)], ColorSystem.STANDARD)
         == "\x1b[1;1H\x1b[0;1;31;44ma\x1b[32mb\x1b[0m"
     )
+
+
+def width_in_xterm(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def width_in_kitty(character: str) -> int:
+    if unicodedata.category(character).startswith("M"):
+        return 0
+    return 2 if "\U0001f1e6" <= character <= "\U0001f1ff" else width_in_xterm(character)
+
+
+def width_before_emoji(character: str) -> int:
+    return 1 if character > "\U0001f000" else width_in_xterm(character)
+
+
+@pytest.mark.parametrize("width_of", [width_in_xterm, width_in_kitty, width_before_emoji])
+@pytest.mark.parametrize(
+    "name",
+    ["काकी की", "❤\ufe0f heart", "👍🏽 thumb", "🇩🇪 flag", "🇩 half", "\U0001d300 sign", "1\ufe0f\u20e3"],
+)
+def test_a_character_of_unsure_width_does_not_shift_its_line(
+    name: str, width_of: Callable[[str], int]
+) -> None:
+    copy, terminal = ScreenCopy(), Drawn(24, 1, width_of)
+    for text in ("x" * 24, set_cell_size(name, 20) + "│"):
+        terminal.write(copy.write([(0, 0, Strip([Segment(text)]))], ColorSystem.STANDARD))
+    line = [character for character, _pen in terminal.cells[0]]
+    assert (line[20], "x" in line[:20]) == ("│", False), line
 
 
 # The figures of docs/dashboard-configuration.md.
