@@ -229,6 +229,19 @@ def test_stopped_by_a_signal_it_goes_on_where_it_was_and_quits(
     assert terminal.exit_code() == 0
 
 
+def test_r_writes_the_whole_screen_after_another_program_wrote_on_it(
+    server: ContractServer, terminal: Terminal, tmp_path: Path
+) -> None:
+    start_with_an_account(server, terminal, tmp_path)
+    terminal.reset()
+    terminal.sees_no_more("Kuwait branch")
+    terminal.press("r")
+    terminal.sees("Kuwait branch")
+    terminal.sees("online")
+    terminal.press("q")
+    assert terminal.exit_code() == 0
+
+
 # A terminal sends its signals to the session that has logged in on it, and not to others that have it open.
 LOG_IN = "import os, sys; os.login_tty(0); os.execv(sys.argv[1], sys.argv[1:])"
 LOGGED_IN = [sys.executable, "-c", LOG_IN]
