@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from inspect import isawaitable
 from pathlib import Path
@@ -113,6 +114,7 @@ def _show_acted(navigation: Navigation, request: ActionRequested, record: Record
     sentence = outcome(request.resource, request.action, request.record, record, names)
     navigation.notify(sentence, markup=False)
     for view in navigation.query(f"#{request.resource.kind}").results(ResourceView):
+        view.detail.outdate()
         if answered_id == request.record.get("id"):
             view.show_changed(record)
         if is_new:
@@ -200,14 +202,27 @@ async def _run(navigation: Navigation, command: OwnCommand, variables: Mapping[s
     navigation.notify(await run(command, variables, navigation.context.key_variables), markup=False)
 
 
-async def _prove(navigation: Navigation) -> None:
-    """Save the proof of the selected transaction or event to a file next to the exports."""
-    from ledger_tui.resources.proofs import NO_LOG, read_proof
+CHOOSE_PROVEN = "Choose a transaction or an event first: only they have a proof."
+
+
+def proof_kind(record_id: str) -> str | None:
+    """Return the list that an object with a proof belongs to; None for an object without a proof."""
+    return {"txn": "transactions", "evt": "events"}.get(record_id[:3])
+
+
+def prove(navigation: Navigation, *, save: bool = False) -> None:
+    """Show the place of the selected transaction or event in the log, or save its proof."""
+    _start(navigation, "prove", _prove(navigation, save))
+
+
+async def _prove(navigation: Navigation, save: bool) -> None:
+    """Read the proof; save it to a file next to the exports if the user asks for it."""
+    from ledger_tui.resources.proofs import NO_LOG, place_in_log, read_proof
 
     record_id = str((navigation.view.selected or {}).get("id"))
-    kind = {"txn": "transactions", "evt": "events"}.get(record_id[:3])
+    kind = proof_kind(record_id)
     if kind is None:
-        navigation.notify("Choose a transaction or an event first: only they have a proof.")
+        navigation.notify(CHOOSE_PROVEN)
         return
     file = Path(f"{record_id}.tlog-proof")
     try:
@@ -215,14 +230,19 @@ async def _prove(navigation: Navigation) -> None:
         if proof is None:
             navigation.notify(NO_LOG)
             return
-        await asyncio.to_thread(write_private, file, proof.text)
+        if save:
+            await asyncio.to_thread(write_private, file, proof.text)
     except NotOffered:
         navigation.notify(NO_LOG)
-    except (LedgerError, OSError) as error:
+    except LedgerError as error:
+        _fail(navigation, f"No proof: {literal(error)}")
+    except OSError as error:
         _fail(navigation, f"Not saved: {literal(error)}")
     else:
-        sentence = f"Saved {file}; `ledger-engine check-proof` checks it against the event's body."
-        navigation.notify(sentence, markup=False)
+        saved = f"Saved {file}; `ledger-engine check-proof` checks it against the event's body."
+        now = datetime.fromtimestamp(navigation.context.session.present_time, UTC)
+        place = f"{place_in_log(proof, now)}. :prove saves the proof."
+        navigation.notify(saved if save else place, markup=False)
 
 
 # ---------------------------------------------------------------------- themes
@@ -336,7 +356,7 @@ async def _run_command(navigation: Navigation, command: Command | None) -> None:
             if isinstance(view, ResourceView):
                 view.record_list.go_to_date(command.argument.replace(" ", "T"))
         case "prove":
-            _start(navigation, "prove", _prove(navigation))
+            prove(navigation, save=True)
         case "help":
             await navigation.screen.run_action("help")
         case "quit":

@@ -23,6 +23,8 @@ from ledger_tui.features.test_helpers import PART, HelperLineRequested, HelperRe
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import BulkRequested, ResourceView
 from ledger_tui.resources.base import Form, Place
+from ledger_tui.resources.proofs import NO_LOG
+from ledger_tui.resources.proofs import PART as LOG_PART
 from ledger_tui.resources.registry import (
     COMPARISON,
     PLACES,
@@ -140,6 +142,9 @@ class Dashboard(Layer[None]):
             return None
         if action == "trace":
             return True if self._traced_kind else None
+        if action == "prove":
+            has_log = LOG_PART not in self._session.missing_parts
+            return True if has_log and actions.proof_kind(self._selected_id) else None
         return super().check_action(action, parameters)
 
     async def action_show(self, kind: str) -> None:
@@ -228,6 +233,9 @@ class Dashboard(Layer[None]):
         why = (changes and self._session.forbids_changes) or self.view.why_not(active.binding)
         if active.binding.action.startswith("step"):
             why = past.NOT_OFFERED
+        if active.binding.action == "prove":
+            has_log = LOG_PART not in self._session.missing_parts
+            why = actions.CHOOSE_PROVEN if has_log else NO_LOG
         if active.binding.action == "trace":
             why = "Choose an object, an event or a request first: T traces it."
         if why:
@@ -406,6 +414,9 @@ class Dashboard(Layer[None]):
         own = by_id.pop(str((record or {}).get("id")), None)
         return [*by_id.values(), *([own] if own is not None else [])]
 
+    def action_prove(self) -> None:
+        actions.prove(self.navigation)
+
     async def action_trace(self) -> None:
         """Trace the selected object, event, delivery or request."""
         record, kind = self.view.selected, self._traced_kind
@@ -413,10 +424,16 @@ class Dashboard(Layer[None]):
             await self.navigation.open_trace(kind, record)
 
     @property
+    def _selected_id(self) -> str:
+        """The id of the selected record; "" without one."""
+        record = self.view.selected if self.navigation.is_mounted else None
+        return str((record or {}).get("id", ""))
+
+    @property
     def _traced_kind(self) -> str:
         """The kind of the selected record, if it can be traced; else ""."""
         record = (self.view.selected if self.navigation.is_mounted else None) or {}
-        resource = resource_of_id(str(record.get("id", "")))
+        resource = resource_of_id(self._selected_id)
         kind = self.view.place.kind if record.get("method") else resource.kind if resource else ""
         return kind if kind in TRACED else ""
 

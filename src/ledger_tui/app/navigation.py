@@ -25,6 +25,7 @@ from ledger_tui.resources.registry import (
     COMPARISON,
     PLACE_OF_KIND,
     PLACES,
+    RESOURCES,
     TRACE,
     is_id,
     resource_of_id,
@@ -350,7 +351,9 @@ class Navigation(Switcher):
     async def _find_via(self, link: Link, via: Via) -> None:
         """Find the object of a link and go to it; if there is none, stay and report it."""
         try:
-            rows = records_of((await self.context.api.read(via.path, dict(via.query))).record.get("data"))
+            part = next((each.part for each in RESOURCES if each.path == via.path), None)
+            answer = await self.context.api.read(via.path, dict(via.query), part=part)
+            rows = records_of(answer.record.get("data"))
         except LedgerError as error:
             self._warn(f"{link.label}: {literal(error)}")
             return

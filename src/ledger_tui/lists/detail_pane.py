@@ -26,6 +26,7 @@ from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.records import Record
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import Detail, Resource, Section
+from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.settings.config import DETAIL_COLUMNS, LEAST_COLUMNS, PaneChoice
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import TABLE_KEYS
@@ -164,11 +165,8 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         yield Static(id="facts")
         yield _Links(id="links", markup=False, compact=True)
 
-    def moment_changed(self) -> None:
-        """Make the pane read the figures beyond the records again for another moment.
-
-        The old figures stay until then.
-        """
+    def outdate(self) -> None:
+        """Make the pane read the figures beyond the records again. The old figures stay until then."""
         self._more = {record_id: ({}, more) for record_id, (_record, more) in self._more.items()}
 
     def show(self, record: Record | None, note: str = "") -> None:
@@ -250,6 +248,12 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     def _detail_of(self, record: Record) -> Detail:
         detail = self._resource.detail(record, self._view_context.names)
+        missing = self._view_context.session.missing_parts
+        # a server without a list may still return one of its objects
+        offered = tuple(
+            link for link in detail.links if link.record_id or BY_KIND[link.resource].part not in missing
+        )
+        detail = replace(detail, links=offered)
         more = self._resource.more
         known = self._more.get(str(record.get("id")))
         if more is None or known is None:
@@ -269,13 +273,16 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
                 label = each.label or label
                 yield label, each.value.text
 
-    def read_more(self, *, is_open: bool) -> None:
-        """Read the figures that this resource shows beyond the record, unless they are read already."""
+    def read_more(self, *, is_open: bool, again: bool = False) -> None:
+        """Read the figures that this resource shows beyond the record, unless they are read already.
+
+        With `again` read them in any case, because others may have changed them.
+        """
         record = self._record
         if record is None or self._resource.more is None:
             return
         more = self._more.get(str(record.get("id")))
-        if more is not None and more[0] == record:
+        if not again and more is not None and more[0] == record:
             return
         limit = self._view_context.session.limit
         if is_open or limit is None or limit >= _GENEROUS_LIMIT:

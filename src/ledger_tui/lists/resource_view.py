@@ -146,7 +146,7 @@ class ResourceView(View):
 
     def moment_changed(self) -> None:
         self.record_list.read_anew()
-        self.detail.moment_changed()
+        self.detail.outdate()
         if self.model.pinned is not None and self.detail.can_read_objects:
             self.detail.read(str(self.model.pinned.get("id")))
 
@@ -241,7 +241,7 @@ class ResourceView(View):
         self.open(True)
         if self.resource.changes and self.detail.can_read_objects:
             self.detail.read(str(record.get("id")))
-        self._read_more()
+        self.detail.read_more(is_open=True, again=True)
 
     def open_record(self, record: Record, *, by_link: bool = False) -> None:
         """Open an object from the server's answer, whether or not the list has loaded its row."""

@@ -206,7 +206,7 @@ def _detail(record: Record, names: AccountNames) -> Detail:
                     Fact(
                         "balance", Cell(f"{balance.text} {literal(record.get('currency', ''))}", balance.tone)
                     ),
-                    *facts_of(record, "created", "mode", "id"),
+                    *facts_of(record, "created"),
                 ),
             ),
             Section("metadata", tuple(Fact(literal(key), Cell(literal(value))) for key, value in pairs)),

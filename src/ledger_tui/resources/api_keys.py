@@ -58,7 +58,7 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
         Fact("value", _value(record)),
         Fact("role", text_of(record, "role")),
         Fact("scopes", scopes_of(record)),
-        *facts_of(record, "created", "revoked_at", "mode", "id"),
+        *facts_of(record, "created", "revoked_at"),
     ]
     name = record.get("name")
     return Detail(Cell(literal(name) if name else "API key", "strong"), (Section("", tuple(facts)),))

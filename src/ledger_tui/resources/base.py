@@ -378,16 +378,13 @@ def part_of_time(record: Record, name: str, start: int, stop: int | None = None)
 
 
 def facts_of(record: Record, *names: str) -> list[Fact]:
-    """Return a line for each field: text, a time, the `mode`, or an id. Its label is the field's name."""
+    """Return a line for each field, a text or a time. Its label is the field's name."""
     return [Fact(name.removesuffix("_at"), _fact(record, name)) for name in names]
 
 
 def _fact(record: Record, name: str) -> Cell:
-    if name == "mode":
-        return mode_of(record)
-    if name == "created" or name.endswith("_at"):
-        return time_of(record, name)
-    return text_of(record, name, "dim" if name in ("id", "event", "endpoint", "request") else "plain")
+    is_time = name == "created" or name.endswith("_at")
+    return time_of(record, name) if is_time else text_of(record, name)
 
 
 def clock_of(record: Record, name: str) -> Cell:
@@ -400,14 +397,6 @@ def status_of(record: Record, looks: Mapping[str, tuple[str, Tone]]) -> Cell:
     status = str(record.get("status"))
     glyph, tone = looks.get(status, ("·", "plain"))
     return Cell(f"{glyph} {literal(status)}", tone) if "status" in record else Cell("–", "dim")
-
-
-def mode_of(record: Record) -> Cell:
-    """Return the mode as a word, LIVE or test, so that it is readable without the colour."""
-    livemode = record.get("livemode")
-    if not isinstance(livemode, bool):
-        return Cell("–", "dim")
-    return Cell("LIVE", "warn") if livemode else Cell("test", "dim")
 
 
 _IN_PATH = re.compile(r"/((acc|txn|inv|usr|ord|evt|whe)_[0-9a-z]+)(?=/|$)")
@@ -433,18 +422,6 @@ def to_events(record: Record) -> tuple[Link, ...]:
         Link("Its newest event", "events", via=Via("/v1/events", query=newest)),
         Link("The request that changed it last", "requests", via=request),
     )
-
-
-def to_other_side(record: Record) -> tuple[Link, ...]:
-    """Return the links from a transaction to the other side of its transfer and to its reversal."""
-    transaction = str(record.get("id"))
-    path = f"/v1/transactions/{quote(transaction, safe='')}/related"
-    links = []
-    if isinstance(transfer := record.get("transfer"), str):
-        links.append(Link("Its other side", "transactions", via=Via(path, "transfer", transfer)))
-    if record.get("reverses") is None:
-        links.append(Link("Its reversal", "transactions", via=Via(path, "reverses", transaction)))
-    return tuple(links)
 
 
 def to_delivery(delivery: Record, url: str) -> Link:

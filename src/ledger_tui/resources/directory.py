@@ -49,7 +49,7 @@ def _user_detail(record: Record, _names: AccountNames) -> Detail:
     name = text_of(record, "name")
     facts = [
         Fact("status", status_of(record, _LOOKS)),
-        *facts_of(record, "email", "role", "created", "deactivated_at", "mode", "id"),
+        *facts_of(record, "email", "role", "created", "deactivated_at"),
     ]
     return Detail(Cell(name.text, "strong"), (Section("", tuple(facts)),), to_events(record))
 
@@ -193,7 +193,7 @@ def _order_detail(record: Record, names: AccountNames) -> Detail:
     facts = (
         Fact("total", Cell(f"{total.text} {literal(currency)}") if currency else total),
         Fact("user", _user(record, names)),
-        *facts_of(record, "created", "mode", "id"),
+        *facts_of(record, "created"),
     )
     items = _items(record)
     numbered_items = enumerate(items, 1)

@@ -183,7 +183,7 @@ def _detail(record: Record, names: AccountNames) -> Detail:
         *facts_of(record, "number", "customer", "description"),
         Fact("due", text_of(record, "due_date")),
         Fact("account", Cell(literal(name.name)) if name else text_of(record, "account", "dim")),
-        *facts_of(record, *filter(record.get, _STATE_TIMES.values()), "mode", "id"),
+        *facts_of(record, *filter(record.get, _STATE_TIMES.values())),
     ]
     links = [Link("Its account", "accounts", record_id=str(record.get("account")))]
     if isinstance(paid_with := record.get("transaction"), str):

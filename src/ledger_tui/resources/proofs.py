@@ -9,15 +9,11 @@ import re
 from base64 import b64decode
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from urllib.parse import quote
 
-from ledger_client.errors import LedgerError
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import NotOffered
 from ledger_tui.formats.text import literal
 from ledger_tui.formats.times import since
-from ledger_tui.resources.base import Cell, Fact, Section
 
 PART = "log"
 NO_LOG = "This server has no transparency log."
@@ -81,15 +77,7 @@ async def read_proof(api: Api, kind: str, record_id: object) -> LogProof | None:
     return parse_proof((await api.read(path, part=PART)).body)
 
 
-def proof_section(proof: Any) -> Section:
-    """Return the section that shows a proof, or the reason why there is none."""
-    if isinstance(proof, NotOffered):
-        return Section("", (Fact("proven", Cell("no: this server has no transparency log", "dim")),))
-    if isinstance(proof, LedgerError):
-        return Section("", (Fact("proven", Cell(f"not yet: {literal(proof)}", "dim")),))
-    if not isinstance(proof, LogProof):
-        return Section("")
-    where = f"✓ entry {proof.index:,} in the log of {proof.checkpoint.size:,} events"
-    by = proof.checkpoint.signed_by(datetime.now(UTC))
-    facts = [Fact("proven", Cell(where, "plus"))]
-    return Section("", tuple([*facts, Fact("", Cell(by, "dim"))] if by else facts))
+def place_in_log(proof: LogProof, now: datetime) -> str:
+    """Return the place of an entry in its log, and the witnesses of the log if there are any."""
+    by = proof.checkpoint.signed_by(now)
+    return f"Entry {proof.index:,} in the log of {proof.checkpoint.size:,} events{by and ', '}{by}"

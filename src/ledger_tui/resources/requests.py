@@ -78,7 +78,6 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
         Fact("credential", text_of(record, "credential", "dim")),
         Fact("address", text_of(record, "address", "dim")),
         Fact("idempotency", text_of(record, "idempotency_key", "dim")),
-        Fact("id", text_of(record, "id", "dim")),
     ]
     sections = [
         Section("", tuple(facts)),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
-from ledger_client.errors import InvalidRequest, LedgerError
+from ledger_client.errors import LedgerError
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.lists import fetch_page
@@ -33,18 +33,15 @@ from ledger_tui.resources.base import (
     currency_of,
     facts_of,
     money_of,
+    records_of,
     text_of,
     time_of,
     to_events,
-    to_other_side,
 )
 from ledger_tui.resources.filtering import check_date, choice
-from ledger_tui.resources.proofs import proof_section, read_proof
 
 _PAYMENT = re.compile(r"Invoice (\S+): ")
 _PAGES_OF_INVOICES = 5
-# The pauses before each attempt to read the proof of a new transaction.
-_SEALED_AFTER_SECONDS = (0.0, 1.5, 3.0)
 # Each type has a glyph and a word, so that it is readable without the colour.
 _TYPES: dict[str, tuple[str, Tone]] = {"credit": ("▲ credit", "plus"), "debit": ("▼ debit", "minus")}
 
@@ -92,17 +89,15 @@ def _detail(record: Record, names: AccountNames) -> Detail:
         Fact("account", _account(record, names)),
         Fact("description", text_of(record, "description")),
         Fact("balance after", after),
-        *facts_of(record, "created", "mode", "id"),
-        Fact("account id", text_of(record, "account", "dim")),
+        *facts_of(record, "created"),
     ]
     if (destination := record.get("destination")) is not None:
         other = names.get(destination)
         facts.insert(2, Fact("other side", Cell(literal(other.name if other else destination))))
         links.append(Link("Its other account", "accounts", record_id=str(destination)))
     if (reversed_id := record.get("reverses")) is not None:
-        facts.append(Fact("reverses", text_of(record, "reverses", "dim")))
         links.append(Link("What it reverses", "transactions", record_id=str(reversed_id)))
-    links += [*to_other_side(record), *to_events(record)]
+    links += to_events(record)
     return Detail(
         headline=Cell(f"{amount.text} {literal(currency)}", amount.tone),
         sections=(Section("", tuple(facts)),),
@@ -139,11 +134,17 @@ async def _read_invoice(api: Api, record: Record) -> Record | str | None:
     return f"{number[1]}, not among the newest paid ones"
 
 
+async def _read_related(api: Api, record: Record) -> list[Record]:
+    """Return the transactions that belong to this one: its other side, its reversal, the one it reverses."""
+    path = f"/v1/transactions/{quote(str(record.get('id')), safe='')}/related"
+    return records_of((await api.read(path, part="transactions.related")).record.get("data"))
+
+
 class Beyond(NamedTuple):
     """Data read beyond a transaction. Each field holds the data, or the LedgerError that came instead."""
 
     invoice: Any
-    proof: Any
+    related: Any
 
 
 async def _read_more(api: Api, record: Record) -> Beyond:
@@ -153,18 +154,11 @@ async def _read_more(api: Api, record: Record) -> Beyond:
         except LedgerError as error:
             return error
 
-    invoice = await tried(_read_invoice(api, record))
-    proof: Any = None
-    for pause in _SEALED_AFTER_SECONDS:
-        await asyncio.sleep(pause)
-        proof = await tried(read_proof(api, "transactions", record.get("id")))
-        if not isinstance(proof, InvalidRequest):  # InvalidRequest: the transaction is not in the log yet
-            break
-    return Beyond(invoice, proof)
+    return Beyond(await tried(_read_invoice(api, record)), await tried(_read_related(api, record)))
 
 
 def _more_sections(_record: Record, more: Beyond, _names: AccountNames) -> tuple[Section, ...]:
-    return (*_invoice_section(more.invoice), proof_section(more.proof))
+    return _invoice_section(more.invoice)
 
 
 def _invoice_section(invoice: Any) -> tuple[Section, ...]:
@@ -177,10 +171,22 @@ def _invoice_section(invoice: Any) -> tuple[Section, ...]:
     return (Section("", (Fact("pays invoice", cell),)),)
 
 
-def _to_invoice(_record: Record, more: Beyond) -> tuple[Link, ...]:
-    if not isinstance(more.invoice, dict):
-        return ()
-    return (Link("The invoice it pays", "invoices", record_id=str(more.invoice.get("id"))),)
+def _more_links(record: Record, more: Beyond) -> tuple[Link, ...]:
+    return (*_to_invoice(more.invoice), *_to_related(record, more.related))
+
+
+def _to_invoice(invoice: Any) -> Iterator[Link]:
+    if isinstance(invoice, dict):
+        yield Link("The invoice it pays", "invoices", record_id=str(invoice.get("id")))
+
+
+def _to_related(record: Record, related: Any) -> Iterator[Link]:
+    """Yield the links to the other side of a transfer and to the reversal, if these exist."""
+    for row in related if isinstance(related, list) else ():
+        if row.get("reverses") == record.get("id"):
+            yield Link("Its reversal", "transactions", record_id=str(row.get("id")))
+        elif row.get("transfer") is not None and row.get("transfer") == record.get("transfer"):
+            yield Link("Its other side", "transactions", record_id=str(row.get("id")))
 
 
 _DESCRIPTION = Field("description", "Description", required=False, hint="shown on statements")
@@ -252,7 +258,7 @@ TRANSACTIONS = Resource(
             why_not="A reversal cannot be reversed.",
         ),
     ),
-    more=More(_read_more, _more_sections, links=_to_invoice),
+    more=More(_read_more, _more_sections, links=_more_links),
     empty="No transactions here.",
     invites="Press n to post one.",
     account_ids=lambda record: (record.get("account"), record.get("destination")),

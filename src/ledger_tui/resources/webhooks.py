@@ -59,7 +59,7 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
     facts = [
         Fact("status", status_of(record, _LOOKS)),
         Fact("events", _events(record)),
-        *facts_of(record, "created", "mode", "id"),
+        *facts_of(record, "created"),
     ]
     if (reason := record.get("disabled_reason")) is not None:
         facts.insert(1, Fact("why", Cell(_REASONS.get(str(reason), literal(reason)))))
@@ -203,7 +203,7 @@ def _delivery_detail(record: Record, _names: AccountNames) -> Detail:
         *([Fact("reason", last)] if last.tone == "bad" else []),
         *attempt_facts(record),
     )
-    facts = tuple(facts_of(record, "created", "event", "endpoint", "id"))
+    facts = tuple(facts_of(record, "created"))
     return Detail(
         Cell(literal(record.get("event_type", "")), "strong"),
         (Section("", state), *answer_sections(record), Section("", facts), *sent_sections(record)),
@@ -452,8 +452,7 @@ def events_resource(log: WebhookLog) -> Resource:
         facts = (
             Fact("signature", _signature(record, log, long=True)),
             Fact("about", summary(about, names)),
-            Fact("", text_of(about, "id", "dim")),
-            *facts_of(record, "created", "request", "mode", "id"),
+            *facts_of(record, "created"),
         )
         sections = [
             Section("", facts),

@@ -61,6 +61,7 @@ GLOBAL_KEYS: list[BindingType] = [
     _key("comma", "step(-1)", "one event back in time"),
     _key("full_stop", "step(1)", "one event forward in time"),
     _key("T", "trace", "trace", show=True),
+    _key("V", "prove", "proof in the log"),
     _key("ctrl+e", "export", "export the list"),
     _key("ctrl+t", "themes", "themes"),
     _key("S", "app.sign_in", "sign in", show=True),

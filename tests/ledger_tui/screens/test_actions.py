@@ -244,7 +244,7 @@ async def test_the_payment_of_an_invoice_leads_back_to_it(driver: Driver) -> Non
     await driver.press("p", "y", sees="INV-000001 is paid: 12.50 EUR")
     await driver.goes_to("2")
     await driver.press("enter", sees=("pays invoice  INV-000001  Ada", "→ The invoice it pays"))
-    await driver.press(*["down"] * 5, "enter", sees=("[● paid]", "→ Its payment"))
+    await driver.press(*["down"] * 4, "enter", sees=("[● paid]", "→ Its payment"))
 
 
 async def test_a_user_leads_to_the_orders_of_the_user_and_an_order_is_read_by_its_id(driver: Driver) -> None:

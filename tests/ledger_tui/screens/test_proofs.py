@@ -13,7 +13,7 @@ from tests.ledger_tui.driving import Driver
 pytestmark = pytest.mark.dashboard
 
 
-async def test_a_transaction_is_shown_as_proven_and_its_proof_saved(
+async def test_a_key_shows_the_place_of_a_transaction_in_the_log_and_its_proof_is_saved(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -31,7 +31,8 @@ async def test_a_transaction_is_shown_as_proven_and_its_proof_saved(
     while await sealed() < 2:
         await driver.pilot.pause(0.1)
     await driver.press("2", sees="0.05")
-    await driver.press("enter", sees="✓ entry 1 in the log of 2 events", gone="witnessed")
+    await driver.press("enter", sees="→ Its account", gone="the log of")
+    await driver.press("V", sees="Entry 1 in the log of 2 events. :prove saves the proof.", gone="witnessed")
     await driver.press("T", sees="entry 1  evt_")
     await driver.press("escape", "colon", *"prove", "enter", sees=f"Saved {transaction}.tlog-proof")
     proof = parse_proof((tmp_path / f"{transaction}.tlog-proof").read_text(encoding="utf-8"))
@@ -40,4 +41,4 @@ async def test_a_transaction_is_shown_as_proven_and_its_proof_saved(
     await driver.press("0", sees="Log: 2 events, the newest")
     await driver.press("comma", sees="PAST", gone="Log: ")
     await driver.press("escape", sees="Log: 2 events, the newest")
-    await driver.press("colon", *"prove", "enter", sees="Choose a transaction or an event first")
+    await driver.press("1", "V", sees="Choose a transaction or an event first")

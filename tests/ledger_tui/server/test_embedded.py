@@ -177,7 +177,7 @@ async def test_the_whole_way_on_a_server_of_its_own_and_again_after_a_restart(tm
         await driver.type("kuw", "enter", "tab")
         await driver.type("12.5", "enter")
         await driver.type("Opening float", "ctrl+s", sees=("Posted txn_", "+12.500  KWD", "Opening float"))
-        await driver.press("enter", sees=("balance after 12.500", "mode          test"))
+        await driver.press("enter", sees=("balance after 12.500", "created       20"))
 
     app = LedgerApp(options)
     async with app.run_test() as pilot:

@@ -80,7 +80,7 @@ def test_a_key_has_one_spelling() -> None:
 
 
 def test_a_letter_with_shift_is_the_capital_that_a_terminal_sends() -> None:
-    assert keymap({"act.reverse": "shift+v"}, "f")["act.reverse"] == "V"
+    assert keymap({"act.reverse": "shift+b"}, "f")["act.reverse"] == "B"
     assert keymap({"refresh": "shift+ü, ctrl+f5, ctrl+/"}, "f")["refresh"] == "Ü,ctrl+f5,ctrl+slash"
 
 
