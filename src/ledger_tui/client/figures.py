@@ -14,18 +14,21 @@ from urllib.parse import quote
 from ledger_tui.client.api import Api
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
-from ledger_tui.client.totals import BalanceSums, Stage, Stages, overdue_by_age, sums_of
+from ledger_tui.client.totals import BalanceSums, Stage, Stages, overdue_by_age, sums_of, waiting_by_age
 
 Mark = Literal["sent", "late", "waiting", "retrying", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointHealth:
-    """An endpoint and its newest deliveries, oldest first; `last_error` comes from the last attempt."""
+    """An endpoint and its newest deliveries as `marks`, oldest first; `last_error` comes from the last
+    attempt. `deliveries` are the same ones, newest first.
+    """
 
     endpoint: Record
     marks: Sequence[Mark]
     last_error: str | None
+    deliveries: Sequence[Record] = ()
 
     def count(self, *marks: Mark) -> int:
         """Return the number of deliveries with one of these marks."""
@@ -44,7 +47,7 @@ def health_of(endpoints: Iterable[Record], deliveries: Sequence[Record]) -> list
     for endpoint in endpoints:
         its = [each for each in deliveries if each.get("endpoint") == endpoint.get("id")]
         error = next((error for each in its if (error := _last_error(each)) is not None), None)
-        results.append(EndpointHealth(endpoint, [_mark(each) for each in reversed(its)], error))
+        results.append(EndpointHealth(endpoint, [mark_of(each) for each in reversed(its)], error, its))
     return results
 
 
@@ -53,7 +56,7 @@ def _attempts(delivery: Record) -> list[Record]:
     return [each for each in attempts if isinstance(each, dict)] if isinstance(attempts, list) else []
 
 
-def _mark(delivery: Record) -> Mark:
+def mark_of(delivery: Record) -> Mark:
     attempts = len(_attempts(delivery))
     match delivery.get("status"):
         case "succeeded":
@@ -126,11 +129,20 @@ async def read_orders(api: Api, pages: int) -> Stages:
     """Return the number of orders in each state, in at most 2 × `pages` + 1 requests, one of them for shipped
     orders.
     """
-    stages = []
+    stages, waiting = [], list[Record]()
     for status, most in (("open", pages), ("paid", pages), ("shipped", 1)):
         rows, whole = await _read_pages(api, "/api/orders", {"status": status}, most, None)
-        stages.append(Stage(status, len(rows), not whole))
-    return Stages(stages)
+        priced = [{**row, "currency": _currency_of_items(row.get("items"))} for row in rows]
+        stages.append(Stage(status, len(rows), not whole, sums_of(priced, "total")))
+        waiting += rows if status != "shipped" else ()
+    return Stages(stages, waiting_by_age(waiting, api.session.server_time))
+
+
+def _currency_of_items(items: object) -> str | None:
+    """Return the currency of all prices of an order; None if they have none in common."""
+    rows = [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
+    codes = {str(each.get("currency") or "").upper() for each in rows if "unit_amount" in each}
+    return codes.pop() or None if len(codes) == 1 else None
 
 
 async def read_requests(api: Api, known_id: str | None, pages: int) -> list[Record]:

@@ -45,15 +45,19 @@ class Stage:
 class Stages:
     """The number of objects in each state, in the order in which an object passes through the states.
 
-    `overdue` counts the open invoices past their date by age, one number for each of `OVERDUE_AGES`.
+    `late` counts the objects that wait for somebody, by age: the open invoices past their date, one number
+    for each of `OVERDUE_AGES`, or the orders that are not shipped, one for each of `WAITING_AGES`.
     """
 
     stages: Sequence[Stage]
-    overdue: Sequence[int] = ()
+    late: Sequence[int] = ()
 
 
-# The age groups of overdue invoices: the greatest number of days past the due date, and the group's name.
-OVERDUE_AGES: Sequence[tuple[float, str]] = ((7, "≤ 7 d"), (30, "≤ 30 d"), (float("inf"), "> 30 d"))
+# The age groups of overdue invoices, and of orders that are not shipped: the greatest number of days past the
+# due date or since the order, and the group's name.
+Ages = Sequence[tuple[float, str]]
+OVERDUE_AGES: Ages = ((7, "≤ 7 d"), (30, "≤ 30 d"), (float("inf"), "> 30 d"))
+WAITING_AGES: Ages = ((1, "≤ 1 d"), (7, "≤ 7 d"), (float("inf"), "> 7 d"))
 
 
 def sums_of(records: Iterable[Record], amount: str) -> list[Sum]:
@@ -69,14 +73,25 @@ def sums_of(records: Iterable[Record], amount: str) -> list[Sum]:
 
 def overdue_by_age(invoices: Iterable[Record], today: date) -> list[int]:
     """Return how many invoices are past their due date, by `OVERDUE_AGES`."""
-    counts = [0] * len(OVERDUE_AGES)
+    days = []
     for invoice in invoices:
         try:
-            days = (today - date.fromisoformat(str(invoice.get("due_date")))).days
+            days.append((today - date.fromisoformat(str(invoice.get("due_date")))).days)
         except ValueError:
             continue
-        if days > 0:
-            counts[next(n for n, (most, _name) in enumerate(OVERDUE_AGES) if days <= most)] += 1
+    return _by_age((each for each in days if each > 0), OVERDUE_AGES)
+
+
+def waiting_by_age(orders: Iterable[Record], now: float) -> list[int]:
+    """Return how many orders wait, by `WAITING_AGES`; an order without a time is left out."""
+    times = (moment(order.get("created")) for order in orders)
+    return _by_age(((now - at) / 86_400 for at in times if at is not None), WAITING_AGES)
+
+
+def _by_age(days: Iterable[float], ages: Ages) -> list[int]:
+    counts = [0] * len(ages)
+    for each in days:
+        counts[next(n for n, (most, _name) in enumerate(ages) if each <= most)] += 1
     return counts
 
 

@@ -15,7 +15,7 @@ from textual.content import Content
 from ledger_client.errors import LedgerError
 from ledger_tui.client.api import Api
 from ledger_tui.client.lists import fetch_page
-from ledger_tui.client.past import moment_text
+from ledger_tui.client.past import moment_ms, moment_text
 from ledger_tui.client.records import Record, Want
 from ledger_tui.formats import plot
 from ledger_tui.formats.money import format_amount
@@ -295,6 +295,16 @@ class FlowsView(TimedTiles):
     def has_figures(self) -> bool:
         return self._read is not None
 
+    @property
+    def _since(self) -> str:
+        """The moment after which all transactions were read, in the form of the interface.
+
+        A window with more transactions than one read returns begins at the oldest of these.
+        """
+        read = self._read
+        oldest = None if read is None or read.whole else moment_ms(read.rows[-1].get("created"))
+        return moment_text(self.start_ms if oldest is None else oldest - 1)
+
     def poll(self) -> float:
         self.reading = True
         self._load(self.start_ms)
@@ -347,13 +357,14 @@ class FlowsView(TimedTiles):
     # ------------------------------------------------------------------ drawing
 
     def caption_text(self) -> Content:
-        left = Content.assemble(" ", ("Flows", "bold"), f"  the last {SPANS[self.span][1]}")
-        count = ""
-        if self._read is not None:
-            count = (
-                f"  {len(self._read.rows):,} postings{'' if self._read.whole else ', the newest ones only'}"
-            )
-        return left + self.status(Content.styled(count, "$muted"))
+        window = f"the last {SPANS[self.span][1]}"
+        left, count = Content.assemble(" ", ("Flows", "bold"), "  "), ""
+        if self._read is not None and not self._read.whole:
+            since = self._since[5:16].replace("T", " ")
+            window = f"the newest {len(self._read.rows):,} postings of {window}, since {since}"
+        elif self._read is not None:
+            count = f"  {len(self._read.rows):,} postings"
+        return left + window + self.status(Content.styled(count, "$muted"))
 
     def _named(self, account: str) -> str:
         names = {OUTSIDE: "outside", OTHERS: "others"}
@@ -413,7 +424,7 @@ class FlowsView(TimedTiles):
 
     def _link(self, flow: Flow) -> Link:
         """Return the link to the postings of a flow."""
-        filters = {"created_after": moment_text(self.start_ms)}
+        filters = {"created_after": self._since}
         if flow.source != OTHERS:
             inward = flow.source == OUTSIDE
             own, other = (flow.target, OUTSIDE) if inward else (flow.source, flow.target)
@@ -432,7 +443,7 @@ class FlowsView(TimedTiles):
         self._bands.show_changes()
 
     def shown_path(self) -> str:
-        return f"/v1/transactions?created_after={moment_text(self.start_ms)}"
+        return f"/v1/transactions?created_after={self._since}"
 
 
 def _row_link(flow: Flow) -> Link:

@@ -72,7 +72,7 @@ async def test_more_in_a_state_than_was_read_is_told(api: Api, server: ContractS
         server.refuse(200, page)
     found = await figures.read_invoices(api, 2)
     assert [(stage.count, stage.partial) for stage in found.stages] == [(101, False), (1, False), (100, True)]
-    assert found.overdue == [0, 0, 1]
+    assert found.late == [0, 0, 1]
 
 
 async def test_requests_are_read_back_to_the_known_one_and_so_many_pages_at_most(

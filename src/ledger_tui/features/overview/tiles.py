@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil, floor
 from typing import NamedTuple
 
-from ledger_tui.client.figures import EndpointHealth, Mark
+from ledger_tui.client.figures import EndpointHealth, Mark, mark_of
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.client.totals import (
     BUCKET_SECONDS,
     OVERDUE_AGES,
+    WAITING_AGES,
+    Ages,
     BalanceSums,
     PostingRate,
     Stage,
@@ -174,7 +176,6 @@ class RequestFigures:
 
 AXIS = 7  # cells left of the bars
 _LEAST_COURSE = 8  # cells for the course of a balance on the line of its amount
-_PLOT_ROWS = 3  # at most, for one currency
 _LOOKS = {INVOICES.kind: INVOICE_LOOKS, ORDERS.kind: ORDER_LOOKS}
 _MARKS: Mapping[Mark, Cell] = {
     "sent": Cell("▪", "plus"),
@@ -200,30 +201,25 @@ def balances(
     sums = [*figure.sums]
     if len(sums) > height:
         sums = sums[: max(0, height - 1)]
-    each = height // max(1, len(sums))
     amounts = [format_amount(one.amount, one.currency) for one in sums]
     widest = max(map(len, amounts), default=0)
     changes = [_change(earlier.get(one.currency, ()), one.currency) for one in sums]
     widest_change = max((len(change.text) for change in changes), default=0)
-    # cut the course rather than the amount
-    if each < 3 and width - 7 - widest - widest_change < _LEAST_COURSE:
-        changes = [Cell(change.text[:1], change.tone) for change in changes]
-        widest_change = 1
     rows: list[TileRow] = []
-    for one, amount, change in zip(sums, amounts, changes, strict=True):
-        values = earlier.get(one.currency, ())
+    for number, (one, amount, change) in enumerate(zip(sums, amounts, changes, strict=True)):
+        values, high = earlier.get(one.currency, ()), _share(height, len(sums), number)
         tone: Tone = "minus" if one.amount < 0 else "strong"
         line = [Cell(f"{literal(one.currency):<4} ", "dim"), Cell(amount.rjust(widest), tone)]
-        room = width - 5 - widest - 2 - widest_change
+        # cut the change rather than the course on the line of the amount
+        is_narrow = high < 2 and width - 7 - widest - widest_change < _LEAST_COURSE
+        text, cells = (change.text[:1], 1) if is_narrow else (change.text, widest_change)
+        room = width - 5 - widest - 2 - cells
         # An amount that is cut would mislead, so a change that does not fit is left out.
-        change = Cell("  " + change.text.rjust(widest_change) if room >= 0 else "", change.tone)
-        if each >= 3:
-            over = f"  in {_span(seconds)}" if change.text.strip() else ""
+        change = Cell("  " + text.rjust(cells) if room >= 0 else "", change.tone)
+        if high >= 2:
+            over = f"  in {_span(seconds)}" if text else ""
             rows.append(TileRow([*line, change, Cell(over if len(over) <= room else "", "dim")]))
-            cells = plot.line(values, width, min(_PLOT_ROWS, each - 1)) if len(values) > 1 else []
-            rows += [TileRow([Cell(part, "accent")]) for part in cells]
-            if each > len(cells) + 1:
-                rows.append(TileRow([]))
+            rows += _course(values, width, high - 1)
         else:
             # A line of dots fills the room between the amount and the change at the end of the line.
             if len(values) > 1 and room >= _LEAST_COURSE:
@@ -234,11 +230,25 @@ def balances(
     return TileContent(rows, fact)
 
 
+def _share(height: int, groups: int, number: int) -> int:
+    """Return the rows of one group, so that the groups together fill the height."""
+    return height // groups + (number < height % groups)
+
+
+def _course(values: Sequence[int], width: int, height: int) -> list[TileRow]:
+    """Return the rows of a balance's course; a blank row follows a high course."""
+    high = height - (height > 3)
+    cells = plot.line(values, width, high) if len(values) > 1 else [""] * high
+    return [TileRow([Cell(text, "accent")]) for text in [*cells, *([""] * (height - high))]]
+
+
 def _span(seconds: float) -> str:
-    """Return a span of time in its largest unit: `5 min`, `24 h`, `7 d`."""
+    """Return a span of time in its largest unit: `40 s`, `5 min`, `24 h`, `7 d`."""
     if seconds >= 172_800:
         return f"{seconds / 86_400:.0f} d"
-    return f"{seconds / 3_600:.0f} h" if seconds >= 3_600 else f"{seconds / 60:.0f} min"
+    if seconds >= 3_600:
+        return f"{seconds / 3_600:.0f} h"
+    return f"{seconds / 60:.0f} min" if seconds >= 60 else f"{seconds:.0f} s"
 
 
 def _change(values: Sequence[int], currency: str) -> Cell:
@@ -251,21 +261,32 @@ def _change(values: Sequence[int], currency: str) -> Cell:
 
 
 def postings(rate: PostingRate, now: float, width: int, height: int) -> TileContent:
-    """Return a bar for each interval, the newest on the right."""
-    columns, rows = width - AXIS, max(1, height - 1)
-    values = rate.per_minute(now, max(1, columns))
+    """Return a bar for each interval, the newest on the right. The axis begins with the first one read."""
+    rows = max(1, height - 1)
+    values = rate.per_minute(now, max(1, width - AXIS))
+    first = next((n for n, value in enumerate(values) if value is not None), None)
+    if first is None:
+        return sentence("counting…", width)
+    values = values[first:]
+    wide = max(1, (width - AXIS) // len(values))
+    columns = wide * len(values)
+    margin = " " * (width - AXIS - columns)
     top = plot.nice_top(max((value for value in values if value is not None), default=0.0))
     labels = {0: top, rows - 1: 0.0}
     if rows % 2 and rows > 4 and top % 2 == 0:
         labels[rows // 2] = top / 2
     lines = []
-    for number, bars in enumerate(plot.bars(values, rows, top)):
+    drawn = [value for value in values for _cell in range(wide)]
+    for number, bars in enumerate(plot.bars(drawn, rows, top)):
         label = f"{labels[number]:,.0f}" if number in labels else ""
-        lines.append(TileRow([Cell(fit(label, AXIS - 2, "right") + " ┤", "dim"), *_bar_cells(bars)]))
-    span = f"{columns * BUCKET_SECONDS / 60:.0f} min, bars of {BUCKET_SECONDS} s"
+        axis = margin + fit(label, AXIS - 2, "right") + " ┤"
+        lines.append(TileRow([Cell(axis, "dim"), *_bar_cells(bars)]))
+    span = f"{_span(len(values) * BUCKET_SECONDS)}, bars of {BUCKET_SECONDS} s"
     if None in values:
         span += f", {plot.UNKNOWN} not read"
-    lines.append(TileRow([Cell(" " * AXIS + span + "  now".rjust(columns - len(span)), "dim")]))
+    begin = max(0, min(width - columns, width - 5 - len(span)))
+    below = " " * begin + fit(span, width - 5 - begin)
+    lines.append(TileRow([Cell(below + "  now", "dim")]))
     minute = rate.last_minute(now)
     if minute is None:
         return TileContent(lines, [Cell("counting…", "dim")])
@@ -293,43 +314,51 @@ def _bar_cells(line: str) -> list[Cell]:
 
 def invoices(figure: Stages, width: int, height: int) -> TileContent:
     """Return the funnel of invoices, and the overdue ones by age."""
-    rows = _stages(figure, INVOICES, width)
-    overdue = [(name, count) for (_days, name), count in zip(OVERDUE_AGES, figure.overdue, strict=True)]
-    total = sum(figure.overdue)
-    tone: Tone = "warn" if total else "dim"
+    rows, total = _stages(figure, INVOICES, width), sum(figure.late)
     link = Link("Open invoices", INVOICES.kind, filters={"status": "open"})
-    fact = [Cell(f"{total} overdue" if total else "none overdue", tone)]
-    if height >= len(rows) + 1 + len(overdue):
-        most = max(1, *(stage.count for stage in figure.stages))
-        rows.append(TileRow([Cell("open and overdue" if total else "none overdue", "dim")]))
-        for name, count in overdue if total else ():
-            cells = [Cell(f"  {name:<8}", "dim"), Cell(f"{count:>5,} ", "warn" if count else "dim")]
-            rows.append(TileRow([*cells, _bar(count / most, width - 16, "warn")], link))
-    elif total:
-        ages = " · ".join(f"{name} {count}" for name, count in overdue if count)
-        late = Cell(f"✕ overdue {total:>5,} ", "warn")
-        rows.append(TileRow([late, Cell(ages if len(late.text + ages) <= width else "", "dim")], link))
-    return TileContent(rows, fact)
+    rows += _late(figure, OVERDUE_AGES, "warn", ("overdue", "open and overdue"), link, width, height)
+    return TileContent(
+        rows, [Cell(f"{total:,} overdue" if total else "none overdue", "warn" if total else "dim")]
+    )
 
 
 def orders(figure: Stages, width: int, height: int) -> TileContent:
-    """Return the orders by state; in a high tile, each bar has its own line."""
-    rows = _stages(figure, ORDERS, width, tall=height >= 2 * len(figure.stages))
-    waiting = sum(stage.count for stage in figure.stages[:2])
-    return TileContent(rows, [Cell(f"{waiting:,} to do" if waiting else "all shipped", "dim")])
+    """Return the funnel of orders, and those that are not shipped by age."""
+    rows, total = _stages(figure, ORDERS, width), sum(figure.late)
+    rows += _late(figure, WAITING_AGES, "accent", ("to do", "to do, by age"), None, width, height)
+    return TileContent(rows, [Cell(f"{total:,} to do" if total else "all shipped", "dim")])
 
 
-def _stages(figure: Stages, resource: Resource, width: int, *, tall: bool = False) -> list[TileRow]:
+def _late(
+    figure: Stages, ages: Ages, tone: Tone, names: tuple[str, str], link: Link | None, width: int, height: int
+) -> list[TileRow]:
+    """Return the objects that wait, by age: a row for each group if the tile is high enough, else one row.
+
+    `names` are their name in a row, and above the rows.
+    """
+    name, title = names
+    groups = [(group, count) for (_most, group), count in zip(ages, figure.late, strict=True)]
+    if height >= len(figure.stages) + 1 + len(groups):
+        most = max(1, *(stage.count for stage in figure.stages))
+        rows = [TileRow([Cell(title, "dim")])]
+        for group, count in groups:
+            cells = [Cell(f"  {group:<8}", "dim"), Cell(f"{count:>5,} ", tone if count else "dim")]
+            rows.append(TileRow([*cells, _bar(count / most, width - 16, tone)], link))
+        return rows
+    total = sum(figure.late)
+    each = " · ".join(f"{group} {count}" for group, count in groups if count)
+    glyph = "✕" if total and tone == "warn" else "·"
+    late = Cell(f"{glyph} {name:<8}{total:>5,} ", tone if total else "dim")
+    return [TileRow([late, Cell(each if len(late.text + each) <= width else "", "dim")], link)]
+
+
+def _stages(figure: Stages, resource: Resource, width: int) -> list[TileRow]:
     most = max(1, *(stage.count for stage in figure.stages))
     rows = []
     for stage in figure.stages:
         glyph, tone = _LOOKS[resource.kind][stage.status]
         link = Link(stage.status, resource.kind, filters={"status": stage.status})
         head = [Cell(f"{glyph} {stage.status:<8}", tone), Cell(f"{_count(stage):>5} ", "strong")]
-        if tall:
-            rows.append(TileRow([*head, *_sums(stage, width - 16)], link))
-            rows.append(TileRow([_bar(stage.count / most, width, tone)]))
-            continue
         left = width - sum(len(cell.text) for cell in head)
         sums = _sums(stage, left - 12)
         room = left - sum(len(cell.text) for cell in sums)
@@ -396,7 +425,7 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
     half, slowest = figure.percentile_ms(50), figure.percentile_ms(95)
     if half is None or slowest is None:
         return TileContent(rows)
-    fact = [Cell("p50 ", "dim"), Cell(_ms(half)), Cell("  p95 ", "dim"), Cell(f"{_ms(slowest)} ms")]
+    fact = [Cell("p50 ", "dim"), Cell(_ms(half)), Cell("  p95 ", "dim"), Cell(_ms(slowest))]
     return TileContent(rows, fact)
 
 
@@ -414,27 +443,28 @@ def _requests_of(status: str) -> Link:
 
 
 def _ms(duration: float) -> str:
-    return f"{duration:,.1f}" if duration < 100 else f"{duration:,.0f}"
+    return f"{duration:,.0f} ms" if duration >= 1 else "< 1 ms"
 
 
-def webhooks(figure: Sequence[EndpointHealth], width: int, height: int) -> TileContent:
-    """Return a strip of deliveries for each endpoint, the newest on the right."""
+def webhooks(figure: Sequence[EndpointHealth], width: int, height: int, today: str) -> TileContent:
+    """Return a strip of deliveries for each endpoint, the newest on the right; a high tile lists them too."""
     if not figure:
         return sentence("No webhook endpoints.", width)
     failing = sum(1 for each in figure if each.count("failed", "retrying"))
     fact = [Cell(f"{failing} of {len(figure)} failing", "warn") if failing else Cell("all well", "dim")]
     healths = figure if len(figure) <= height else figure[: height - 1]
-    each_has = height // max(1, len(healths))
+    room = height - (len(healths) < len(figure))
     names = _names(healths)
     name_width = min(max(map(len, names), default=0), max(10, width // 3))
     rows: list[TileRow] = []
-    for each, name in zip(healths, names, strict=True):
+    for number, (each, name) in enumerate(zip(healths, names, strict=True)):
+        high = _share(room, len(healths), number)
         link = Link("Deliveries", "deliveries", filters={"endpoint": str(each.endpoint.get("id"))})
         is_disabled = each.endpoint.get("status") == "disabled"
         healthy: Tone = "warn" if each.count("failed", "retrying") else "plus"
         dot = Cell("✕ ", "minus") if is_disabled else Cell("● ", healthy)
         share = "" if each.success is None else f"{floor(each.success * 100)} %"
-        if each_has < 3:
+        if high < 2:
             name = name if len(name) <= name_width else "…" + name[-(name_width - 1) :]
             strip = _strip(each, width - name_width - 10)
             cells = [dot, Cell(fit(name, name_width)), Cell("  "), *strip]
@@ -443,12 +473,23 @@ def webhooks(figure: Sequence[EndpointHealth], width: int, height: int) -> TileC
         head = [dot, Cell(fit(name, width - 8)), Cell(share.rjust(6), "strong")]
         rows.append(TileRow(head, link, each.endpoint))
         rows.append(TileRow([Cell("  "), *_strip(each, width - 2)]))
-        rows.append(TileRow([Cell("  "), _state(each, is_disabled=is_disabled)]))
-        if each_has > 3:
-            rows.append(TileRow([]))
+        own = [TileRow([Cell("  "), _state(each, is_disabled=is_disabled)])]
+        own += [_delivered(delivery, width, today) for delivery in each.deliveries[: max(0, high - 4)]]
+        own += [TileRow([])] * (high - 2 - len(own))
+        rows += own[: high - 2]
     if len(healths) < len(figure):
         rows.append(TileRow([Cell(f"and {len(figure) - len(healths)} more endpoints", "dim")]))
     return TileContent(rows, fact)
+
+
+def _delivered(delivery: Record, width: int, today: str) -> TileRow:
+    """Return a row for one of an endpoint's newest deliveries: its time, its mark, and the type of its
+    event.
+    """
+    at = _when(str(delivery.get("created", "")), today)
+    room = width - 2 - len(at) - 4
+    event = fit(literal(delivery.get("event_type", "")), max(0, room))
+    return TileRow([Cell(f"  {at}  ", "dim"), _MARKS[mark_of(delivery)], Cell(f" {event}", "dim")])
 
 
 def _names(healths: Sequence[EndpointHealth]) -> list[str]:

@@ -87,7 +87,7 @@ class Overview(TiledView):
             tile("invoices", "invoices ▸ paid", tiles.invoices, "invoices"),
             tile("orders", "orders ▸ shipped", tiles.orders, "orders"),
             tile("requests", "requests", tiles.requests, "requests"),
-            tile("webhooks", "webhooks", tiles.webhooks, "webhook_endpoints"),
+            tile("webhooks", "webhooks", self._webhooks, "webhook_endpoints"),
             tile("events", "newest events", self._events, "events"),
         )
 
@@ -357,6 +357,9 @@ class Overview(TiledView):
             ago = since(timedelta(seconds=quiet))
             return tiles.last_postings(self.latest, self.context.names, ago, width, height, self._today)
         return tiles.postings(rate, self.context.session.server_time, width, height)
+
+    def _webhooks(self, figure: list[figures.EndpointHealth], width: int, height: int) -> TileContent:
+        return tiles.webhooks(figure, width, height, self._today)
 
     def _events(self, rows: list[Record], width: int, height: int) -> TileContent:
         names = self.context.names

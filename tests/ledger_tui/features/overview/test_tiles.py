@@ -7,14 +7,19 @@ from rich.cells import cell_len
 
 from ledger_tui.client.figures import EndpointHealth, Mark
 from ledger_tui.client.names import AccountNames
-from ledger_tui.client.totals import BalanceSums, PostingRate, Stage, Stages, Sum
+from ledger_tui.client.totals import BalanceSums, PostingRate, Stage, Stages, Sum, moment
 from ledger_tui.features.overview import tiles
 from ledger_tui.features.overview.tiles import RequestFigures, RequestOutcome
+from ledger_tui.formats import plot
 from ledger_tui.ui.tiles import TileContent
 
 MARKS: list[Mark] = ["sent", "late", "waiting", "retrying", "failed"]
 NOW = 1_795_000_000.0
 TODAY = "2026-11-18"
+LATER = moment("2026-11-18T13:48:20Z") or 0.0  # 110 s after the transaction of `rate`
+
+
+DELIVERY = {"event_type": "invoice.paid", "status": "succeeded", "created": "2026-11-18T13:46:30Z"}
 
 
 def balances(currencies: int) -> BalanceSums:
@@ -36,7 +41,9 @@ def requests(statuses: int) -> RequestFigures:
 def endpoints(count: int) -> list[EndpointHealth]:
     urls = [f"https://example.com/hooks/{'x' * number}" for number in range(count)]
     return [
-        EndpointHealth({"id": f"whe_{n}", "url": url}, MARKS * 20, "it was a very long error")
+        EndpointHealth(
+            {"id": f"whe_{n}", "url": url}, MARKS * 20, "it was a very long error", [DELIVERY] * 100
+        )
         for n, url in enumerate(urls)
     ]
 
@@ -58,12 +65,12 @@ COURSE = {f"C{number}X": [0, 5, 3, 10**9] for number in range(9)}
 DRAWN: dict[str, Callable[[int, int], TileContent]] = {
     "balances": lambda w, h: tiles.balances(balances(3), COURSE, 300, w, h),
     "many balances": lambda w, h: tiles.balances(balances(9), COURSE, 300, w, h),
-    "postings": lambda w, h: tiles.postings(rate(), NOW, w, h),
+    "postings": lambda w, h: tiles.postings(rate(), LATER, w, h),
     "invoices": lambda w, h: tiles.invoices(stages("draft", "open", "paid"), w, h),
     "orders": lambda w, h: tiles.orders(stages("open", "paid", "shipped"), w, h),
     "requests": lambda w, h: tiles.requests(requests(9), w, h),
-    "an endpoint": lambda w, h: tiles.webhooks(endpoints(1), w, h),
-    "endpoints": lambda w, h: tiles.webhooks(endpoints(4), w, h),
+    "an endpoint": lambda w, h: tiles.webhooks(endpoints(1), w, h, TODAY),
+    "endpoints": lambda w, h: tiles.webhooks(endpoints(4), w, h, TODAY),
     "events": lambda w, h: tiles.events([EVENT] * 20, AccountNames(), w, h, TODAY),
     "postings in their place": lambda w, h: tiles.newest_postings([EVENT] * 20, AccountNames(), w, h, TODAY),
 }
@@ -82,17 +89,48 @@ def test_a_tile_draws_at_any_size_and_only_remarks_are_cut(name: str) -> None:
                 assert cell_len("".join(cell.text for cell in cells)) <= width, (width, height, cells)
 
 
+@pytest.mark.parametrize("name", ["balances", "invoices", "orders", "endpoints", "events", "postings"])
+@pytest.mark.parametrize("height", [5, 8, 12, 17])
+def test_a_tile_with_enough_to_show_fills_its_rows(name: str, height: int) -> None:
+    filled = len(DRAWN[name](75, height).rows)
+    if name in ("invoices", "orders"):  # three states and at most a title and three ages
+        assert filled == (4 if height < 7 else 7)
+    else:
+        assert filled == height
+
+
+def test_orders_are_drawn_like_invoices_with_the_ages_of_those_to_do() -> None:
+    figure = Stages([Stage(name, 5, False, [Sum("EUR", 2_500, 5)]) for name in ("open", "paid")], [4, 6, 0])
+    rows = ["".join(cell.text for cell in row.cells) for row in tiles.orders(figure, 60, 8).rows]
+    assert rows[0].startswith("○ open        5 █")
+    assert rows[0].endswith(" 25.00 EUR")
+    assert rows[2].split() == ["to", "do,", "by", "age"]
+    assert rows[3].split()[:4] == ["≤", "1", "d", "4"]
+    low = tiles.orders(figure, 60, 4).rows[-1]
+    assert "".join(cell.text for cell in low.cells) == "· to do      10 ≤ 1 d 4 · ≤ 7 d 6"
+
+
+def test_the_bars_of_postings_begin_with_the_first_interval_that_was_read() -> None:
+    counted = rate()
+    for width in (60, 130):
+        content = tiles.postings(counted, LATER, width, 6)
+        rows = ["".join(cell.text for cell in row.cells) for row in content.rows]
+        assert plot.UNKNOWN not in "".join(rows)
+        assert {len(row.rstrip()) for row in rows[-1:]} == {width}
+        assert "not read" not in rows[-1]
+
+
 def test_endpoints_of_one_host_go_by_their_paths_and_others_by_their_urls() -> None:
-    shown = tiles.webhooks(endpoints(2), 60, 2).rows
+    shown = tiles.webhooks(endpoints(2), 60, 2, TODAY).rows
     assert [row.cells[1].text.strip() for row in shown] == ["/hooks/", "/hooks/x"]
     other = EndpointHealth({"id": "whe_9", "url": "http://127.0.0.1:9/hooks"}, [], None)
-    shown = tiles.webhooks([*endpoints(1), other], 90, 2).rows
+    shown = tiles.webhooks([*endpoints(1), other], 90, 2, TODAY).rows
     assert [row.cells[1].text.strip() for row in shown] == ["example.com/hooks/", "127.0.0.1:9/hooks"]
 
 
 def test_how_an_endpoint_does_is_said_in_words_too() -> None:
     health = EndpointHealth({"id": "whe_1", "url": "http://h/a"}, ["sent", "late", "failed"], "answered 503")
-    shown = tiles.webhooks([health], 60, 4).rows
+    shown = tiles.webhooks([health], 60, 4, TODAY).rows
     assert "".join(cell.text for cell in shown[0].cells).split() == ["●", "h/a", "66", "%"]
     assert shown[2].cells[1].text == "1 failed · answered 503"
 
@@ -133,7 +171,7 @@ def test_a_narrow_balance_shows_its_course_and_which_way_it_goes() -> None:
 
 def test_an_endpoint_that_is_disabled_has_that_said_before_what_failed() -> None:
     endpoint = {"id": "whe_1", "url": "http://h/a", "status": "disabled"}
-    shown = tiles.webhooks([EndpointHealth(endpoint, ["failed"], "answered 503")], 60, 4).rows
+    shown = tiles.webhooks([EndpointHealth(endpoint, ["failed"], "answered 503")], 60, 4, TODAY).rows
     assert shown[0].cells[0].text == "✕ "
     assert [cell.text for cell in shown[2].cells] == ["  ", "disabled"]
 
@@ -160,7 +198,7 @@ def test_requests_that_nobody_answered_are_counted_without_a_duration() -> None:
     assert "".join(cell.text for cell in content.rows[0].cells[:2]).split()[-1] == "2"
     assert content.fact == ()
     figures.replace([RequestOutcome(None, 30_000.0), RequestOutcome(200, 4.0)])
-    assert "p50 4.0" in "".join(cell.text for cell in tiles.requests(figures, 60, 5).fact)
+    assert "p50 4 ms" in "".join(cell.text for cell in tiles.requests(figures, 60, 5).fact)
 
 
 @pytest.mark.parametrize(
