@@ -30,7 +30,7 @@ from ledger_tui.formats.text import literal
 from ledger_tui.forms.outcomes import outcome, uncertain
 from ledger_tui.forms.questions import named, proof_of, question
 from ledger_tui.lists.resource_view import ResourceView
-from ledger_tui.resources.base import Resource
+from ledger_tui.resources.base import Resource, ResourceAction
 from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.settings.config import write_private
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
@@ -112,7 +112,9 @@ def _show_acted(navigation: Navigation, request: ActionRequested, record: Record
     is_new = another and str(answered_id).startswith(request.resource.id_prefix)
     names = navigation.context.names
     sentence = outcome(request.resource, request.action, request.record, record, names)
-    navigation.notify(sentence, markup=False)
+    changed = record if is_new else request.record | record
+    offer_way_back(navigation, request.action.way_back, request.resource, changed)
+    navigation.notify(sentence + way_back_text(navigation), markup=False)
     for view in navigation.query(f"#{request.resource.kind}").results(ResourceView):
         view.detail.outdate()
         if answered_id == request.record.get("id"):
@@ -128,6 +130,32 @@ def _show_acted(navigation: Navigation, request: ActionRequested, record: Record
             tokens.replace_key(secret)
             note = "This dashboard used the old key; it now uses the new one."
         navigation.app.push_screen(ShownOnceScreen(sentence, secret, note))
+
+
+# ---------------------------------------------------------------------- the way back
+
+
+def offer_way_back(
+    navigation: Navigation, action: ResourceAction | None, resource: Resource, record: Record
+) -> None:
+    """Keep the action that takes the last change back; None if the interface has none."""
+    missing = navigation.context.session.missing_parts
+    has_way = action is not None and action.part not in missing
+    navigation.way_back = ActionRequested(resource, action, record) if action and has_way else None
+
+
+def way_back_text(navigation: Navigation) -> str:
+    """Return the end of a message, which offers the way back; "" without one."""
+    way = navigation.way_back
+    return f" · u {way.action.label}s it" if way is not None else ""
+
+
+def take_back(navigation: Navigation) -> None:
+    """Take the last change back, after the question of the action that does it."""
+    if why := navigation.context.session.forbids_changes:
+        navigation.notify(why, markup=False)
+    elif navigation.way_back is not None:
+        ask_action(navigation, navigation.way_back)
 
 
 # ---------------------------------------------------------------------- test helpers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual import events
@@ -22,7 +23,7 @@ from ledger_tui.features.past.machine import TimeMachine
 from ledger_tui.features.test_helpers import PART, HelperLineRequested, HelperRequested
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import BulkRequested, ResourceView
-from ledger_tui.resources.base import Form, Place
+from ledger_tui.resources.base import Form, Place, ResourceAction
 from ledger_tui.resources.proofs import NO_LOG
 from ledger_tui.resources.proofs import PART as LOG_PART
 from ledger_tui.resources.registry import (
@@ -78,8 +79,14 @@ class Dashboard(Layer[None]):
     dialogs.
     """
 
-    # The last binding is for screens where `n` creates nothing; no list of keys contains it.
-    BINDINGS = [*GLOBAL_KEYS, *PAST_KEYS, Binding("n", "nothing_to_create", show=False)]
+    # The last bindings are for screens where `n` creates nothing and `u` takes nothing of the screen back; no
+    # list of keys contains them.
+    BINDINGS = [
+        *GLOBAL_KEYS,
+        *PAST_KEYS,
+        Binding("n", "nothing_to_create", show=False),
+        Binding("u", "take_back", show=False),
+    ]
     BLANK = True
 
     def __init__(
@@ -142,6 +149,8 @@ class Dashboard(Layer[None]):
             return None
         if action == "trace":
             return True if self._traced_kind else None
+        if action == "take_back":
+            return self.navigation.is_mounted and self.navigation.way_back is not None
         if action == "prove":
             has_log = LOG_PART not in self._session.missing_parts
             return True if has_log and actions.proof_kind(self._selected_id) else None
@@ -246,6 +255,9 @@ class Dashboard(Layer[None]):
         if not isinstance(view, ResourceView) or view.resource.form is None:
             self.notify("There is nothing to create on this screen.")
 
+    def action_take_back(self) -> None:
+        actions.take_back(self.navigation)
+
     def action_transfer(self) -> None:
         view = self.navigation.resource_view
         if view.resource.transfer is not None:
@@ -270,14 +282,21 @@ class Dashboard(Layer[None]):
         submission = Submission(view.resource, form, prefill, self.context)
         edits = record is not None and form.method == "PATCH"
         about = named(view.resource, record or {}, self.context.names) if edits else ""
-        self.app.push_screen(FormScreen(submission, self.context, about), self._form_closed)
+        closed = partial(self._form_closed, way_back=form.way_back)
+        self.app.push_screen(FormScreen(submission, self.context, about), closed)
 
-    def _form_closed(self, created: Created | None) -> None:
+    def _form_closed(self, created: Created | None, way_back: ResourceAction | None = None) -> None:
         if created is None:
             return
         view = self.navigation.resource_view
+        record = created.record or {}
+        of_kind = resource_of_id(str(record.get("id", "")))
+        actions.offer_way_back(
+            self.navigation, way_back if of_kind else None, of_kind or view.resource, record
+        )
+        sentence = created.sentence + actions.way_back_text(self.navigation)
         is_hidden = created.record is not None and view.model.hides(created.record)
-        self.notify(created.sentence + " · hidden by the filter" * is_hidden, markup=False)
+        self.notify(sentence + " · hidden by the filter" * is_hidden, markup=False)
         if created.edited and created.record is not None:
             view.show_changed(created.record)
         else:

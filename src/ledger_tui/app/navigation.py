@@ -34,6 +34,7 @@ from ledger_tui.settings.config import Left
 from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.status_bar import StatusBar
 from ledger_tui.ui.view import (
+    ActionRequested,
     BackRequested,
     Context,
     LinkFollowed,
@@ -159,6 +160,7 @@ class Navigation(Switcher):
         self._status = status
         self.context = context
         self._trail: list[Location] = []  # the locations at which links were followed
+        self.way_back: ActionRequested | None = None  # takes the last change back
 
     @property
     def view(self) -> View:
@@ -411,6 +413,7 @@ class Navigation(Switcher):
         for memory in (context.history, context.recent, context.names):
             memory.clear()
         self._trail.clear()
+        self.way_back = None
         if self.view.place is TRACE:  # the traced object may no longer exist
             await self.show_place(TRACED_FROM)
         for view in self.children:

@@ -54,6 +54,8 @@ def bulk_question(
         lines.append(facts or literal(record.get("id")))
     if len(records) > _NAMED:
         lines.append(f"and {len(records) - _NAMED:,} more")
+    if action.effect:
+        lines += ["", f"For each: {action.effect}"]
     if left_out:
         lines += ["", f"{left_out:,} more marked are left out: their state does not allow it."]
     return "\n".join(lines)

@@ -17,9 +17,12 @@ from ledger_tui.resources.webhooks import known_by, subject
 
 
 def question(resource: Resource, action: ResourceAction, record: Record, names: AccountNames) -> str:
-    """Return `Pay INV-000202, 151.00 EUR from Market hall GmbH to Till?`, and the id on the line below."""
+    """Return `Pay INV-000202, 151.00 EUR from Market hall GmbH to Till?`, and the consequence below.
+
+    For an action without a lasting consequence, the id is below.
+    """
     begins = action.asks or action.label.capitalize()
-    return f"{begins} {named(resource, record, names)}?\n\n{literal(record.get('id'))}"
+    return f"{begins} {named(resource, record, names)}?\n\n{action.effect or literal(record.get('id'))}"
 
 
 def called(resource: Resource, record: Record) -> str | None:
@@ -114,7 +117,8 @@ def question_of_form(
         if body.get(field.name) is not None
     ]
     title = f"{form.title} {about}".rstrip()
-    text = "\n".join([f"{title}, {_WHERE[mode]}?", "", *facts])
+    effect = what_moves(form, values, names)
+    text = "\n".join([f"{title}, {_WHERE[mode]}?", "", *facts, *(["", f"{effect}."] if effect else [])])
     return text, (editable_amount(body["amount"], str(currency)) if form.moves_money else None)
 
 

@@ -163,6 +163,7 @@ class Form:
     # Whether the user must type the amount again in live mode before the form is sent.
     moves_money: bool = False
     sends: tuple[tuple[str, str], ...] = ()  # fixed names and values that are sent with the fields
+    way_back: ResourceAction | None = None  # the action that takes the created object back, if there is one
 
 
 @dataclass(frozen=True)
@@ -177,8 +178,12 @@ class ResourceAction:
     method: Literal["POST", "DELETE"] = "POST"
     verb: str = ""  # the last part of the path, if it is not the action's name
     after: str = ""  # the name of the action that must come before this action, if there is one
-    final: bool = False  # cannot be undone: the user must confirm, and in live mode type a number or a name
+    final: bool = (
+        False  # has lasting effects: the user must confirm, and in live mode type a number or a name
+    )
     asks: str = ""  # the beginning of the question, if the label does not fit into it
+    effect: str = ""  # the consequence, in sentences that the question shows
+    way_back: ResourceAction | None = None  # the action that takes this action back, if there is one
     creates: bool = False  # creates an object, so the request carries an idempotency key
     target: Callable[[Record], str] | None = None
     shows_once: str | None = None  # the field of the answer with a secret, shown only once

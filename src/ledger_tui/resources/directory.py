@@ -101,6 +101,16 @@ def _to_orders(_user: Record, orders: UserOrders) -> tuple[Link, ...]:
     )
 
 
+RESTORE = ResourceAction(
+    "restore",
+    "u",
+    "restore",
+    "Restored",
+    in_state("deactivated"),
+    effect="The user is active again.",
+    part="users.restore",
+)
+
 USERS = Resource(
     kind="users",
     key="4",
@@ -130,9 +140,17 @@ USERS = Resource(
     ),
     actions=(
         ResourceAction(
-            "deactivate", "d", "deactivate", "Deactivated", in_state("active", None), "DELETE", final=True
+            "deactivate",
+            "d",
+            "deactivate",
+            "Deactivated",
+            in_state("active", None),
+            "DELETE",
+            final=True,
+            effect="The user can place no orders. After 30 days the name and the email are erased.",
+            way_back=RESTORE,
         ),
-        ResourceAction("restore", "u", "restore", "Restored", in_state("deactivated")),
+        RESTORE,
     ),
     more=More(_read_orders, _orders_section, "orders", _to_orders),
     changes=True,
@@ -236,8 +254,26 @@ ORDERS = Resource(
         ),
     ),
     actions=(
-        ResourceAction("pay_order", "p", "pay", "Paid", in_state("open"), verb="pay", final=True),
-        ResourceAction("ship", "s", "ship", "Shipped", in_state("paid"), after="pay_order", final=True),
+        ResourceAction(
+            "pay_order",
+            "p",
+            "pay",
+            "Paid",
+            in_state("open"),
+            verb="pay",
+            final=True,
+            effect="It can be shipped then. No account is credited.",
+        ),
+        ResourceAction(
+            "ship",
+            "s",
+            "ship",
+            "Shipped",
+            in_state("paid"),
+            after="pay_order",
+            final=True,
+            effect="A shipped order stays shipped.",
+        ),
     ),
     changes=True,
     object_part="orders.one",

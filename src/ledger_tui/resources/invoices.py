@@ -274,7 +274,14 @@ INVOICES = Resource(
     edits=True,
     actions=(
         ResourceAction(
-            "finalize", "F", "finalize", "Finalized", in_state("draft"), final=True, part="invoices.finalize"
+            "finalize",
+            "F",
+            "finalize",
+            "Finalized",
+            in_state("draft"),
+            final=True,
+            effect="It gets its number and can be paid. Nobody can edit it any more.",
+            part="invoices.finalize",
         ),
         ResourceAction(
             "pay",
@@ -284,11 +291,20 @@ INVOICES = Resource(
             in_state("open"),
             after="finalize",
             final=True,
+            effect="The account is credited at once, and the invoice stays paid.",
             creates=True,
             part="invoices.pay",
         ),
         ResourceAction(
-            "void", "v", "void", "Voided", in_state("open"), "DELETE", after="finalize", final=True
+            "void",
+            "v",
+            "void",
+            "Voided",
+            in_state("open"),
+            "DELETE",
+            after="finalize",
+            final=True,
+            effect="It keeps its number, and nobody can pay it any more.",
         ),
     ),
     changes=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -189,6 +190,22 @@ def _to_related(record: Record, related: Any) -> Iterator[Link]:
             yield Link("Its other side", "transactions", record_id=str(row.get("id")))
 
 
+def _reverse() -> ResourceAction:
+    action = ResourceAction(
+        "reverse",
+        "v",
+        "reverse",
+        "Reversed",
+        final=True,
+        effect="The opposite amount is posted at once, for a transfer on both accounts. Nothing is deleted.",
+        creates=True,
+        part="transactions.reverse",
+    )
+    # a reversal is a transaction, so it is reversed in the same way
+    return replace(action, way_back=action)
+
+
+REVERSE = _reverse()
 _DESCRIPTION = Field("description", "Description", required=False, hint="shown on statements")
 TRANSFER = Form(
     title="Transfer",
@@ -202,6 +219,7 @@ TRANSFER = Form(
     ),
     prefill=_prefill,
     moves_money=True,
+    way_back=REVERSE,
     sends=(("type", "debit"),),  # the transaction of the account that the money leaves
 )
 
@@ -243,21 +261,10 @@ TRANSACTIONS = Resource(
         ),
         prefill=_prefill,
         moves_money=True,
+        way_back=REVERSE,
     ),
     transfer=TRANSFER,
-    actions=(
-        ResourceAction(
-            "reverse",
-            "v",
-            "reverse",
-            "Reversed",
-            lambda r: r.get("reverses") is None,
-            final=True,
-            creates=True,
-            part="transactions.reverse",
-            why_not="A reversal cannot be reversed.",
-        ),
-    ),
+    actions=(REVERSE,),
     more=More(_read_more, _more_sections, links=_more_links),
     empty="No transactions here.",
     invites="Press n to post one.",

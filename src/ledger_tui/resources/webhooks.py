@@ -75,6 +75,22 @@ def _to_deliveries(record: Record) -> Link:
     return Link("Its deliveries", "deliveries", filters={"endpoint": str(record.get("id"))})
 
 
+_ENABLE = ResourceAction(
+    "enable", "u", "enable", "Enabled", in_state("disabled"), effect="It receives events again."
+)
+# It has no key of its own, because the list shows no deleted endpoint.
+_RESTORE = ResourceAction(
+    "restore_endpoint",
+    "",
+    "restore",
+    "Restored",
+    verb="restore",
+    effect="It receives events again, signed with a new secret that is shown once.",
+    creates=True,
+    shows_once="secret",
+    part="webhook_endpoints.restore",
+)
+
 ENDPOINTS = Resource(
     kind="webhook_endpoints",
     title="Webhook endpoints",
@@ -107,12 +123,31 @@ ENDPOINTS = Resource(
             "Given a new secret",
             final=True,
             asks="Roll the secret of",
+            effect="A new secret is shown once. For 24 hours both secrets sign.",
             creates=True,
             shows_once="secret",
         ),
-        ResourceAction("disable", "d", "disable", "Disabled", in_state("enabled"), final=True),
-        ResourceAction("enable", "u", "enable", "Enabled", in_state("disabled")),
-        ResourceAction("delete_endpoint", "v", "delete", "Deleted", method="DELETE", final=True),
+        ResourceAction(
+            "disable",
+            "d",
+            "disable",
+            "Disabled",
+            in_state("enabled"),
+            final=True,
+            effect="It receives no events until it is enabled.",
+            way_back=_ENABLE,
+        ),
+        _ENABLE,
+        ResourceAction(
+            "delete_endpoint",
+            "v",
+            "delete",
+            "Deleted",
+            method="DELETE",
+            final=True,
+            effect="It receives no events any more. For 30 days it can be restored, with a new secret.",
+            way_back=_RESTORE,
+        ),
     ),
     related=(RelatedView("deliveries", "s", "deliveries", lambda r, _f: _to_deliveries(r) if r else None),),
     changes=True,

@@ -13,6 +13,7 @@ from ledger_tui.resources.api_keys import API_KEYS
 from ledger_tui.resources.base import Form, Resource
 from ledger_tui.resources.directory import ORDERS, USERS
 from ledger_tui.resources.invoices import INVOICES, TypedLine, dump_lines, parse_lines
+from ledger_tui.resources.registry import RESOURCES
 from ledger_tui.resources.transactions import TRANSACTIONS, TRANSFER
 from ledger_tui.resources.webhooks import DELIVERIES, ENDPOINTS, WebhookLog, events_resource
 
@@ -70,10 +71,20 @@ EVENTS = events_resource(WebhookLog())
         (DELIVERIES, "resend_delivery", DELIVERY, "Resend invoice.paid, evt_1?"),
     ],
 )
-def test_a_question_names_its_object_as_people_know_it_with_the_id_under_it(
+def test_a_question_names_its_object_as_people_know_it_and_the_consequence(
     resource: Resource, action: str, record: dict[str, object], words: str
 ) -> None:
-    assert question_for(resource, action, record) == f"{words}\n\n{record['id']}"
+    first, _, consequence = question_for(resource, action, record).partition("\n\n")
+    assert first == words
+    asked = resource.action(action)
+    assert asked is not None
+    assert consequence == (asked.effect or record["id"])
+
+
+def test_each_action_with_a_lasting_effect_names_its_consequence() -> None:
+    final = [action for resource in RESOURCES for action in resource.actions if action.final]
+    assert final
+    assert [action.name for action in final if not action.effect.endswith(".")] == []
 
 
 @pytest.mark.parametrize(
@@ -127,7 +138,8 @@ def test_a_form_that_moves_money_is_named_as_it_was_chosen_and_its_amount_typed_
         f"Post a transaction, {where}?\n\n"
         "Account        Till\n"
         "Type           ▲ credit\n"
-        "Amount         12.50 EUR",
+        "Amount         12.50 EUR\n\n"
+        "Credits Till 12.50 EUR.",
         "12.50",
     )
 
@@ -186,5 +198,9 @@ def test_of_many_objects_their_sums_are_asked_about_and_five_are_named() -> None
     ]
     lines = bulk_question(INVOICES, void, invoices, 0, names).splitlines()
     assert lines[:2] == ["Void 7 invoices?", "in all 28.00 EUR"]
-    assert lines[3:] == [f"{n}.00 EUR · Customer {n}" for n in range(1, 6)] + ["and 2 more"]
-    assert "more" not in bulk_question(INVOICES, void, invoices[:5], 0, names)
+    assert lines[3:] == [f"{n}.00 EUR · Customer {n}" for n in range(1, 6)] + [
+        "and 2 more",
+        "",
+        f"For each: {void.effect}",
+    ]
+    assert "and 2 more" not in bulk_question(INVOICES, void, invoices[:5], 0, names)

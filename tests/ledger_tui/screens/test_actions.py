@@ -59,7 +59,7 @@ async def test_a_user_is_created_deactivated_and_restored(driver: Driver) -> Non
     await driver.press("4", "n")
     await driver.type("Ada", "tab")
     await driver.type("ada@example.com", "ctrl+s", sees=("Created usr_", "ada@example.com", "● active"))
-    await driver.press("d", "y", sees="✕ deactivated")
+    await driver.press("d", "y", sees=("✕ deactivated", "u restores it"))
     await driver.press("u", sees=("User Ada is active", "● active"))
 
 
@@ -206,7 +206,36 @@ async def test_a_transaction_is_reversed_once_after_asking(driver: Driver) -> No
     await driver.press("2", sees="by mistake")
     await driver.press("v", sees="Reverse the transaction, ")
     await driver.press("y", sees=("Transaction txn_", " is reversed", "↩ debit", "−12.50  EUR"))
+    assert " · u reverses it" in " ".join(driver.text().split())
     await driver.press("down", "v", "y", sees="Could not reverse: ")
+
+
+async def test_u_takes_a_posting_back_from_any_screen_after_asking(driver: Driver) -> None:
+    await driver.app.api.write("POST", "/v1/accounts", {"name": "Safe", "currency": "EUR"}, "s")
+    await driver.sees("Safe")
+    await driver.press("down", "x", sees="Till · EUR")
+    await driver.type("safe", "enter")
+    await driver.type("5", "ctrl+s", sees="u reverses it")
+    await driver.press("u", sees=("Reverse the transaction, −5.00 EUR, Till", "Nothing is deleted."))
+    await driver.press("y", sees=" is reversed: txn_")
+    await driver.press("2", sees=("↩ credit", "+5.00  EUR  Till"))
+    driver.app.clear_notifications()
+    await driver.press("0", "u", "y", sees=" is reversed: txn_")
+    rows = (await driver.app.api.read("/v1/transactions")).record["data"]
+    assert sum(row["reverses"] is not None for row in rows) == 4  # a reversal is reversed too
+
+
+async def test_u_restores_a_deleted_endpoint_and_a_user_and_enables_an_endpoint(driver: Driver) -> None:
+    await driver.app.api.write("POST", "/v1/webhook_endpoints", {"url": "http://127.0.0.1:9/hooks"}, None)
+    await driver.press("7", "e", sees="127.0.0.1:9/hooks")
+    await driver.press("d", sees="It receives no events until it is enabled.")
+    await driver.press("y", sees="u enables it")
+    await driver.press("u", sees="is enabled")
+    await driver.press("v", sees="For 30 days it can be restored")
+    await driver.press("y", sees="u restores it")
+    await driver.press("0", "u", sees=("is restored", "whsec_"))
+    restored = (await driver.app.api.read("/v1/webhook_endpoints")).record["data"]
+    assert [each["status"] for each in restored] == ["enabled"]
 
 
 async def test_an_action_without_an_answer_is_not_said_to_have_failed(server: ContractServer) -> None:
