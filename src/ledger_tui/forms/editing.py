@@ -1,9 +1,9 @@
 """The object that a form edits. Other people may edit it at the same time, and the form shows their changes.
 
-Before the form sends its change, it reads the object again. If the object has an ETag, its differences from
-the form's first values are shown first, and the change is sent with this ETag, so that the server refuses it
-when somebody was faster (docs/decisions.md#invoices). If the server sends no ETag, the form sends the change
-without this check.
+Before the form sends its change, it reads the object again, and shows the differences from the form's first
+values. The change is sent with the object's ETag, so that the server refuses it when somebody was faster
+(docs/decisions.md#invoices). If the server sends no ETag, a change between this read and the form's change
+stays unseen.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class EditedObject:
 
     async def look(self, typed: Mapping[str, str]) -> OtherChanges | None:
         """Read the object, and return the fields of the form that others have changed; None without such a
-        field or an ETag.
+        field.
 
         A field whose new value equals the typed value does not count. Raises LedgerError.
         """
@@ -61,7 +61,7 @@ class EditedObject:
             return None
         self.etag = answer.headers.get("ETag")
         form = self._resource.edit(answer.record, self._names)
-        if self.etag is None or form is None:
+        if form is None:
             return None
         now = form.prefill(answer.record, {})
         fields = [each for each in self._form.fields if self._differs(each.name, now, typed)]

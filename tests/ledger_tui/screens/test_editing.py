@@ -108,13 +108,15 @@ async def test_the_same_change_by_somebody_else_is_no_question(
     assert server.if_match == []
 
 
-async def test_without_etags_a_change_is_sent_as_it_is(
+async def test_without_etags_a_change_by_somebody_else_is_named_too(
     server: ContractServer, draft: dict[str, Any], editor: Driver
 ) -> None:
     server.etags = False
-    draft["description"] = "Espresso"
-    await editor.press("ctrl+s", sees="Changed inv_")
-    assert (draft["customer"], draft["description"]) == ("Eve", "Espresso")
+    draft |= {"description": "Espresso", "customer": "Grace"}
+    await editor.press("ctrl+s", sees=("Changed meanwhile", "Ada → Grace", "yours: Eve"))
+    assert (draft["customer"], server.if_match) == ("Grace", [])
+    await editor.press("o", sees="Changed inv_")
+    assert (draft["customer"], draft["description"]) == ("Eve", "Beans")
     assert server.if_match == [None]
 
 
