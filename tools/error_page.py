@@ -63,7 +63,8 @@ MEANINGS: dict[str, str] = {
     " larger plan, delete webhook endpoints that are not needed, or close a stream.",
     "not_found": "There is no such path, or no such object in the credential's project and mode. A test key"
     " does not see objects of the live mode, nor a live key those of the test mode.",
-    "method_not_allowed": "The path is right and the method is not. The header `Allow` names those it has.",
+    "method_not_allowed": "The path exists, but not with this method. The header `Allow` names those of the"
+    " path.",
     "duplicate_idempotency_key": "The work of this key is done. [Idempotency keys](idempotency.md) shows how"
     " to read what it made.",
     "invoice_not_draft": "The invoice has been opened, so it cannot be changed or opened again.",
@@ -72,7 +73,8 @@ MEANINGS: dict[str, str] = {
     "order_not_paid": "Only a paid order can be shipped. Look at its `status`.",
     "user_deactivated": "The user is deactivated. Restore the user first, within 30 days.",
     "email_taken": "An active user of this project and mode has the address already.",
-    "not_recoverable": "It cannot be undone, or not any more, or has been undone already.",
+    "not_recoverable": "The state of the object does not allow this: it was undone before, or the time to"
+    " undo it is over.",
     "not_sealed_yet": "What was just made is in the log within a second. Ask again then.",
     "precondition_failed": "The object is not in the state that `If-Match` names: somebody has changed it"
     " since. Nothing was done. Get the object, look at what is different, and [send the change with the new"
@@ -164,7 +166,7 @@ def _shapes() -> Iterator[str]:
 def _codes() -> Iterator[str]:
     raised = messages()
     yield "## The codes\n\n"
-    yield "`…` stands for what the request or the object brings.\n\n"
+    yield "`…` stands for a part that varies, such as an id or the name of a field.\n\n"
     for code in dict.fromkeys(code for _, codes in CODES.values() for code in codes):
         statuses = [(status, type) for status, (type, codes) in CODES.items() if code in codes]
         where = " or ".join(str(status) for status, _ in statuses)

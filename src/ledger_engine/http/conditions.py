@@ -1,8 +1,8 @@
 """Conditional requests: the tags of answers, and the conditions that name them (RFC 9110, 8.8.3 and 13.1).
 
 See docs/conventions.md#conditional-reads and docs/decisions.md#conditional-changes. The tag of one object is
-made from its content. The tag of a list is made from the newest event of the book, so an unchanged list is
-not read.
+made from its content. The tag of a list is made from the newest event of the book, so the server can
+answer 304 for an unchanged list without reading it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def require_match(tag: bytes | None, tags: tuple[bytes, ...]) -> None:
     The comparison is the strong one of RFC 9110: a weak tag, `W/"…"`, never matches.
     """
     if tag is None:
-        raise PreconditionFailed("If-Match names a state of an object that does not exist now.")
+        raise PreconditionFailed("If-Match requires that the object exists, but it does not exist now.")
     if tag in tags or tags == (ANY,):
         return
     if b"W/" + tag in tags:
@@ -130,10 +130,10 @@ class Etags:
     A tag names the URL and the book's newest event, because every change of an account, a transaction, an
     invoice or an order records an event.
 
-    A tag is read before the answer, so the answer is as new as its tag or newer. If a read takes a round trip
-    to the database, no read is made for a request without a condition: its answer gets the last tag that was
-    read. That tag may be out of date; then the next conditional request gets the whole list although nothing
-    changed.
+    A tag is read before the answer, so the answer is as new as its tag or newer. If reading
+    the tag takes a round trip to the database, the answer to a request without a condition gets the last tag
+    that was read for the book, if there is one. That tag may be out of date; then the next conditional
+    request gets the whole list although nothing changed.
     """
 
     def __init__(self, engine: Engine, generation: str = "") -> None:
@@ -151,8 +151,8 @@ class Etags:
         newest = self._newest.get(tenant.book) if read is None else read[0]
         if read is None and (exact or newest is None):
             newest = await self._engine.read(work)
-            # The tag for "no event yet" is not remembered: test helpers can empty a book, and this tag would
-            # then match although the book got other objects.
+            # The tag for "no event yet" is not remembered: otherwise a list with objects could get it from
+            # memory, and after test helpers emptied the book it would match the empty list.
             if newest != outbox.BEFORE_ALL:
                 if len(self._newest) >= _BOOKS_MAX:
                     self._newest.clear()

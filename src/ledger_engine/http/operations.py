@@ -290,7 +290,8 @@ class Operation:
             if self.lasting and call.is_by_app():
                 raise PermissionDenied(
                     "missing_scope",
-                    "Apps cannot do this, whatever their scopes: it would outlast the user's permission.",
+                    "Apps cannot do this, whatever their scopes: the result would outlast the user's"
+                    " permission.",
                 )
         if call.unread is not None:
             await call.receive_body()

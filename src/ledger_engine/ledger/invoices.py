@@ -289,7 +289,9 @@ def _sum(lines: Sequence[InvoiceLine]) -> int:
             raise InvalidRequest("invalid_value", "unit_amount must be at least 0.", at + "unit_amount")
     total = sum(line["quantity"] * line["unit_amount"] for line in lines)
     if not 1 <= total <= MAX_AMOUNT:
-        raise InvalidRequest("invalid_value", f"The lines must add up to 1 to {MAX_AMOUNT}.", "lines")
+        raise InvalidRequest(
+            "invalid_value", f"The total of the lines must be from 1 to {MAX_AMOUNT}.", "lines"
+        )
     return total
 
 

@@ -135,7 +135,9 @@ def _total(items: Sequence[Item]) -> int:
         unit_amount = _integer(item.get("unit_amount", 0), 0, f"items.{number}.unit_amount")
         total += quantity * unit_amount
     if total > MAX_AMOUNT:
-        raise InvalidRequest("invalid_value", f"The items must add up to at most {MAX_AMOUNT}.", "items")
+        raise InvalidRequest(
+            "invalid_value", f"The total of the items must be at most {MAX_AMOUNT}.", "items"
+        )
     return total
 
 

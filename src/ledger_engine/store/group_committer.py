@@ -75,7 +75,7 @@ class GroupCommitter(Generic[U]):
         self.observer: CommitObserver | None = None
         self._cautious_groups = 0
         self._unit: U | None = None  # the cache of the last transaction, while it is still valid
-        # The cache is valid as long as only transactions of this unit have changed this state.
+        # The `state` with which `unit_for` was last called; with another one the cache may be out of date.
         self._state: object = None
 
     def commit_group(self, transaction: DatabaseTransaction[U]) -> set[str]:

@@ -56,7 +56,8 @@ class EditedObject:
         self.etag = None
         try:
             answer = await self._api.read(self._form.path)
-        # the answer to the change itself will show the reason, or the credential may write but not read
+        # Send the change without the check: if the object is gone, the answer to the change says so, and a
+        # credential that may not read may still be allowed to write.
         except (NotFound, PermissionDenied):
             return None
         self.etag = answer.headers.get("ETag")

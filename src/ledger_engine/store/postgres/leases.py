@@ -5,8 +5,8 @@ clocks show. A server relies on its leases for a little less than their duration
 server that was suspended for long notices when it wakes that its leases have ended.
 
 All leases except the leader's are spread evenly over the servers that want such leases. Each of these servers
-also has a row of its own, so that every server can count them. A server takes no more free leases than its
-share, and a server with at least two leases more than another gives up half of the difference.
+also has a row of its own, so that every server can count them. A server takes free leases until it holds
+its share, and a server with at least two leases more than another gives up half of the difference.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ class PostgresLeases:
         try:
             await self._renew()
         except StorageUnavailable as error:
-            log.warning("could not renew this server's leases, which end in %d s: %s", LASTS_S, error.cause)
+            log.warning(
+                "could not give back this server's leases, which end within %d s: %s", LASTS_S, error.cause
+            )
 
     async def _keep_renewing(self) -> None:
         while True:
@@ -95,8 +97,8 @@ class PostgresLeases:
 
     async def _renew(self) -> None:
         async with self._renewing:
-            # After a failure every server first only renews its own leases, so that a lease is not moved if
-            # its server still runs.
+            # The first renewal after a failed one takes no ended leases of other servers: these servers may
+            # still run and renew them, as after an outage of the database.
             takes = self._was_renewed or not self._has_asked
             self._was_renewed = False
             names_wanted = frozenset[str]().union(*self._wanted_names.values())

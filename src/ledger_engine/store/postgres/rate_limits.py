@@ -151,8 +151,8 @@ class CountedTogether:
     def _refused(self, who: str, limits: tuple[int, int]) -> Verdict | None:
         """Return the verdict for a caller whose window is used up, or None.
 
-        The estimated time of the counter is ahead by the time that the counter's answer took, so nobody is
-        refused for longer than the window lasts.
+        The estimate of the counter's clock runs a little ahead, at most by the time that the counter took to
+        answer. So nobody is refused for longer than the window lasts.
         """
         refusal = self._refusals[who]
         now = int(self._monotonic() + refusal.ahead)

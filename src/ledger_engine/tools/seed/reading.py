@@ -74,9 +74,13 @@ def between(least: int, most: int) -> BeforeValidator:
 def _whole(value: object, least: int, most: int, field: str = "") -> Whole:
     span = {"step": 1, **(value if isinstance(value, dict) else {"from": value, "to": value})}
     if set(span) != {"from", "to", "step"} or not all(type(each) is int for each in span.values()):
-        raise _mistake('must be an integer or {"from", "to"} with two, and "step" if not 1.', field=field)
+        raise _mistake(
+            'must be an integer, or {"from", "to"} with two integers and optionally "step".', field=field
+        )
     if not least <= span["from"] <= span["to"] <= most or span["step"] < 1:
-        raise _mistake(f"must lie between {least} and {most}, from the smaller to the larger.", field=field)
+        raise _mistake(
+            f'must lie between {least} and {most}, "from" not above "to", and "step" at least 1.', field=field
+        )
     return Whole(span["from"], span["to"], span["step"])
 
 
@@ -215,7 +219,7 @@ class LineEntry(_Fields):
 
 
 class InvoiceEntry(RepeatedEntry):
-    """Invoices. `pick` of the `lines` are drawn; None means all.
+    """Invoices. `pick` is how many of the `lines` are drawn, each at most once; None means all.
 
     An invoice is finalized `finalize_after` days after it is drafted, and paid or voided the given number of
     days after that.
@@ -236,7 +240,7 @@ class InvoiceEntry(RepeatedEntry):
     @model_validator(mode="after")
     def _check(self) -> InvoiceEntry:
         if (self.amount is None) == (not self.lines):
-            raise _mistake("must be given, or lines; not both.", field="amount")
+            raise _mistake("must be given if there are no lines, and only then.", field="amount")
         _check_pick(self.pick, len(self.lines))
         if self.finalize_after is None and (self.pay_after or self.void_after) is not None:
             raise _mistake("must be given for an invoice that is paid or voided.", field="finalize_after")
@@ -246,7 +250,9 @@ class InvoiceEntry(RepeatedEntry):
 
 
 class OrderEntry(RepeatedEntry):
-    """Orders. `pick` of the `items` are drawn; None means all. A `Whole` among their fields is drawn too.
+    """Orders. `pick` is how many of the `items` are drawn; None means all.
+
+    A `Whole` among the fields is drawn too.
 
     An order is paid `pay_after` days after it is placed, and shipped the given number of days after that.
     """

@@ -46,9 +46,9 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     ({"transactions": [{**CREDIT, "destination": "x"}]}, "transactions[0].destination: there is no ref 'x'"),
     ({"transactions": [{**CREDIT, "amount": 0}]}, "transactions[0].amount: must lie between 1 and"),
-    ({"transactions": [{**CREDIT, "amount": "5"}]}, "transactions[0].amount: must be an integer or"),
-    ({"transactions": [{**CREDIT, "amount": 1.5}]}, "transactions[0].amount: must be an integer or"),
-    ({"transactions": [{**CREDIT, "amount": {"from": 5}}]}, "transactions[0].amount: must be an integer or"),
+    ({"transactions": [{**CREDIT, "amount": "5"}]}, "transactions[0].amount: must be an integer, or"),
+    ({"transactions": [{**CREDIT, "amount": 1.5}]}, "transactions[0].amount: must be an integer, or"),
+    ({"transactions": [{**CREDIT, "amount": {"from": 5}}]}, "transactions[0].amount: must be an integer, or"),
     ({"transactions": [{**CREDIT, "amount": {"from": 9, "to": 5}}]}, "transactions[0].amount: must lie"),
     (
         {"transactions": [{**CREDIT, "amount": {"from": 1, "to": 2, "up": 1}}]},
@@ -82,7 +82,10 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         {"invoices": [{**INVOICE, "lines": [{"description": "d", "unit_amount": 1}]}]},
         "invoices[0].amount: must",
     ),
-    ({"invoices": [{"account": "bank", "customer": "C"}]}, "invoices[0].amount: must be given, or lines"),
+    (
+        {"invoices": [{"account": "bank", "customer": "C"}]},
+        "invoices[0].amount: must be given if there are no lines",
+    ),
     ({"invoices": [{"account": "bank", "customer": "C", "lines": [{}]}]}, "invoices[0].lines[0].description"),
     ({"invoices": [{**INVOICE, "pay_after": 3}]}, "invoices[0].finalize_after: must be given"),
     (
