@@ -142,8 +142,8 @@ async def test_an_open_invoice_is_opened_by_its_id_and_voided(
 
 
 async def test_tokens_are_exchanged_and_rotated(filled: Driver) -> None:
-    await filled.press("6", "x", sees="renews itself in")
-    await filled.press("t", sees="rotated       once")
+    await filled.press("6", "n", sees="renews itself in")
+    await filled.press("L", sees="rotated       once")
 
 
 async def test_a_user_is_created_and_deactivated_and_an_order_placed(
@@ -152,7 +152,7 @@ async def test_a_user_is_created_and_deactivated_and_an_order_placed(
     await filled.press("4", "n", sees="New user")
     await filled.type("Grace", "tab")
     await filled.type("grace@example.com", "ctrl+s", sees=("Created usr_", "grace@example.com"))
-    await filled.press("d", "y", sees="User Grace is deactivated")
+    await filled.press("X", "y", sees="User Grace is deactivated")
     await filled.press("5", sees="○ open")
     await filled.press("n", sees="Place an order")
     await until(lambda: filled.app.names.users.search("ada"))

@@ -116,7 +116,7 @@ def test_a_bad_config_is_exit_2_and_one_line(
 def test_the_keys_are_listed_by_their_names(shell: Shell) -> None:
     answer = shell.call("keys")
     assert "refresh" in answer.stdout
-    assert re.search(r"^open +enter +open; go back to the snapshot$", answer.stdout, re.MULTILINE)
+    assert re.search(r"^open +enter +open; restore it, end it$", answer.stdout, re.MULTILINE)
     keys = {each["id"]: each["keys"] for each in json.loads(shell.call("keys", "--json").stdout)}
     assert keys["refresh"] == "r"
     assert keys["show.accounts"] == "1"

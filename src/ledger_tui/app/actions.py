@@ -31,10 +31,11 @@ from ledger_tui.forms.outcomes import outcome, uncertain
 from ledger_tui.forms.questions import named, proof_of, question
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Resource, ResourceAction
-from ledger_tui.resources.registry import BY_KIND
+from ledger_tui.resources.registry import BY_KIND, RESOURCES
 from ledger_tui.settings.config import write_private
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
 from ledger_tui.ui.dialogs import ChooseScreen, ShownOnceScreen, confirm
+from ledger_tui.ui.keys import BY_ID, by_use, caption
 from ledger_tui.ui.view import ActionRequested
 
 if TYPE_CHECKING:
@@ -306,9 +307,8 @@ def _use_theme(navigation: Navigation, name: str) -> None:
 
 # ---------------------------------------------------------------------- the command line
 
-# Left out of the command line: actions that are useful only as keys, the command line itself, and screens,
-# whose names are commands.
-_NOT_OFFERED = ("move", "open", "newest", "oldest", "show.", "command_line")
+# Left out of the command line: the keys of the cursor, and screens, whose names are commands.
+_NOT_OFFERED = ("move", "choose", "newest", "oldest", "show.")
 
 
 def open_command_line(navigation: Navigation, line: str = "") -> None:
@@ -320,25 +320,66 @@ def open_command_line(navigation: Navigation, line: str = "") -> None:
     now_ms = round(context.session.present_time * 1000)
     choices = Choices(context.profiles, [*context.themes], context.names, helpers, now_ms)
     actions = [*_actions(navigation), *_recent(navigation)]
+    here = {offer.text for offer in actions}
+    elsewhere = [offer for offer in _elsewhere(navigation) if offer.text not in here]
     # Notifications would cover the command line. Clear them before pushing it, because Textual clears only
     # those of the top screen.
     navigation.app.clear_notifications()
     navigation.app.push_screen(
-        CommandScreen(choices, actions, navigation, line), partial(_run_command, navigation)
+        CommandScreen(choices, actions, elsewhere, navigation, line), partial(_run_command, navigation)
     )
 
 
 def _actions(navigation: Navigation) -> Iterator[CommandOffer]:
-    """Yield the actions with a key here, except screens, which are commands."""
+    """Yield the actions with a key here in the order of the key bar, then those without a place in it.
+
+    Screens are left out, because their names are commands.
+    """
+    from ledger_tui.app.command_line import FLOWS, action_offer
+
+    app = navigation.app
+    bindings = [
+        (node, binding)
+        for node, binding in by_use(navigation.screen)
+        if binding.id and not binding.id.startswith(_NOT_OFFERED)
+    ]
+    for node, binding in sorted(bindings, key=lambda each: not each[1].show):
+        if binding.action == "command_line":  # the bar names the flows next to this key
+            yield FLOWS
+            continue
+        run_it = partial(app.run_action, binding.action, node)
+        label = caption(node, binding)
+        yield action_offer(binding.id or "", label, app.get_key_display(binding), run_it)
+
+
+def _elsewhere(navigation: Navigation) -> Iterator[CommandOffer]:
+    """Yield the changes that another screen or another object allows; each goes to its screen."""
     from ledger_tui.app.command_line import action_offer
 
-    app, labels = navigation.app, set()
-    for node, binding, is_enabled, _tip in navigation.screen.active_bindings.values():
-        name = binding.id or ""
-        if is_enabled and name and binding.action not in labels and not name.startswith(_NOT_OFFERED):
-            labels.add(binding.action)
-            run_it = partial(app.run_action, binding.action, node)
-            yield action_offer(name, binding.description, app.get_key_display(binding), run_it)
+    session, key_of = navigation.context.session, navigation.app.get_key_display
+    if session.forbids_changes:
+        return
+    for resource in (resource for resource in RESOURCES if "{" not in resource.path):
+        if resource.part in session.missing_parts:
+            continue
+        if resource.form is not None:
+            run_it = partial(_begin, navigation, resource)
+            yield action_offer("create", f"new {resource.singular}", resource.title, run_it)
+        for action in resource.actions:
+            if action.part not in session.missing_parts:
+                key = key_of(BY_ID[f"act.{action.name}"])
+                about = f"{resource.title}: choose a row, then {key}"
+                run_it = partial(_begin, navigation, resource, f"Choose a row: {key} {action.label}s it.")
+                yield action_offer(f"act.{action.name}", action.label, about, run_it)
+
+
+async def _begin(navigation: Navigation, resource: Resource, advice: str = "") -> None:
+    """Go to the screen of a change; show how it continues there, or open the form of a new object."""
+    await navigation.go(resource.kind)
+    if advice:
+        navigation.notify(advice, markup=False)
+    else:
+        await navigation.screen.run_action("create")
 
 
 def _recent(navigation: Navigation) -> Iterator[CommandOffer]:

@@ -161,6 +161,7 @@ _ABOUT: dict[str, tuple[Kind, str]] = {
 
 
 _HELPERS = (*HELPER_WORDS, TEST_HELPERS.kind)
+FLOWS = CommandOffer("flows", _ABOUT["flows"][1], also=_ALSO["flows"])
 
 
 _LETTERS_OF_A_VALUE = 2  # so many typed characters are enough if only one value begins with them
@@ -376,7 +377,8 @@ class CommandScreen(Dialog[Command | None]):
     """The command line, which returns the typed or chosen line. tab completes, `↑` and `↓` choose among the
     offers.
 
-    `actions` are possible where it was opened, and `navigation` knows objects by their names.
+    `actions` are possible now, and `elsewhere` on other screens or objects; an empty line offers only the
+    first. `navigation` knows objects by their names.
     """
 
     BINDINGS = [
@@ -387,11 +389,17 @@ class CommandScreen(Dialog[Command | None]):
     ]
 
     def __init__(
-        self, choices: Choices, actions: Sequence[CommandOffer], navigation: Navigation, first_text: str = ""
+        self,
+        choices: Choices,
+        actions: Sequence[CommandOffer],
+        elsewhere: Sequence[CommandOffer],
+        navigation: Navigation,
+        first_text: str = "",
     ) -> None:
         super().__init__("command-line")
         self._choices = choices
         self._actions = actions
+        self._elsewhere = elsewhere
         self._navigation = navigation
         self._first_text = first_text  # the line to continue, with the cursor at its end
         self._offers: list[CommandOffer] = []
@@ -421,12 +429,13 @@ class CommandScreen(Dialog[Command | None]):
     def _show(self, line: str) -> None:
         offers = [CommandOffer(*each) for each in completions(line, self._choices)]
         if line.strip():
-            found = [*offers, *self._objects(line.strip()), *others(line, self._actions)]
+            found = [*offers, *self._objects(line.strip()), *others(line, [*self._actions, *self._elsewhere])]
             found.sort(key=lambda each: each.rank(line))
             # An object can be both a known name and recently opened; show it once.
             self._offers = [*{(each.text, each.about): each for each in reversed(found)}.values()][::-1]
         else:
-            self._offers = [*self._actions, *offers]
+            offered = {each.text for each in self._actions}
+            self._offers = [*self._actions, *(each for each in offers if each.text not in offered)]
         del self._offers[_SHOWN:]
         # A line that acts at once gets a mark, so that nobody runs it by accident.
         first = self._offers[0] if line.strip() and self._offers else None

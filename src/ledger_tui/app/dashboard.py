@@ -20,7 +20,7 @@ from ledger_tui.client.records import FoundId, Record, ids_in
 from ledger_tui.client.session import ConnectionState, Mode
 from ledger_tui.client.traffic import KEY_VARIABLE, as_curl
 from ledger_tui.features.past.machine import TimeMachine
-from ledger_tui.features.test_helpers import PART, HelperLineRequested, HelperRequested
+from ledger_tui.features.test_helpers import PART, HelperLineRequested
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import BulkRequested, ResourceView
 from ledger_tui.resources.base import Form, Place, ResourceAction
@@ -38,7 +38,7 @@ from ledger_tui.resources.registry import (
 from ledger_tui.settings.config import Left
 from ledger_tui.ui.dialogs import ChooseScreen, HelpScreen, ShownOnceScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
-from ledger_tui.ui.keys import GLOBAL_KEYS, PAST_KEYS, KeyBar, use_elsewhere
+from ledger_tui.ui.keys import GLOBAL_KEYS, PAST_KEYS, SUMMED, KeyBar, use_elsewhere
 from ledger_tui.ui.layer import Layer
 from ledger_tui.ui.status_bar import StatusBar, connection
 from ledger_tui.ui.view import (
@@ -66,10 +66,22 @@ _CHANGES = (
     "edit",
     "act(",
     "send_again",
-    "helper(",
-    "delete_helper",
 )  # the names of the actions that change data
-_COMPARED = range(2, 6)  # the greatest number of accounts to compare
+_ON_SCREENS = {"compare": ("accounts",), "group": SUMMED}  # actions that only these screens know
+_COMPARED = range(2, 6)  # the numbers of accounts that can be compared
+# Why a key of all screens does nothing, if the view gives no reason.
+_NO_OBJECT = "There is no object under the cursor."
+_WHY_NOT = {
+    "trace": "Choose an object, an event or a request first: T traces it.",
+    "step(1)": "The screen shows the present; , goes back.",
+    "travel(-1)": "No view comes before this one.",
+    "travel(1)": "No view comes after this one.",
+    "screen.compare": "Mark two to five accounts with space first: d compares them.",
+    "export": "There is no list here to export.",
+    "raw": _NO_OBJECT,
+    "screen.copy_id": _NO_OBJECT,
+    "ids": "There is no id in this record.",
+}
 _TICK_SECONDS = 0.5
 _LOAD_SECONDS = 1.0  # after the start, when the first screen is drawn
 
@@ -79,14 +91,8 @@ class Dashboard(Layer[None]):
     dialogs.
     """
 
-    # The last bindings are for screens where `n` creates nothing and `u` takes nothing of the screen back; no
-    # list of keys contains them.
-    BINDINGS = [
-        *GLOBAL_KEYS,
-        *PAST_KEYS,
-        Binding("n", "nothing_to_create", show=False),
-        Binding("u", "take_back", show=False),
-    ]
+    # The last binding takes the last change back on a screen that has no such action of its own.
+    BINDINGS = [*GLOBAL_KEYS, *PAST_KEYS, Binding("u", "take_back", "undo", show=True)]
     BLANK = True
 
     def __init__(
@@ -135,26 +141,62 @@ class Dashboard(Layer[None]):
 
     def key_text(self, binding: Binding) -> str:
         """Return the description of a key in the key bar."""
-        if binding.action != "app.repair":
-            return binding.description
-        has_ended = self._session.state is ConnectionState.ENDED
-        return "restart the server" if has_ended else "repair the receiver"
+        match binding.action:
+            case "app.repair":
+                has_ended = self._session.state is ConnectionState.ENDED
+                return "restart the server" if has_ended else "repair the receiver"
+            case "step(-1)":
+                return "past" if self._session.moment_ms is None else "earlier"
+            case "step(1)":
+                return "later"
+            case "command_line":
+                return self.view.lines_offered
+            case _:
+                return binding.description
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if (action, parameters) == ("show", (TEST_HELPERS.kind,)):
             return PART not in self._session.missing_parts
         if action == "past":  # while a line is typed, keys are letters of that line
             return self._session.moment_ms is not None and not isinstance(self.focused, Input)
-        if action == "step" and past.PART in self._session.missing_parts:
-            return None
-        if action == "trace":
-            return True if self._traced_kind else None
+        if action in _ON_SCREENS and self.view.place.kind not in _ON_SCREENS[action]:
+            return False
         if action == "take_back":
             return self.navigation.is_mounted and self.navigation.way_back is not None
-        if action == "prove":
-            has_log = LOG_PART not in self._session.missing_parts
-            return True if has_log and actions.proof_kind(self._selected_id) else None
-        return super().check_action(action, parameters)
+        possible = self._is_possible(action, parameters)
+        return super().check_action(action, parameters) if possible is None else possible or None
+
+    def _is_possible(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether an action of all screens is possible now; None for an action that always is."""
+        if not self.navigation.is_mounted:
+            return None
+        match action, *parameters:
+            case "step", int(step):
+                offered = past.PART not in self._session.missing_parts
+                return offered and (step < 0 or self._session.moment_ms is not None)
+            case "travel", int(step):
+                return self.context.history.leads(step)
+            case "trace", *_:
+                return bool(self._traced_kind)
+            case "prove", *_:
+                has_log = LOG_PART not in self._session.missing_parts
+                return has_log and bool(actions.proof_kind(self._selected_id))
+            case "raw" | "copy_id", *_:
+                return self.view.selected is not None
+            case "ids", *_:
+                return self.view.selected is not None or any(True for _text in self.view.shown_texts())
+            case "export", *_:
+                return isinstance(self.view, ResourceView) or self.view.place is COMPARISON
+            case "compare", *_:
+                return len(self._marked_accounts) in _COMPARED
+            case _:
+                return None
+
+    @property
+    def _marked_accounts(self) -> list[Record]:
+        """The marked rows of the screen of accounts."""
+        view = self.view
+        return view.model.marked if isinstance(view, ResourceView) and view.place.kind == "accounts" else []
 
     async def action_show(self, kind: str) -> None:
         await self.navigation.go(kind)
@@ -239,21 +281,15 @@ class Dashboard(Layer[None]):
         if active is None or active.enabled:
             return
         changes = active.binding.action.startswith(_CHANGES)
-        why = (changes and self._session.forbids_changes) or self.view.why_not(active.binding)
-        if active.binding.action.startswith("step"):
+        why = (changes and self._session.forbids_changes) or _WHY_NOT.get(active.binding.action, "")
+        why = why or self.view.why_not(active.binding)
+        if past.PART in self._session.missing_parts and active.binding.action.startswith("step"):
             why = past.NOT_OFFERED
         if active.binding.action == "prove":
             has_log = LOG_PART not in self._session.missing_parts
             why = actions.CHOOSE_PROVEN if has_log else NO_LOG
-        if active.binding.action == "trace":
-            why = "Choose an object, an event or a request first: T traces it."
         if why:
             self.notify(why, markup=False)
-
-    def action_nothing_to_create(self) -> None:
-        view = self.view
-        if not isinstance(view, ResourceView) or view.resource.form is None:
-            self.notify("There is nothing to create on this screen.")
 
     def action_take_back(self) -> None:
         actions.take_back(self.navigation)
@@ -331,10 +367,6 @@ class Dashboard(Layer[None]):
         else:
             export_list(self.view)
 
-    @handles(HelperRequested)
-    def ask_helper(self, message: HelperRequested) -> None:
-        actions.ask_helper(self.navigation, message.request)
-
     @handles(HelperLineRequested)
     def begin_helper_line(self, message: HelperLineRequested) -> None:
         actions.open_command_line(self.navigation, message.line)
@@ -357,34 +389,27 @@ class Dashboard(Layer[None]):
             self.app.copy_to_clipboard(record_id)
             self.notify(f"Copied {record_id}", markup=False)
 
-    def action_copy_curl(self) -> None:
-        """Copy the request that read the shown data, or, in the request log, the selected request itself.
+    def action_compare(self) -> None:
+        """Compare the marked accounts."""
+        ids = ",".join(str(record["id"]) for record in self._marked_accounts)
+        self.navigation.post_message(LocationOpened(Location(COMPARISON.kind, {"accounts": ids})))
 
-        Compare the marked accounts, if two to five are marked.
-        """
-        marks = self.view.model.marked if isinstance(self.view, ResourceView) else []
-        if self.view.place.kind == "accounts" and len(marks) in _COMPARED:
-            ids = ",".join(str(record["id"]) for record in marks)
-            self.navigation.post_message(LocationOpened(Location(COMPARISON.kind, {"accounts": ids})))
-            return
+    def action_copy_curl(self) -> None:
+        """Copy the request that read the shown data, or, in the request log, the selected request itself."""
         self.app.copy_to_clipboard(as_curl(self.view.shown_exchange()))
         self.notify(f"Copied as curl; it reads the key from {KEY_VARIABLE}", markup=False)
 
     def action_group(self) -> None:
-        """In a list of postings show sums; in any other list go to the newest row."""
-        view = self.navigation.resource_view
-        if view.resource.kind in ("transactions", "statement"):
-            from ledger_tui.features.groups import show_groups
+        """Show sums of a list of postings."""
+        from ledger_tui.features.groups import show_groups
 
-            show_groups(view)
-        else:
-            view.table.action_newest()
+        show_groups(self.navigation.resource_view)
 
     def action_help(self) -> None:
         # Notifications would cover the keys. Clear them before pushing the help, because Textual clears only
         # those of the top screen.
         self.app.clear_notifications()
-        self.app.push_screen(HelpScreen(self.active_bindings, self.view))
+        self.app.push_screen(HelpScreen(self.active_bindings.values()))
 
     def action_raw(self) -> None:
         record = self.view.selected

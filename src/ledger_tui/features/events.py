@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from textual.binding import Binding
 from textual.content import Content
 
 from ledger_client.errors import InvalidRequest, LedgerError
@@ -17,7 +16,6 @@ from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Place
 from ledger_tui.resources.webhooks import Listening, WebhookLog, events_resource
 from ledger_tui.ui.handlers import asks, while_running
-from ledger_tui.ui.keys import EVENTS_KEYS, RESOURCE_KEYS
 from ledger_tui.ui.view import Context
 
 _AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0)
@@ -28,13 +26,10 @@ _QUIET_SECONDS = 30.0
 class EventsView(ResourceView):
     """The screen of events. It subscribes when first shown, and stays subscribed until the dashboard ends."""
 
-    BINDINGS = [*EVENTS_KEYS, *RESOURCE_KEYS]
-
     def __init__(self, _place: Place, context: Context) -> None:
         self.webhooks = WebhookLog()
         super().__init__(events_resource(self.webhooks), context)
         self._events: list[ReceivedEvent] = []
-        self._is_paused = False
 
     def enter(self) -> None:
         super().enter()
@@ -131,42 +126,7 @@ class EventsView(ResourceView):
         self.table.redraw()
         self.changed()
 
-    # ------------------------------------------------------------------ keys
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "pause":
-            return True if self.paused or (self.model.window.following and len(self.model.window)) else None
-        return super().check_action(action, parameters)
-
-    def why_not(self, binding: Binding) -> str:
-        """Return why the list cannot be paused, or why another key of lists does nothing here."""
-        if binding.action == "pause":
-            return "No new events are shown now; f shows them as they come."
-        return super().why_not(binding)
-
-    @property
-    def paused(self) -> bool:
-        return self._is_paused and not self.model.window.following
-
-    def changed(self) -> None:
-        if self.model.window.following:  # resumed by `f`, or by going to the newest
-            self._is_paused = False
-        super().changed()
-
-    def key_text(self, binding: Binding) -> str:
-        if binding.action == "pause":
-            return "resume" if self.paused else "pause"
-        return super().key_text(binding)
-
-    def action_pause(self) -> None:
-        """Pause the list and count new events, or resume."""
-        if self.paused:
-            self.action_follow()
-        else:
-            self._is_paused = True
-            self.model.hold()
-            self.changed()
-        self.refresh_bindings()
+    # ------------------------------------------------------------------ the caption
 
     def news(self) -> Content:
         log = self.webhooks

@@ -266,6 +266,7 @@ class FlowsView(TimedTiles):
     """The flows as bands, and as a list in which enter leads to the postings of one."""
 
     BINDINGS = FLOW_KEYS
+    lines_offered = "commands"
 
     spans = SPANS
     span = 3

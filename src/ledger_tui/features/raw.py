@@ -56,10 +56,6 @@ class JsonText(Log):
         Binding("j", "scroll_down", "down", show=False),
         Binding("ctrl+b", "page_up", "page up", show=False),
         Binding("ctrl+f", "page_down", "page down", show=False),
-        Binding("g", "scroll_home", "the beginning", show=False),
-        Binding("G", "scroll_end", "the end", show=False),
-        Binding("h,less_than_sign", "scroll_left", "to the left", show=False),
-        Binding("l,greater_than_sign", "scroll_right", "to the right", show=False),
     ]
 
 

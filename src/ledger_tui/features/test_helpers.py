@@ -66,6 +66,7 @@ HELPER_WORDS: Mapping[str, str] = {
     "snapshot": "test helpers: take a snapshot",
     "restore": "test helpers: go back to a snapshot",
     "reset": "test helpers: empty this project",
+    "drop": "test helpers: delete a snapshot, end a fault",
     "fault": "test helpers: let requests or webhooks fail",
     "trigger": "test helpers: make an event happen",
 }
@@ -125,6 +126,8 @@ def parse_helper(word: str, rest: str) -> HelperRequest:
             return HelperRequest("POST", f"{ROOT}/snapshots", {"name": _named(rest, "snapshot")})
         case "restore":
             return restoring(_named(rest, "restore"))
+        case "drop":
+            return deleting(_named(rest, "drop"))
         case "reset":
             if rest:
                 raise BadLine("reset takes no argument: it empties the project of this key.")
@@ -151,13 +154,17 @@ def resetting() -> HelperRequest:
     return HelperRequest("POST", f"{ROOT}/reset", None, text, rewinds=True)
 
 
-def deleting(record: Record) -> HelperRequest:
-    """Return the request that deletes a snapshot, after a question, or ends a fault."""
-    if record.get("object") == "fault":
-        return HelperRequest("DELETE", f"{ROOT}/faults/{quote(str(record.get('id')), safe='')}")
-    name = str(record.get("name"))
+def deleting(name: str) -> HelperRequest:
+    """Return the request that deletes the snapshot of this name, after a question, or ends the fault of this
+    id.
+    """
+    if name.startswith(_FAULT_IDS):
+        return HelperRequest("DELETE", f"{ROOT}/faults/{quote(name, safe='')}")
     text = f'Delete the snapshot "{literal(name)}"?\n\nThe ledger stays as it is.'
     return HelperRequest("DELETE", f"{ROOT}/snapshots/{quote(name, safe='')}", None, text)
+
+
+_FAULT_IDS = "flt_"
 
 
 def _named(rest: str, word: str) -> str:
@@ -196,7 +203,7 @@ def helper_completions(word: str, typed: str, snapshots: Sequence[str]) -> Itera
     if word == "clock":
         some = (("+1h", "an hour on"), ("+1d", "a day on"), ("+30d", "a month on"), ("freeze", "stand still"))
         yield from ((text, about) for text, about in (*some, ("run", "go on")) if text.startswith(typed))
-    elif word == "restore":
+    elif word in ("restore", "drop"):
         yield from ((name, "") for name in snapshots if name.startswith(typed))
     elif word == "trigger":
         yield from ((name, "") for name in EVENT_TYPES if name.startswith(typed))
@@ -295,13 +302,6 @@ def _span(seconds: int) -> str:
 
 
 @dataclass
-class HelperRequested(Message):
-    """The user wants a test helper to do something."""
-
-    request: HelperRequest
-
-
-@dataclass
 class HelperLineRequested(Message):
     """The user wants the command line with the beginning of a line."""
 
@@ -310,22 +310,15 @@ class HelperLineRequested(Message):
 
 _REQUESTS = 3
 _HITS_WIDTH = 10
-_SHORT = {  # in the key bar
-    "helper('advance')": "advance",
-    "helper('snapshot')": "snapshot",
-    "helper('fault')": "fault",
-    "helper('trigger')": "event",
-    "helper('reset')": "reset",
-    "open": "go back to it",
-}
-# The beginning of a command line for each of these keys.
-_LINES = {"advance": "clock +", "snapshot": "snapshot ", "fault": "fault ", "trigger": "trigger "}
 
 
 class HelpersView(TiledView):
-    """`enter` restores the chosen snapshot, `v` deletes it, or ends the chosen fault."""
+    """Its keys only begin a line: `enter` restores the chosen snapshot or ends the chosen fault, `n` takes a
+    snapshot.
+    """
 
     BINDINGS = [*HELPER_KEYS]
+    lines_offered = "clock, fault, trigger, drop, reset"
 
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
@@ -360,47 +353,26 @@ class HelpersView(TiledView):
 
     # ------------------------------------------------------------------ keys
 
-    @property
-    def _frozen(self) -> bool:
-        return self.state is not None and self.state.clock.get("frozen") is True
-
-    def key_text(self, binding: Binding) -> str:
-        if binding.action == "helper('stop')":
-            return "run" if self._frozen else "stop"
-        if binding.action == "delete_helper":
-            return "end it" if (self.selected or {}).get("object") == "fault" else "delete"
-        return _SHORT.get(binding.action, binding.description)
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        object_chosen = (self.selected or {}).get("object")
-        takes = {"open": ("snapshot",), "delete_helper": ("snapshot", "fault"), "helper": (object_chosen,)}
-        if action not in takes:
+        if action not in ("open", "snapshot"):
             return super().check_action(action, parameters)
-        is_refused = self.problem == MISSING or self.context.session.forbids_changes
-        return True if object_chosen in takes[action] and not is_refused else None
+        is_refused = self.problem == MISSING or bool(self.context.session.forbids_changes)
+        return True if not is_refused and (action == "snapshot" or self.selected is not None) else None
 
-    def why_not(self, binding: Binding) -> str:
+    def why_not(self, _binding: Binding) -> str:
         """Return why a key does nothing here, or nothing to the chosen row."""
         if self.problem == MISSING:
             return MISSING
-        what = "snapshot" if binding.action == "open" else "snapshot or fault"
-        return self.context.session.forbids_changes or f"No {what} is chosen; tab goes to them."
+        no_row = "No snapshot or fault is chosen; tab goes to them."
+        return self.context.session.forbids_changes or no_row
 
-    def action_helper(self, name: str) -> None:
-        if name == "stop":
-            self.post_message(HelperRequested(parse_helper("clock", "run" if self._frozen else "freeze")))
-        elif name == "reset":
-            self.post_message(HelperRequested(resetting()))
-        else:
-            self.post_message(HelperLineRequested(_LINES[name]))
+    def action_snapshot(self) -> None:
+        self.post_message(HelperLineRequested("snapshot "))
 
     def action_open(self) -> None:
-        if self.selected is not None and self.selected.get("object") == "snapshot":
-            self.post_message(HelperRequested(restoring(str(self.selected.get("name")))))
-
-    def action_delete_helper(self) -> None:
-        if self.selected is not None:
-            self.post_message(HelperRequested(deleting(self.selected)))
+        row = self.selected or {}
+        line = f"drop {row.get('id')}" if row.get("object") == "fault" else f"restore {row.get('name')}"
+        self.post_message(HelperLineRequested(line))
 
     # ------------------------------------------------------------------ reading
 
@@ -458,7 +430,7 @@ class HelpersView(TiledView):
 def _drawn_clock(state: HelperState, _width: int, height: int) -> TileContent:
     """Return the ledger's time, and the effect of moving it."""
     rows = [TileRow(line) for line in clock_lines(state.clock)]
-    hint = "a moves it on: tokens expire, invoices fall due and webhooks are retried at once"
+    hint = ":clock +1d moves it on: tokens expire, invoices fall due, webhooks are retried at once"
     return TileContent([*rows, TileRow([Cell(hint, "dim")])][:height])
 
 
@@ -489,7 +461,10 @@ def _faults(state: HelperState, width: int, height: int) -> TileContent:
         ]
         rows.append(TileRow(cells, Link("fault", "", str(fault.get("id"))), fault))
     return _listed(
-        rows, "No faults: b lets requests or webhooks fail, e makes an event happen.", width, height
+        rows,
+        "No faults: :fault lets requests or webhooks fail, :trigger makes an event happen.",
+        width,
+        height,
     )
 
 

@@ -144,7 +144,7 @@ class TokenView(View, can_focus=True):
             return "This dashboard has no API key."
         if binding.action == "use_key":
             return "The API key is in use already."
-        return "There is no refresh token; x exchanges the API key for tokens."
+        return "There is no refresh token; n exchanges the API key for tokens."
 
     def action_exchange(self) -> None:
         self._ask("exchange")
@@ -292,13 +292,13 @@ class TokenView(View, can_focus=True):
         token_manager = self.context.tokens
         tokens = token_manager.tokens
         if tokens.problem:
-            anew = [] if self.context.session.read_only else [[Cell("x exchanges the key again.", "dim")]]
+            anew = [] if self.context.session.read_only else [[Cell("n exchanges the key again.", "dim")]]
             return [[Cell(f"✕ {literal(tokens.problem)}", "bad")], *anew]
         if self.reading:
             return [[Cell("asking…", "dim")]]
         if tokens.pair is None:
             lines_shown = [Cell("The API key itself is shown with every request.", "dim")]
-            may = "x exchanges it for an access token, which lasts an hour and is then renewed."
+            may = "n exchanges it for an access token, which lasts an hour and is then renewed."
             return [lines_shown] if self.context.session.read_only else [lines_shown, [Cell(may, "dim")]]
         share = tokens.left / tokens.pair.expires_in
         bar_text, empty = plot.meter(share, max(4, min(2 * _METER, width - 16)))
@@ -309,7 +309,7 @@ class TokenView(View, can_focus=True):
         return [
             fact("access token", Cell(f"expires in {_clock(tokens.left)}", "strong")),
             fact("", Cell(bar_text, tone), Cell(empty, "dim")),
-            fact("refresh token", Cell(renewal), Cell("   t does it now", "dim")),
+            fact("refresh token", Cell(renewal), Cell("   L does it now", "dim")),
             fact("rotated", Cell(times)),
         ]
 

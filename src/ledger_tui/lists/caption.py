@@ -16,8 +16,7 @@ from ledger_tui.ui.status_bar import awaited
 class Caption(Widget):
     """The line above a list with its title, filter, problem and position, as far as they are known.
 
-    `news` returns the text next to the position. `is_covered` returns whether the detail covers the list, and
-    `is_paused` whether the list holds new rows back.
+    `news` returns the text next to the position. `is_covered` returns whether the detail covers the list.
     """
 
     def __init__(
@@ -26,14 +25,12 @@ class Caption(Widget):
         *,
         news: Callable[[], Content],
         is_covered: Callable[[], bool],
-        is_paused: Callable[[], bool],
     ) -> None:
         super().__init__()
         self._list = record_list
         self._model = record_list.model
         self._news = news
         self._is_covered = is_covered
-        self._is_paused = is_paused
         self._was_answering = False
 
     def session_changed(self) -> None:
@@ -116,8 +113,6 @@ class Caption(Widget):
 
     def _window_news(self) -> Content:
         window = self._model.window
-        if self._is_paused():
-            return Content.styled(f"❚❚ paused, {window.waiting:,} wait   ", "bold $warning")
         if window.waiting:
             more = "+" if window.waiting_is_least else ""
             return Content.styled(f"▲ {window.waiting}{more} new   ", "bold $accent")

@@ -137,7 +137,7 @@ def _as_here(binding: BindingType) -> BindingType:
 class _Links(OptionList, inherit_bindings=False):
     """The links of a detail. The pane handles the keys that move, because they also scroll."""
 
-    BINDINGS = [Binding("enter", "select", "follow", show=False)]
+    BINDINGS = [Binding("enter", "select", "follow", show=True, id="open")]
 
 
 class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):

@@ -25,7 +25,7 @@ from ledger_tui.lists.record_list import PageFailed, RecordList
 from ledger_tui.resources.base import Resource, ResourceAction, offers, why_not
 from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.handlers import handles
-from ledger_tui.ui.keys import RESOURCE_KEYS
+from ledger_tui.ui.keys import RESOURCE_KEYS, letter_of
 from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, View, recent_of
 
 
@@ -65,7 +65,6 @@ class ResourceView(View):
             self.record_list,
             news=self.news,
             is_covered=lambda: self.opened and not self.wide,
-            is_paused=lambda: self.paused,
         )
         self.opened = False  # whether the detail is open
         self.panes = Panes(self.record_list, self.detail, context.saved.panes)
@@ -233,8 +232,6 @@ class ResourceView(View):
     def action_open(self) -> None:
         record = self.selected
         if record is None:
-            if self.model.is_loading:
-                self.notify(_LOADING, severity="warning")
             return
         self.model.hold()
         self.by_link = False
@@ -324,8 +321,13 @@ class ResourceView(View):
                 return True if may_change and any(map(act.allowed, marks)) else None
             case "look":
                 return self.model.can_search
+            case "open":
+                return True if self.selected is not None and not self.opened else None
             case "program":
                 return True if self.selected is not None else None
+            case "follow" if not self.resource.still:
+                is_at_newest = self.model.window.following and not (self.opened or self.model.pinned)
+                return None if is_at_newest else True
             case "widen":
                 return True if self.panes.wide else None
             case _:
@@ -502,7 +504,7 @@ class ResourceView(View):
         """Return why a greyed key does nothing to the selected or marked objects, or to the panes."""
         action, _, argument = binding.action.partition("(")
         match action:
-            case "act" | "edit" | "program" if self.model.is_loading:
+            case "act" | "edit" | "open" | "program" if self.model.is_loading:
                 return _LOADING
             case "act" | "edit":
                 has_marks = bool(self.model.marks) and not self.opened
@@ -519,7 +521,9 @@ class ResourceView(View):
         """Return the key of an action; the user may have chosen another key than the default."""
         bindings = (active.binding for active in self.screen.active_bindings.values())
         name = f"act('{action.name}')"
-        return next((self.app.get_key_display(key) for key in bindings if key.action == name), action.key)
+        return next(
+            (self.app.get_key_display(key) for key in bindings if key.action == name), letter_of(name)
+        )
 
     def action_go(self, name: str) -> None:
         to = self.resource.related_view(name)

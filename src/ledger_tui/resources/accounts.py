@@ -76,7 +76,7 @@ def _to_statement(record: Record | None, _filters: Filters) -> Link | None:
     return Link("Its statement", "statement", filters={"account": str(record.get("id")), "from": first_day})
 
 
-TO_STATEMENT = RelatedView("statement", "s", "statement", _to_statement)
+TO_STATEMENT = RelatedView("statement", "statement", _to_statement)
 
 STATEMENT = Resource(
     kind="statement",

@@ -102,7 +102,6 @@ API_KEYS = Resource(
     actions=(
         ResourceAction(
             "roll",
-            "L",
             "roll",
             "Rolled",
             _active,
@@ -114,7 +113,6 @@ API_KEYS = Resource(
         ),
         ResourceAction(
             "revoke",
-            "v",
             "revoke",
             "Revoked",
             _active,

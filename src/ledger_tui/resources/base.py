@@ -171,7 +171,6 @@ class ResourceAction:
     """An action on an object. `allowed` tests the object's state; `Resource.action_path` returns the path."""
 
     name: str
-    key: str
     label: str
     done: str  # the result in a word, such as "Paid", if the object's new status does not show it
     allowed: Callable[[Record], bool] = lambda _record: True
@@ -200,10 +199,9 @@ def in_state(*states: str | None) -> Callable[[Record], bool]:
 
 
 class RelatedView(NamedTuple):
-    """A key that leads to another list; `link` returns the link for the selected object and the filters."""
+    """A view that a key leads to; `link` returns the link for the selected object and the filters."""
 
     name: str
-    key: str
     label: str
     link: Callable[[Record | None, Filters], Link | None]
 
@@ -484,7 +482,7 @@ def why_not(
     record: Record | None,
     *,
     has_marks: bool,
-    key_of: Callable[[ResourceAction], str] = lambda action: action.key,
+    key_of: Callable[[ResourceAction], str],
 ) -> str:
     """Return why a key that `offers` greys does nothing. `name` names the action; "" means to edit.
 

@@ -103,7 +103,6 @@ def _to_orders(_user: Record, orders: UserOrders) -> tuple[Link, ...]:
 
 RESTORE = ResourceAction(
     "restore",
-    "u",
     "restore",
     "Restored",
     in_state("deactivated"),
@@ -141,7 +140,6 @@ USERS = Resource(
     actions=(
         ResourceAction(
             "deactivate",
-            "d",
             "deactivate",
             "Deactivated",
             in_state("active", None),
@@ -256,7 +254,6 @@ ORDERS = Resource(
     actions=(
         ResourceAction(
             "pay_order",
-            "p",
             "pay",
             "Paid",
             in_state("open"),
@@ -266,7 +263,6 @@ ORDERS = Resource(
         ),
         ResourceAction(
             "ship",
-            "s",
             "ship",
             "Shipped",
             in_state("paid"),

@@ -275,7 +275,6 @@ INVOICES = Resource(
     actions=(
         ResourceAction(
             "finalize",
-            "F",
             "finalize",
             "Finalized",
             in_state("draft"),
@@ -285,7 +284,6 @@ INVOICES = Resource(
         ),
         ResourceAction(
             "pay",
-            "p",
             "pay",
             "Paid",
             in_state("open"),
@@ -297,7 +295,6 @@ INVOICES = Resource(
         ),
         ResourceAction(
             "void",
-            "v",
             "void",
             "Voided",
             in_state("open"),

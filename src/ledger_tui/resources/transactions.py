@@ -193,7 +193,6 @@ def _to_related(record: Record, related: Any) -> Iterator[Link]:
 def _reverse() -> ResourceAction:
     action = ResourceAction(
         "reverse",
-        "v",
         "reverse",
         "Reversed",
         final=True,

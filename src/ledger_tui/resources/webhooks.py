@@ -76,12 +76,11 @@ def _to_deliveries(record: Record) -> Link:
 
 
 _ENABLE = ResourceAction(
-    "enable", "u", "enable", "Enabled", in_state("disabled"), effect="It receives events again."
+    "enable", "enable", "Enabled", in_state("disabled"), effect="It receives events again."
 )
 # It has no key of its own, because the list shows no deleted endpoint.
 _RESTORE = ResourceAction(
     "restore_endpoint",
-    "",
     "restore",
     "Restored",
     verb="restore",
@@ -118,7 +117,6 @@ ENDPOINTS = Resource(
     actions=(
         ResourceAction(
             "roll_secret",
-            "L",
             "roll secret",
             "Given a new secret",
             final=True,
@@ -129,7 +127,6 @@ ENDPOINTS = Resource(
         ),
         ResourceAction(
             "disable",
-            "d",
             "disable",
             "Disabled",
             in_state("enabled"),
@@ -140,7 +137,6 @@ ENDPOINTS = Resource(
         _ENABLE,
         ResourceAction(
             "delete_endpoint",
-            "v",
             "delete",
             "Deleted",
             method="DELETE",
@@ -149,7 +145,7 @@ ENDPOINTS = Resource(
             way_back=_RESTORE,
         ),
     ),
-    related=(RelatedView("deliveries", "s", "deliveries", lambda r, _f: _to_deliveries(r) if r else None),),
+    related=(RelatedView("deliveries", "deliveries", lambda r, _f: _to_deliveries(r) if r else None),),
     changes=True,
     part="webhook_endpoints",
     missing_text="This server does not show its webhook endpoints.",
@@ -285,7 +281,6 @@ DELIVERIES = Resource(
     actions=(
         ResourceAction(
             "resend_delivery",
-            "s",
             "resend",
             "Sending again",
             target=_resend_path,
@@ -524,9 +519,9 @@ def events_resource(log: WebhookLog) -> Resource:
             Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
         ),
         detail=detail,
-        actions=(ResourceAction("resend", "s", "resend", "Sending again", creates=True, result=_resent),),
+        actions=(ResourceAction("resend", "resend", "Sending again", creates=True, result=_resent),),
         filters=_filters(log),
-        related=(RelatedView("endpoints", "e", "endpoints", lambda _r, _f: Link("", "webhook_endpoints")),),
+        related=(RelatedView("endpoints", "endpoints", lambda _r, _f: Link("", "webhook_endpoints")),),
         part="events",
         account_ids=lambda record: (subject(record).get("account"),),
         missing_text="This server shows no events.",

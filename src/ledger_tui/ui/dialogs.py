@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -12,7 +12,6 @@ from textual.await_complete import AwaitComplete
 from textual.binding import ActiveBinding, Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.dom import DOMNode
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -21,7 +20,7 @@ from ledger_tui.client.session import Mode
 from ledger_tui.client.traffic import masked
 from ledger_tui.formats.text import literal
 from ledger_tui.ui.handlers import WorkerFailed, handles, while_running
-from ledger_tui.ui.keys import KeyBar
+from ledger_tui.ui.keys import KeyBar, usefulness
 from ledger_tui.ui.layer import Layer
 
 _ASIDE = frozenset({"names", "check"})  # the groups of workers that a dialog does not wait for
@@ -248,13 +247,42 @@ class ShownOnceScreen(Dialog[None]):
         self.notify("Copied; it is on your clipboard until you copy something else")
 
 
-_KEY_WIDTH = 14
-_COLUMN_WIDTH = 52
-_TWO_COLUMNS = 116  # from this width of the screen on
+_KEY_WIDTH = 10
+_WIDEST = 100  # the help is at most so wide
+_TWO_COLUMNS = 80  # from this width of the screen on
+_FRAME = 6  # the border, the padding and the scrollbar of the box
+
+# Beginnings of the actions on an object, and of those in time.
+_ON_OBJECT = (
+    "open",
+    "select",
+    "edit",
+    "act(",
+    "go(",
+    "send_again",
+    "trace",
+    "prove",
+    "take_back",
+    "app.repair",
+    "locate",
+    "ids",
+    "mark",
+    "raw",
+    "program",
+    "screen.copy_id",
+    "screen.compare",
+)
+_IN_TIME = ("step(", "past(")
+_EVERYWHERE = ("show(", "command", "help", "travel(", "themes", "app.", "suspend_process")
+# Actions of a family share a line, and so do the number keys.
+_FAMILIES = ("move(", "choose(", "tile(", "window(", "widen(", "travel(", "step(", "program(")
+_SCREENS = "the screens"
+# Lines of the command line, which the help lists below the keys of a group.
+_LINES = {"everywhere": (":flows", "money between accounts"), "in time": (":at -2h", "go to a moment")}
 
 
 class HelpScreen(Dialog[None]):
-    """Shows all keys that are active on the screen below, made from the bindings; the view's keys come first.
+    """Shows the keys that are possible on the screen below, in groups, made from the bindings.
 
     `/` searches: only keys whose description or name contains the typed text are shown.
     """
@@ -264,11 +292,12 @@ class HelpScreen(Dialog[None]):
         Binding("slash", "search", "search", show=True),
     ]
 
-    def __init__(self, bindings: Mapping[str, ActiveBinding], view: DOMNode) -> None:
+    def __init__(self, bindings: Iterable[ActiveBinding]) -> None:
         super().__init__("help", "Keys")
-        # Bindings without an id are Textual's own and left out, except the palette's, which finds all.
-        binding_list = [each for each in bindings.values() if each.binding.id or _is_palette(each.binding)]
-        self._active = sorted(binding_list, key=lambda each: _order(each, view))
+        # Bindings without an id are Textual's own and left out, except the palette's.
+        possible = [each.binding for each in bindings if each.enabled]
+        ours = [each for each in possible if each.id or each.action.endswith("command_palette")]
+        self._shown_keys = sorted(ours, key=lambda binding: usefulness(binding.action) or len(ours))
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help", classes="dialog") as box:
@@ -289,39 +318,54 @@ class HelpScreen(Dialog[None]):
         self.query_one(Static).update(self._text(event.value.strip().casefold()))
 
     def _text(self, text: str = "") -> Content:
-        """Return the keys with a text, in two columns if there is room."""
-        lines = self._lines(text)
+        """Return the keys with a text: here and on the object, then everywhere and in time."""
+        groups: dict[str, list[Content]] = {
+            name: self._lines(name, text) for name in ("here", "on this object", "everywhere", "in time")
+        }
+        blocks = [
+            [Content.styled(name.capitalize(), "bold"), *lines] if lines else []
+            for name, lines in groups.items()
+        ]
         if self.app.size.width < _TWO_COLUMNS:
-            return Content("\n").join(lines)
-        half = (len(lines) + 1) // 2
-        rows = zip_longest(lines[:half], lines[half:], fillvalue=Content(""))
-        padded = [(left.pad_right(max(0, _COLUMN_WIDTH - left.cell_length)), right) for left, right in rows]
-        return Content("\n").join([Content.assemble(*row) for row in padded])
+            return Content("\n").join([line for block in blocks for line in block])
+        width = (min(self.app.size.width, _WIDEST) - _FRAME) // 2
+        rows = [
+            Content.assemble(left.truncate(width, ellipsis=True, pad=True), right)
+            for pair in (blocks[:2], blocks[2:])
+            for left, right in zip_longest(*pair, fillvalue=Content(""))
+        ]
+        return Content("\n").join(rows)
 
-    def _lines(self, wanted: str) -> list[Content]:
-        keys: dict[tuple[str, str, bool], list[str]] = {}
-        for active in self._active:
-            binding = active.binding
-            key = (binding.action, binding.description, active.enabled)
-            keys.setdefault(key, []).append(self.app.get_key_display(binding))
-        lines = []
-        for (_action, description, is_enabled), names in keys.items():
-            key_names = " ".join(dict.fromkeys(names)).rjust(_KEY_WIDTH)
-            if wanted not in f"{key_names} {description}".casefold():
+    def _lines(self, group: str, text: str) -> list[Content]:
+        """Return the lines of a group that contain a text."""
+        # By family: the keys of each description.
+        families: dict[str, dict[str, list[str]]] = {}
+        for binding in self._shown_keys:
+            action, key = binding.action, self.app.get_key_display(binding)
+            if _group_of(action) != group:
                 continue
-            # Disabled keys are faint, as in the key bar.
-            style, text = ("bold $accent", "$foreground") if is_enabled else ("$faint", "$faint")
-            lines.append(Content.assemble((key_names, style), (f"  {description}", text)))
+            if action.startswith("show(") and key.isdigit():
+                families.setdefault(_SCREENS, {}).setdefault(_SCREENS, [""])[0] += key
+                continue
+            family = next((name for name in _FAMILIES if action.startswith(name)), action)
+            families.setdefault(family, {}).setdefault(binding.description, []).append(key)
+        if families and group in _LINES:
+            line, about = _LINES[group]
+            families[line] = {about: [line]}
+        lines = []
+        for keys_of in families.values():
+            keys = " ".join(dict.fromkeys(key for names in keys_of.values() for key in names))
+            description = ", ".join(keys_of)
+            if text in f"{keys} {description}".casefold():
+                key_text = Content.styled(keys.rjust(_KEY_WIDTH), "bold $accent")
+                lines.append(Content.assemble(key_text, f"  {description}"))
         return lines
 
 
-def _order(active: ActiveBinding, view: DOMNode) -> tuple[bool, bool, bool]:
-    """Return the rank of a key: the palette, the view's keys, its content's keys, then the keys of all
-    screens.
-    """
-    ours = view in active.node.ancestors_with_self
-    return not _is_palette(active.binding), not ours, ours and active.node is not view
-
-
-def _is_palette(binding: Binding) -> bool:
-    return binding.action.endswith("command_palette")
+def _group_of(action: str) -> str:
+    """Return the group of an action in the help."""
+    if action.startswith(_IN_TIME):
+        return "in time"
+    if action.startswith(_EVERYWHERE) or action.endswith("command_palette"):
+        return "everywhere"
+    return "on this object" if action.startswith(_ON_OBJECT) else "here"

@@ -10,13 +10,14 @@ import re
 import string
 import unicodedata
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.dom import DOMNode
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
+from textual.screen import Screen
 from textual.widget import Widget
 
 from ledger_tui.resources.base import Resource
@@ -25,25 +26,151 @@ from ledger_tui.settings.config import BadConfig
 from ledger_tui.settings.own_commands import OwnCommand
 
 
-def _key(keys: str, action: str, text: str, *, show: bool = False, priority: bool = False) -> Binding:
+class Letter(NamedTuple):
+    """The verb of a letter, and the actions that do it, each to another kind of object."""
+
+    verb: str
+    actions: tuple[str, ...]
+
+
+# All letters of the dashboard's screens: a letter has one verb on all of them. A dialog names its own
+# letters. docs/dashboard-keys.md gives the reasons.
+LETTERS: Mapping[str, Letter] = {
+    "a": Letter("first moment", ("past('a')",)),
+    "b": Letter("second moment", ("past('b')",)),
+    "c": Letter("copy as curl", ("screen.copy_curl",)),
+    "d": Letter("compare", ("past('compare')", "screen.compare")),
+    "D": Letter("delete", ("act('delete_endpoint')",)),
+    "e": Letter("edit", ("edit", "edit_request")),
+    "E": Letter("editor", ("program('EDITOR')",)),
+    "f": Letter("follow", ("follow",)),
+    "F": Letter("finalize", ("act('finalize')",)),
+    "g": Letter("group", ("screen.group", "unit")),
+    "G": Letter("oldest", ("oldest",)),
+    "h": Letter("history", ("go('statement')", "go('deliveries')")),
+    "H": Letter("test helpers", ("show('test_helpers')",)),
+    "i": Letter("ids", ("ids",)),
+    "j": Letter("down", ("move(1)", "choose(1)")),
+    "J": Letter("JSON", ("raw",)),
+    "k": Letter("up", ("move(-1)", "choose(-1)")),
+    "l": Letter("locate", ("locate",)),
+    "L": Letter("roll", ("act('roll')", "act('roll_secret')", "rotate")),
+    "m": Letter("more", ("look",)),
+    "n": Letter("new", ("create", "exchange", "snapshot")),
+    "o": Letter("order", ("arrange",)),
+    "p": Letter("pay", ("act('pay')", "act('pay_order')")),
+    "P": Letter("pager", ("program('PAGER')",)),
+    "q": Letter("quit", ("app.quit",)),
+    "r": Letter("refresh", ("refresh",)),
+    "R": Letter("repair", ("app.repair",)),
+    "s": Letter("send", ("act('ship')", "act('resend')", "act('resend_delivery')", "send_again")),
+    "S": Letter("sign in", ("app.sign_in",)),
+    "t": Letter("times", ("times",)),
+    "T": Letter("trace", ("trace",)),
+    "u": Letter("undo", ("act('reverse')", "act('restore')", "act('enable')", "use_key", "take_back")),
+    "v": Letter("void", ("act('void')",)),
+    "V": Letter("verify", ("prove",)),
+    "w": Letter("webhook endpoints", ("go('endpoints')",)),
+    "x": Letter("transfer", ("transfer",)),
+    "X": Letter("disable", ("act('deactivate')", "act('disable')", "act('revoke')")),
+    "y": Letter("copy the id", ("screen.copy_id",)),
+    "z": Letter("panes", ("panes",)),
+}
+_LETTER_OF = {action: letter for letter, each in LETTERS.items() for action in each.actions}
+
+# The actions by use: the key bar and the empty palette begin with the first. An action that is not here has
+# no place in the bar, such as the keys of the cursor; a dialog's own actions come before all.
+_BY_USE = (
+    "past('now')",
+    "past('play')",
+    "past('a')",
+    "past('b')",
+    "past('compare')",
+    "open",
+    "back",
+    "take_back",
+    "locate",
+    "app.repair",
+    "app.sign_in",
+    "send_again",
+    "exchange",
+    "rotate",
+    "use_key",
+    "filter",
+    "create",
+    "snapshot",
+    "go",
+    "act",
+    "edit",
+    "edit_request",
+    "look",
+    "step(-1)",
+    "step(1)",
+    "command_line",
+    "trace",
+    "screen.compare",
+    "transfer",
+    "window",
+    "unit",
+    "screen.group",
+    "follow",
+    "tile",
+    "mark",
+    "ids",
+    "screen.copy_id",
+    "arrange",
+    "export",
+    "prove",
+    "mark_all",
+    "raw",
+    "screen.copy_curl",
+    "panes",
+    "times",
+    "travel",
+    "refresh",
+    "program",
+    "widen",
+    "themes",
+    "help",
+    "app.quit",
+)
+# The keys that a bar of at least `_STAYS_FROM` cells always shows: they lead to everything else.
+_STAY = ("help", "step(", "command_line")
+_STAYS_FROM = 98  # a screen of 100 columns without the padding of the bar
+
+
+def usefulness(action: str) -> int:
+    """Return the place of an action in the key bar and the empty palette; 0 if it has none there."""
+    name = action.partition("(")[0]
+    return next((n for n, each in enumerate(_BY_USE, 1) if each in (action, name)), 0)
+
+
+def letter_of(action: str) -> str:
+    """Return the letter of an action, for an action that has one."""
+    return _LETTER_OF[action]
+
+
+def _key(action: str, text: str, *keys: str, priority: bool = False) -> Binding:
+    """Return a binding of these keys and of the action's letter, if it has one."""
     name = action.removeprefix("app.").removeprefix("screen.").replace("(", ".").rstrip(")").replace("'", "")
-    return Binding(keys, action, text, show=show, priority=priority, id=name)
+    names = ",".join([*keys, *([_LETTER_OF[action]] if action in _LETTER_OF else [])])
+    return Binding(names, action, text, show=usefulness(action) > 0, priority=priority, id=name)
 
 
 # The application's own keys, which also work while a dialog is open.
-APP_KEYS: list[BindingType] = [_key("ctrl+z", "suspend_process", "suspend (fg resumes)", priority=True)]
+APP_KEYS: list[BindingType] = [_key("suspend_process", "suspend (fg resumes)", "ctrl+z", priority=True)]
 
 SCREEN_KEYS: list[BindingType] = [
-    _key(place.key, f"show('{place.kind}')", place.title) for place in (*PLACES, TEST_HELPERS)
+    *(_key(f"show('{place.kind}')", place.title, place.key) for place in PLACES),
+    _key(f"show('{TEST_HELPERS.kind}')", TEST_HELPERS.title),
 ]
 
-# One key may mean different actions on different screens: only the shown resource's actions are active.
 ACTION_KEYS: list[BindingType] = [
-    _key(action.key, f"act('{action.name}')", action.label, show=True)
+    _key(f"act('{action.name}')", action.label)
     for action in dict.fromkeys(action for resource in RESOURCES for action in resource.actions)
 ]
 RELATED_KEYS: list[BindingType] = [
-    _key(related_view.key, f"go('{related_view.name}')", related_view.label, show=True)
+    _key(f"go('{related_view.name}')", related_view.label)
     for related_view in dict.fromkeys(
         related_view for resource in RESOURCES for related_view in resource.related
     )
@@ -51,174 +178,119 @@ RELATED_KEYS: list[BindingType] = [
 
 GLOBAL_KEYS: list[BindingType] = [
     *SCREEN_KEYS,
-    _key("question_mark", "help", "keys", show=True),
-    _key("q", "app.quit", "quit", show=True),
-    _key("colon", "command_line", "command line"),
-    _key("left_square_bracket", "travel(-1)", "go back"),
-    _key("right_square_bracket", "travel(1)", "go forward"),
-    _key("J", "raw", "raw JSON"),
-    _key("i", "ids", "jump to an id in the record"),
-    _key("comma", "step(-1)", "one event back in time"),
-    _key("full_stop", "step(1)", "one event forward in time"),
-    _key("T", "trace", "trace", show=True),
-    _key("V", "prove", "proof in the log"),
-    _key("ctrl+e", "export", "export the list"),
-    _key("ctrl+t", "themes", "themes"),
-    _key("S", "app.sign_in", "sign in", show=True),
-    _key("R", "app.repair", "repair a demo's receiver, or restart the server", show=True),
+    _key("help", "keys", "question_mark"),
+    _key("app.quit", "quit"),
+    _key("command_line", "command line", "colon"),
+    _key("travel(-1)", "previous view", "left_square_bracket"),
+    _key("travel(1)", "next view", "right_square_bracket"),
+    _key("raw", "raw JSON"),
+    _key("ids", "jump to an id"),
+    _key("step(-1)", "event back", "comma"),
+    _key("step(1)", "event forward", "full_stop"),
+    _key("trace", "trace"),
+    _key("prove", "proof in the log"),
+    _key("export", "export", "ctrl+e"),
+    _key("themes", "themes", "ctrl+t"),
+    _key("app.sign_in", "sign in"),
+    _key("app.repair", "repair"),
 ]
 
 # Keys of the time machine while the past is shown. They come before a screen's keys, which could change data.
 PAST_KEYS: list[BindingType] = [
-    _key("space", "past('play')", "play what happened", show=True, priority=True),
-    _key("a", "past('a')", "the first moment to compare", priority=True),
-    _key("b", "past('b')", "the second moment", priority=True),
-    _key("d", "past('compare')", "what changed between them", show=True, priority=True),
-    _key("escape", "past('now')", "back to now", show=True),
+    _key("past('play')", "play", "space", priority=True),
+    _key("past('a')", "moment a", priority=True),
+    _key("past('b')", "moment b", priority=True),
+    _key("past('compare')", "compare", priority=True),
+    _key("past('now')", "back to now", "escape"),
 ]
 
-_BACK = _key("escape", "back", "back", show=True)
-_REFRESH = _key("r", "refresh", "refresh")
+_BACK = _key("back", "back", "escape")
+_REFRESH = _key("refresh", "refresh")
 _COPY: list[BindingType] = [
-    _key("y", "screen.copy_id", "copy the id"),
-    _key("c", "screen.copy_curl", "copy as curl, compare accounts"),
+    _key("screen.copy_id", "copy the id"),
+    _key("screen.copy_curl", "copy as curl"),
 ]
 
-# The keys of every view, then the keys of a list, in the order of the key bar.
+# The keys of every view, then the keys of a list.
 VIEW_KEYS: list[BindingType] = [_BACK, _REFRESH, *_COPY]
 RESOURCE_KEYS: list[BindingType] = [
-    _key("enter", "open", "open", show=True),
+    _key("open", "open", "enter"),
     _BACK,
-    _key("slash", "filter", "filter", show=True),
-    _key("n", "create", "new", show=True),
-    _key("x", "transfer", "transfer", show=True),
-    _key("e", "edit", "edit", show=True),
+    _key("filter", "filter", "slash"),
+    _key("create", "new"),
+    _key("transfer", "transfer"),
+    _key("edit", "edit"),
     _REFRESH,
-    _key("f", "follow", "follow"),
-    _key("l", "locate", "show it in the list", show=True),
+    _key("follow", "follow"),
+    _key("locate", "locate in the list"),
     *ACTION_KEYS,
     *RELATED_KEYS,
     *_COPY,
-    _key("o", "arrange", "sort, choose columns"),
-    _key("m", "look", "search older rows", show=True),
-    _key("z", "panes", "list, both or detail"),
-    _key("less_than_sign", "widen(-1)", "narrow the list"),
-    _key("greater_than_sign", "widen(1)", "widen the list"),
-    _key("t", "times", "times as UTC, local, relative"),
-    _key("P", "program('PAGER')", "show in $PAGER"),
-    _key("E", "program('EDITOR')", "open in $EDITOR"),
+    _key("arrange", "sort, columns"),
+    _key("look", "more rows"),
+    _key("screen.compare", "compare accounts"),
+    _key("panes", "panes"),
+    _key("widen(-1)", "narrow", "less_than_sign"),
+    _key("widen(1)", "widen", "greater_than_sign"),
+    _key("times", "UTC, local, age"),
+    _key("program('PAGER')", "in $PAGER"),
+    _key("program('EDITOR')", "in $EDITOR"),
 ]
 
-REQUESTS_KEYS: list[BindingType] = [
-    _key("e", "edit_request", "edit and send again", show=True),
-]
-
-EVENTS_KEYS: list[BindingType] = [
-    _key("p", "pause", "pause or resume", show=True),
-]
+REQUESTS_KEYS: list[BindingType] = [_key("edit_request", "edit and send")]
 
 # The first two replace Textual's own keys, which move the focus.
 TILE_KEYS: list[BindingType] = [
-    _key("tab", "tile(1)", "next tile", show=True),
-    _key("shift+tab", "tile(-1)", "previous tile", show=True),
-    _key("down,j", "choose(1)", "next row of the tile"),
-    _key("up,k", "choose(-1)", "previous row of the tile"),
-    _key("enter", "open", "open", show=True),
+    _key("tile(1)", "next tile", "tab"),
+    _key("tile(-1)", "previous tile", "shift+tab"),
+    _key("choose(1)", "next row", "down"),
+    _key("choose(-1)", "previous row", "up"),
+    _key("open", "open", "enter"),
 ]
 
-COMPARE_KEYS: list[BindingType] = [
-    _key("plus", "window(1)", "longer", show=True),
-    _key("minus", "window(-1)", "shorter", show=True),
-    _key("g", "unit", "by day, week or month", show=True),
-]
+FLOW_KEYS: list[BindingType] = [_key("window(1)", "longer", "plus"), _key("window(-1)", "shorter", "minus")]
+COMPARE_KEYS: list[BindingType] = [*FLOW_KEYS, _key("unit", "day, week, month")]
 
-FLOW_KEYS: list[BindingType] = [
-    _key("plus", "window(1)", "longer", show=True),
-    _key("minus", "window(-1)", "shorter", show=True),
-]
-
+# A test helper that destroys data has no key: you type its line.
 HELPER_KEYS: list[BindingType] = [
-    _key("enter", "open", "go back to the snapshot", show=True),
-    _key("a", "helper('advance')", "advance the clock", show=True),
-    _key("p", "helper('stop')", "stop the clock or let it run", show=True),
-    _key("n", "helper('snapshot')", "take a snapshot", show=True),
-    _key("b", "helper('fault')", "let requests or webhooks fail", show=True),
-    _key("e", "helper('trigger')", "make an event happen", show=True),
-    _key("v", "delete_helper", "delete the snapshot, end the fault", show=True),
-    _key("x", "helper('reset')", "empty this project", show=True),
+    _key("open", "restore it, end it", "enter"),
+    _key("snapshot", "new snapshot"),
 ]
 
-TRACE_KEYS: list[BindingType] = [
-    _key("enter", "open", "open", show=True),
-    _key("s", "send_again", "send again", show=True),
-]
+TRACE_KEYS: list[BindingType] = [_key("open", "open", "enter"), _key("send_again", "send again")]
 
 TOKEN_KEYS: list[BindingType] = [
-    _key("x", "exchange", "exchange for tokens", show=True),
-    _key("t", "rotate", "rotate now", show=True),
-    _key("u", "use_key", "use the key again", show=True),
+    _key("exchange", "new tokens"),
+    _key("rotate", "roll the tokens"),
+    _key("use_key", "use the key again"),
 ]
 
 TABLE_KEYS: list[BindingType] = [
-    _key("up,k", "move(-1)", "up"),
-    _key("down,j", "move(1)", "down"),
-    _key("pageup,ctrl+b", "move_pages(-1)", "page up"),
-    _key("pagedown,ctrl+f", "move_pages(1)", "page down"),
-    _key("home", "newest", "the newest"),
-    # These keys use the ids of the keys in lists: a change of such an id changes the key everywhere.
-    Binding("g", "newest", "the newest", show=False, id="group"),
-    _key("end,G", "oldest", "the oldest loaded, then the oldest"),
+    _key("move(-1)", "up", "up"),
+    _key("move(1)", "down", "down"),
+    _key("move_pages(-1)", "page up", "pageup", "ctrl+b"),
+    _key("move_pages(1)", "page down", "pagedown", "ctrl+f"),
+    _key("newest", "newest", "home"),
+    _key("oldest", "oldest", "end"),
 ]
-
 LIST_TABLE_KEYS: list[BindingType] = [
-    *TABLE_KEYS[:5],
-    _key("g", "screen.group", "sums of postings, or the newest"),
-    *TABLE_KEYS[6:],
-    _key("space", "mark", "mark", show=True),
-    _key("ctrl+a", "mark_all", "mark all loaded rows"),
+    *TABLE_KEYS,
+    _key("screen.group", "sums"),
+    _key("mark", "mark", "space"),
+    _key("mark_all", "mark all", "ctrl+a"),
 ]
-
-MOST_KEYS_IN_BAR = 12
-
-# The keys of the key bar in their order, the most useful first; a dialog's keys are not listed and come
-# before all. If the bar is too narrow, the last keys are left out, but never the key of the help.
-_BY_USE = (
-    "open",
-    "past(",
-    "back",
-    "app.repair",
-    "app.sign_in",
-    "pause",
-    "send_again",
-    "exchange",
-    "rotate",
-    "filter",
-    "create",
-    "edit",
-    "go(",
-    "act(",
-    "locate",
-    "trace",
-    "transfer",
-    "use_key",
-    "delete_helper",
-    "helper",
-    "look",
-    "mark",
-    "window",
-    "unit",
-    "tile(",
-    "help",
-    "app.quit",
-)
-
-
-def usefulness(action: str) -> int:
-    """Return the place of an action in the key bar."""
-    return next((n for n, name in enumerate(_BY_USE, 1) if action.startswith(name)), 0)
 
 
 _GAP = "   "
+
+
+def by_use(screen: Screen[Any]) -> list[tuple[DOMNode, Binding]]:
+    """Return the bindings that are possible now, once for each action, the most useful first."""
+    possible: dict[str, tuple[DOMNode, Binding]] = {}
+    for active in screen.active_bindings.values():
+        if active.enabled:
+            possible.setdefault(active.binding.action, (active.node, active.binding))
+    return sorted(possible.values(), key=lambda each: usefulness(each[1].action))
 
 
 @runtime_checkable
@@ -229,18 +301,30 @@ class NamesItsKeys(Protocol):
         """Return the description of a key as it is now."""
 
 
+def caption(node: DOMNode, binding: Binding) -> str:
+    """Return the present description of a key of a widget."""
+    return node.key_text(binding) if isinstance(node, NamesItsKeys) else binding.description
+
+
 class _Shown(NamedTuple):
-    """One key of the bar: the text, its rank, and the action of a click on it."""
+    """One key of the bar: its text, and the action of a click on it."""
 
     text: Content
-    rank: tuple[bool, bool, int]  # the key with the highest rank is left out first
     action: str
     node: DOMNode
-    enabled: bool
+
+    @property
+    def width(self) -> int:
+        """The cells of the text and of the gap after it."""
+        return self.text.cell_length + len(_GAP)
 
 
 class KeyBar(Widget):
-    """One line made from the bindings that are active at the focused widget. A click presses the key."""
+    """One line made from the bindings that are possible at the focused widget, the most useful first.
+
+    If the line is too narrow, the last keys are left out, but never the key of the help. A click presses the
+    key.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -250,42 +334,36 @@ class KeyBar(Widget):
         self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.refresh())
 
     def render(self) -> Content:
-        keys_shown: dict[str, _Shown] = {}
-        by_use = sorted(
-            self.screen.active_bindings.values(), key=lambda each: usefulness(each.binding.action)
-        )
-        for node, binding, is_enabled, _tip in by_use:
-            if not binding.show or binding.action in keys_shown:
-                continue
-            key = self.app.get_key_display(binding)
-            caption = node.key_text(binding) if isinstance(node, NamesItsKeys) else binding.description
-            style = "bold $accent" if is_enabled else "$faint"
-            text = "$muted" if is_enabled else "$faint"
-            key_content = Content.assemble((key, style), (f" {caption}", text))
-            # Disabled keys are left out first, then the least useful.
-            rank = (not is_enabled, binding.action != "help", usefulness(binding.action))
-            keys_shown[binding.action] = _Shown(key_content, rank, binding.action, node, is_enabled)
-        while len(keys_shown) > MOST_KEYS_IN_BAR or (
-            len(keys_shown) > 1 and self._width(keys_shown) > self.size.width
-        ):
-            del keys_shown[max(reversed(keys_shown), key=lambda action: keys_shown[action].rank)]
-        self._keys = [*keys_shown.values()]
+        bindings = [each for each in by_use(self.screen) if each[1].show]
+        stay = _STAY if self.size.width >= _STAYS_FROM else _STAY[:1]
+        keys = {each: self._shown(*each) for each in bindings if each[1].action.startswith(stay)}
+        room = self.size.width + len(_GAP) - sum(each.width for each in keys.values())
+        for each in bindings:
+            if each not in keys:
+                shown = self._shown(*each)
+                room -= shown.width
+                if room < 0:
+                    break
+                keys[each] = shown
+        self._keys = [keys[each] for each in bindings if each in keys]
         return Content(_GAP).join([each.text for each in self._keys])
+
+    def _shown(self, node: DOMNode, binding: Binding) -> _Shown:
+        key = self.app.get_key_display(binding)
+        text = Content.assemble((key, "bold $accent"), (f" {caption(node, binding)}", "$muted"))
+        return _Shown(text, binding.action, node)
 
     def on_click(self, event: events.Click) -> None:
         left = self.styles.padding.left
         for each in self._keys:
             right = left + each.text.cell_length
             if left <= event.x < right:
-                if each.enabled:
-                    self.screen.call_later(self.app.run_action, each.action, each.node)
+                self.screen.call_later(self.app.run_action, each.action, each.node)
                 return
             left = right + len(_GAP)
 
-    @staticmethod
-    def _width(keys_shown: dict[str, _Shown]) -> int:
-        return sum(each.text.cell_length for each in keys_shown.values()) + len(_GAP) * (len(keys_shown) - 1)
 
+SUMMED = ("transactions", "statement")  # the lists of postings, which can be summed
 
 _EVERYWHERE = [*APP_KEYS, *GLOBAL_KEYS]
 
@@ -298,13 +376,15 @@ def _of_a_resource(resource: Resource) -> list[Binding]:
         "create": resource.form is not None,
         "transfer": resource.transfer is not None,
         "follow": not resource.still,
+        "screen.compare": resource.kind == "accounts",
+        "screen.group": resource.kind in SUMMED,
     }
     own = [
         each
-        for each in _made(RESOURCE_KEYS)
+        for each in _made([*RESOURCE_KEYS, *LIST_TABLE_KEYS])
         if (each.action in its if each.action.startswith(("act(", "go(")) else has.get(each.action, True))
     ]
-    return [*_made(_EVERYWHERE), *own, *_made(LIST_TABLE_KEYS)]
+    return [*_made(_EVERYWHERE), *own]
 
 
 def _name_of(kind: str) -> str:
@@ -328,7 +408,6 @@ def spelled(key: str) -> str:
 # For each screen the bindings that are active at the same time, so each key must have one meaning among them.
 _SCREENS: list[tuple[str, list[Binding]]] = [
     (_name_of("token"), _made([*_EVERYWHERE, *VIEW_KEYS, *TOKEN_KEYS])),
-    (_name_of("events"), _made([*_EVERYWHERE, *VIEW_KEYS, *EVENTS_KEYS, *LIST_TABLE_KEYS])),
     (_name_of("requests"), _made([*_EVERYWHERE, *VIEW_KEYS, *REQUESTS_KEYS, *LIST_TABLE_KEYS])),
     (_name_of("trace"), _made([*_EVERYWHERE, *VIEW_KEYS, *TRACE_KEYS, *TABLE_KEYS])),
     *((_name_of(resource.kind), _of_a_resource(resource)) for resource in RESOURCES),

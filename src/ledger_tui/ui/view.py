@@ -61,6 +61,10 @@ class NavigationHistory:
         self._behind.clear()
         self._ahead.clear()
 
+    def leads(self, step: int) -> bool:
+        """Return whether there is a place before this one (`step` is -1) or after it (1)."""
+        return bool(self._behind if step < 0 else self._ahead)
+
     def back(self, here: Location) -> Location | None:
         """Return the place before this one; None at the beginning."""
         return self._step(self._behind, self._ahead, here)
@@ -198,6 +202,7 @@ class View(Widget):
     """A screen. Its workers post their results as messages."""
 
     BLANK = True  # see ui/view.py
+    lines_offered = "flows"  # the key bar names these commands next to the key of the command line
 
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(id=place.kind)
@@ -218,11 +223,6 @@ class View(Widget):
         return None
 
     @property
-    def paused(self) -> bool:
-        """Whether new rows are held back until the user asks for them."""
-        return False
-
-    @property
     def unread(self) -> bool:
         """Whether some figures of the view have not been read yet."""
         return False
@@ -235,10 +235,6 @@ class View(Widget):
     def shown_texts(self) -> Iterator[tuple[str, str]]:
         """Yield the texts shown for the selected record, each with its label."""
         return iter(())
-
-    def key_text(self, binding: Binding) -> str:
-        """Return the present description of a key in the key bar."""
-        return binding.description
 
     def why_not(self, _binding: Binding) -> str:
         """Return why a greyed key does nothing now; "" if there is no reason to show."""

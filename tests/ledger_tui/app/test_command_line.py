@@ -91,7 +91,18 @@ def test_a_typed_line_is_completed(line: str, found: list[str], choices: Choices
 def test_every_completion_without_an_argument_is_understood(choices: Choices) -> None:
     for text, about in completions("", choices):
         assert about
-        if text not in ("profile", "theme", "save", "at", "date", "snapshot", "restore", "fault", "trigger"):
+        if text not in (
+            "profile",
+            "theme",
+            "save",
+            "at",
+            "date",
+            "snapshot",
+            "restore",
+            "drop",
+            "fault",
+            "trigger",
+        ):
             parse_command(text, choices)
 
 

@@ -11,20 +11,19 @@ from ledger_tui.app.command_line import Choices, completions, parse_command
 from ledger_tui.client.names import AccountNames
 from ledger_tui.features.test_helpers import (
     MISSING,
-    HelperRequested,
+    HelperLineRequested,
     HelperState,
     HelpersView,
     described,
     hits_of,
     outcome_of,
     parse_helper,
-    resetting,
 )
 from ledger_tui.resources.filtering import BadLine
 from ledger_tui.resources.registry import TEST_HELPERS
 from tests.ledger_tui.alone import Alone, unconnected
 
-OFFERED = ("helper", "delete_helper", "open")
+OFFERED = ("snapshot", "open")
 
 
 def state(snapshots: int) -> HelperState:
@@ -40,12 +39,12 @@ def test_a_key_that_can_do_nothing_is_dim_and_says_why() -> None:
     reading = HelpersView(TEST_HELPERS, unconnected(read_only=True))
     reading.state = state(1)
     for view in (without, reading):
-        assert [view.check_action(each, ()) for each in OFFERED] == [None] * 3
-    assert [without.why_not(Binding("x", each)) for each in OFFERED] == [MISSING] * 3
+        assert [view.check_action(each, ()) for each in OFFERED] == [None] * 2
+    assert [without.why_not(Binding("x", each)) for each in OFFERED] == [MISSING] * 2
     empty = HelpersView(TEST_HELPERS, unconnected())
     empty.state = state(0)
-    assert [empty.check_action(each, ()) for each in OFFERED] == [True, None, None]
-    assert empty.why_not(Binding("v", "delete_helper")) == "No snapshot or fault is chosen; tab goes to them."
+    assert [empty.check_action(each, ()) for each in OFFERED] == [True, None]
+    assert empty.why_not(Binding("x", "open")) == "No snapshot or fault is chosen; tab goes to them."
 
 
 @pytest.mark.parametrize(("snapshots", "last"), [(3, "snapshot 2"), (4, "and 2 more"), (200, "and 198 more")])
@@ -58,16 +57,26 @@ def test_of_more_snapshots_than_fit_the_tile_says_how_many_more_there_are(snapsh
     assert [cell.text for cell in drawn.fact] == [f"{snapshots}+" if snapshots == 200 else str(snapshots)]
 
 
-async def test_its_keys_do_nothing_where_nothing_is_chosen_and_one_asks_for_the_reset() -> None:
+async def test_its_keys_only_begin_a_line_so_that_none_changes_the_ledger_alone() -> None:
     app = Alone(view := HelpersView(TEST_HELPERS, unconnected()))
     async with app.run_test() as pilot:
-        view.take_state(state(0))
-        view.action_open()
-        view.action_delete_helper()
-        view.action_helper("reset")
+        view.take_state(state(1)._replace(faults=[{"id": "flt_1", "object": "fault"}]))
         await pilot.pause()
-        asked = app.those_said(HelperRequested)
-        assert [each.request for each in asked if isinstance(each, HelperRequested)] == [resetting()]
+        view.action_snapshot()
+        view.action_tile(1)
+        view.action_open()
+        view.action_tile(1)
+        view.action_open()
+        await pilot.pause()
+        lines = [each.line for each in app.those_said(HelperLineRequested)]
+        assert lines == ["snapshot ", "restore snapshot 0", "drop flt_1"]
+
+
+def test_a_dropped_snapshot_is_asked_about_and_a_dropped_fault_is_not() -> None:
+    snapshot, fault = parse_helper("drop", "seeded"), parse_helper("drop", "flt_1")
+    assert (snapshot.method, snapshot.path) == ("DELETE", "/v1/test_helpers/snapshots/seeded")
+    assert 'Delete the snapshot "seeded"?' in snapshot.question
+    assert (fault.method, fault.path, fault.question) == ("DELETE", "/v1/test_helpers/faults/flt_1", "")
 
 
 async def test_a_list_stays_when_reading_it_again_fails() -> None:

@@ -6,7 +6,7 @@ from ledger_tui.resources.accounts import TO_STATEMENT
 from ledger_tui.resources.base import RelatedView, Resource
 from ledger_tui.resources.registry import PLACE_OF_KIND, PLACES, RESOURCES, resource_of_id
 from ledger_tui.resources.webhooks import ENDPOINTS
-from ledger_tui.ui.keys import EVENTS_KEYS, GLOBAL_KEYS, RESOURCE_KEYS, TABLE_KEYS, TOKEN_KEYS
+from ledger_tui.ui.keys import GLOBAL_KEYS, RESOURCE_KEYS, TABLE_KEYS, TOKEN_KEYS
 
 
 def test_keys_kinds_and_prefixes_are_each_ones_own() -> None:
@@ -33,9 +33,7 @@ def test_a_list_without_a_key_of_its_own_belongs_to_a_screen_that_has_one() -> N
 
 
 def test_every_binding_has_an_id_of_its_own() -> None:
-    bindings = [
-        *Binding.make_bindings([*GLOBAL_KEYS, *TABLE_KEYS, *RESOURCE_KEYS, *EVENTS_KEYS, *TOKEN_KEYS])
-    ]
+    bindings = [*Binding.make_bindings([*GLOBAL_KEYS, *TABLE_KEYS, *RESOURCE_KEYS, *TOKEN_KEYS])]
     by_id = {binding.id: binding.action for binding in bindings}
     assert "" not in by_id
     assert len(by_id) == len({(binding.id, binding.action) for binding in bindings})

@@ -59,7 +59,7 @@ async def test_a_user_is_created_deactivated_and_restored(driver: Driver) -> Non
     await driver.press("4", "n")
     await driver.type("Ada", "tab")
     await driver.type("ada@example.com", "ctrl+s", sees=("Created usr_", "ada@example.com", "● active"))
-    await driver.press("d", "y", sees=("✕ deactivated", "u restores it"))
+    await driver.press("X", "y", sees=("✕ deactivated", "u restores it"))
     await driver.press("u", sees=("User Ada is active", "● active"))
 
 
@@ -129,8 +129,8 @@ async def test_the_smallest_key_bar_has_what_can_be_done_with_an_open_invoice(ow
         await driver.sees("F finalize")
         await driver.press("F", "y", sees="INV-000001 is open: 12.50 EUR")
         driver.app.clear_notifications()
-        await driver.sees("v void   p pay", "? keys")
-        await driver.press("enter", sees=("esc back", "v void   p pay", "? keys"))
+        await driver.sees("p pay   v void", "? keys")
+        await driver.press("enter", sees=("esc back", "p pay   v void", "? keys"))
 
 
 async def test_in_live_mode_a_destructive_action_asks_for_the_number(driver: Driver) -> None:
@@ -204,10 +204,10 @@ async def test_a_transaction_is_reversed_once_after_asking(driver: Driver) -> No
     body = {"account": account, "amount": 1250, "type": "credit", "description": "by mistake"}
     await driver.app.api.write("POST", "/v1/transactions", body, "t")
     await driver.press("2", sees="by mistake")
-    await driver.press("v", sees="Reverse the transaction, ")
+    await driver.press("u", sees="Reverse the transaction, ")
     await driver.press("y", sees=("Transaction txn_", " is reversed", "↩ debit", "−12.50  EUR"))
     assert " · u reverses it" in " ".join(driver.text().split())
-    await driver.press("down", "v", "y", sees="Could not reverse: ")
+    await driver.press("down", "u", "y", sees="Could not reverse: ")
 
 
 async def test_u_takes_a_posting_back_from_any_screen_after_asking(driver: Driver) -> None:
@@ -228,7 +228,7 @@ async def test_u_takes_a_posting_back_from_any_screen_after_asking(driver: Drive
 async def test_u_restores_a_deleted_endpoint_and_a_user_and_enables_an_endpoint(driver: Driver) -> None:
     await driver.app.api.write("POST", "/v1/webhook_endpoints", {"url": "http://127.0.0.1:9/hooks"}, None)
     await driver.press("7", "e", sees="127.0.0.1:9/hooks")
-    await driver.press("d", sees="It receives no events until it is enabled.")
+    await driver.press("X", sees="It receives no events until it is enabled.")
     await driver.press("y", sees="u enables it")
     await driver.press("u", sees="is enabled")
     await driver.press("v", sees="For 30 days it can be restored")
@@ -246,7 +246,7 @@ async def test_an_action_without_an_answer_is_not_said_to_have_failed(server: Co
         async with app.run_test(size=(100, 30), notifications=True) as pilot:
             driver = Driver(app, pilot)
             await driver.press("4", sees="ada@example.com")
-            await driver.press("d", sees="Deactivate user ")
+            await driver.press("X", sees="Deactivate user ")
             line.swallows_answers = True
             await driver.press("y")
             told = "; the change may still have been made. Check before you try again."
@@ -318,10 +318,10 @@ async def test_a_transfer_from_an_account_leaves_the_cursor_there(driver: Driver
     [
         (["P"], "There is no account here to show."),
         (["less_than_sign"], "The list and the detail are not side by side"),
-        (["6", "t"], "There is no refresh token"),
+        (["6", "L"], "There is no refresh token"),
         (["6", "u"], "The API key is in use already."),
         (["1", "F"], "F works on another screen: finalize (3 Invoices)."),
-        (["6", "v"], "v works on other screens: reverse (2 Transactions), void (3 Invoices),"),
+        (["6", "v"], "v works on another screen: void (3 Invoices)."),
     ],
 )
 async def test_a_greyed_key_says_why(

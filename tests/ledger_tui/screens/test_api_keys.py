@@ -36,7 +36,7 @@ async def test_a_key_is_created_and_its_value_shown_once(driver: Driver) -> None
 
 async def test_a_key_is_revoked_after_asking(driver: Driver) -> None:
     await create(driver)
-    await driver.press("escape", "v", sees="Revoke API key reports, …")
+    await driver.press("escape", "X", sees="Revoke API key reports, …")
     await driver.press("y", sees=(" is revoked", "✕ revoked"))
     assert driver.view.check_action("act", ("revoke",)) is None
 
@@ -63,7 +63,7 @@ async def test_the_dashboards_own_key_can_be_rolled_under_its_feet(driver: Drive
 
 async def test_revoking_the_dashboards_own_key_says_what_comes_of_it(driver: Driver) -> None:
     await driver.press("9", sees="1 of 1")
-    await driver.press("v", sees="This dashboard uses this key and will lose access.")
+    await driver.press("X", sees="This dashboard uses this key and will lose access.")
     await driver.press("y", sees="✕ 401: this key is not accepted")
 
 
@@ -71,7 +71,7 @@ async def test_in_live_mode_revoking_asks_for_its_last_characters(driver: Driver
     await create(driver)
     await driver.press("escape")
     driver.turn_live()
-    await driver.press("v", sees=("◆ LIVE · Confirm", "to confirm, then press enter"))
+    await driver.press("X", sees=("◆ LIVE · Confirm", "to confirm, then press enter"))
     assert f"Type {(driver.view.selected or {})['last4']} to confirm" in driver.text()
     await driver.press("y")
     assert isinstance(driver.app.screen, ConfirmScreen)

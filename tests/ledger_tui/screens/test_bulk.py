@@ -49,8 +49,8 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
         await driver.press("ctrl+a", "s", sees="Resend 2 events?")
         await driver.press("y", sees="Sending again: 2")
         await receiver.until_received(4)
-        await driver.press("e", sees=receiver.url)
-        await driver.press("s")
+        await driver.press("w", sees=receiver.url)
+        await driver.press("h")
         await until(lambda: len(driver.view.model.window) == 2, "the deliveries")
         await driver.press("ctrl+a", "s", sees="Resend 2 deliveries?")
         await driver.press("y")
@@ -65,7 +65,7 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
             await made(driver, "/v1/api_keys", {"name": name, "role": "member"}, name)
         await driver.press("9", sees=("reports", "exports"))
         await driver.press("ctrl+a", "L", sees="Roll only one at a time")
-        await driver.press("v", sees=("Revoke 3 API keys?", "This dashboard uses one of these keys"))
+        await driver.press("X", sees=("Revoke 3 API keys?", "This dashboard uses one of these keys"))
         await driver.press("y", sees="Revoked: 3")
         await until(lambda: None not in values(driver, "revoked_at"))
 
@@ -85,7 +85,7 @@ async def test_a_series_stopped_midway_counts_the_objects_not_tried(
     ]
     async with dashboards.open((100, 30)) as driver:
         await driver.press("4", sees="User 0")
-        await driver.press("ctrl+a", "d", sees="Deactivate 3 users?")
+        await driver.press("ctrl+a", "X", sees="Deactivate 3 users?")
         with server.holding(None):  # the answer to the first
             await driver.press("y", sees="0 of 3; esc stops after the current request.")
             await until(lambda: "DELETE" in [method for method, *_ in server.requests], "the first")

@@ -167,7 +167,7 @@ async def test_the_whole_name_of_an_action_wins_over_another_word_for_a_differen
 
 async def test_the_help_is_searched(with_till: Driver) -> None:
     await with_till.press("question_mark", "slash")
-    await with_till.type("curl", sees="copy as curl", gone="go back")
+    await with_till.type("curl", sees="copy as curl", gone="jump to an id")
     await with_till.press("escape")
     assert len(with_till.app.screen_stack) == 1
 

@@ -26,7 +26,7 @@ async def test_marked_accounts_are_compared_and_rows_are_summed(
         await driver.sees("Till", "50.00")
         await driver.press("home", "c", sees="Copied as curl")
         await driver.press("ctrl+a", sees="● 2 marked")
-        await driver.press("c")
+        await driver.press("d")
         await driver.sees("Compare", "2 accounts, the last 30 days, by day", "0.00 → 50.00", "+7.00 EUR")
         await driver.press("g", "minus", sees="the last week, by week")
         await driver.press("ctrl+e", sees="Export to CSV")

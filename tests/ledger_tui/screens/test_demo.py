@@ -40,7 +40,7 @@ async def test_it_loads_in_sight_and_its_broken_receiver_is_repaired(demo: Drive
     await demo.press("s")  # the newest delivery is sent again
     await demo.sees("✓ succeeded")
     await until(lambda: "succeeded" in {row["status"] for _at, row in demo.view.model.window.at_hand()})
-    await demo.press("7", "e", sees=("Webhook endpoints", "s deliveries", "R repair the receiver"))
+    await demo.press("7", "w", sees=("Webhook endpoints", "h deliveries", "R repair the receiver"))
     demo.app.post_message(ReconnectRequested(key="sk_test_another"))
     await demo.sees("The dashboard's own server needs no other key.")
     demo.app.post_message(SaveProfileRequested("shop"))

@@ -29,13 +29,13 @@ async def filled(server: ContractServer, dashboards: Dashboards) -> AsyncIterato
 
 
 async def test_the_keys_are_in_hand_again_after_a_statement(driver: Driver) -> None:
-    await driver.press("s", sees="Opening balance")
+    await driver.press("h", sees="Opening balance")
     await driver.press("escape", sees=("Accounts", "⏎ open", "/ filter"))
     await driver.press("enter", sees="→ Its transactions")
 
 
 async def test_the_keys_are_in_hand_again_after_a_statement_that_is_not_offered(filled: Driver) -> None:
-    await filled.press("s", sees="This server has no statements")
+    await filled.press("h", sees="This server has no statements")
     await filled.press("escape", sees=("Tokyo shop", "⏎ open"))
     await filled.press("j", "enter", sees=("→ Its transactions", "Beans, Berlin"))
 

@@ -1,30 +1,104 @@
-"""The help shows every key of each action, also keys from the config file."""
+"""The help shows the possible keys of each action in groups, also keys from the config file."""
 
 import pytest
 
 from ledger_tui.app.application import LedgerApp
+from ledger_tui.app.command_line import CommandScreen
+from ledger_tui.server.embedded import Address
 from ledger_tui.settings.config import Config, Options
+from ledger_tui.ui.keys import KeyBar
+from tests.ledger_tui.conftest import dashboard_on
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 
-MOVES = (
-    "↑ k  up",
-    "↓ j  down",
-    "PgUp ^b  page up",
-    "PgDn ^f  page down",
-    "Home  the newest",
-    " g  sums of postings, or the newest",
-    "End G  ",
-)
+
+async def drafted(driver: Driver) -> None:
+    """Show the invoices with one draft under the cursor."""
+    await driver.sees("● online")
+    write = driver.app.api.write
+    account = (await write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")).record
+    body = {"account": account["id"], "customer": "Ada", "amount": 1250}
+    await write("POST", "/v1/invoices", body, "i")
+    await driver.press("3", sees=("○ draft", "12.50  EUR  Ada"))
+    await driver.rests()
+
+
+MOVES = ("↑ k ↓ j  up, down", "PgUp ^b  page up", "PgDn ^f  page down", "Home  newest", "End G  oldest")
 
 
 @pytest.mark.parametrize("keys", [{}, {"refresh": "f5,Z"}], ids=["as they are", "one moved"])
 async def test_every_key_of_each_action_is_shown(server: ContractServer, keys: dict[str, str]) -> None:
     server.add_account("Till")
     app = LedgerApp(Options(url=server.url, key=server.key, config=Config(keys=keys)))
-    async with app.run_test(size=(80, 70)) as pilot:
+    async with app.run_test(size=(70, 70)) as pilot:
         driver = Driver(app, pilot)
         await until(lambda: driver.view.model.window.loaded)
         await driver.press("question_mark")
-        await driver.sees("esc close", *MOVES, "[  go back", "/  filter", "⏎  open")
+        await driver.sees("esc close", *MOVES, "/  filter", "⏎  open", "1234567890  the screens")
         await driver.sees("f5 Z  refresh" if keys else " r  refresh")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (160, 45)], ids=str)
+async def test_the_keys_of_the_screen_and_of_the_object_are_seen_at_once_in_two_columns(
+    own_project: Address, size: tuple[int, int]
+) -> None:
+    async with dashboard_on(own_project, size) as driver:
+        await drafted(driver)
+        await driver.press("question_mark", sees=("Here", "On this object", "PgDn ^f  page down"))
+        first = next(line for line in driver.text().splitlines() if "Here" in line)
+        assert "On this object" in first
+        await driver.sees("F  finalize", "e  edit", "T  trace", "P E  in $PAGER, in $EDITOR")
+
+
+async def test_the_help_and_the_bar_offer_nothing_that_is_impossible_now(own_project: Address) -> None:
+    async with dashboard_on(own_project, (250, 70)) as driver:
+        await drafted(driver)
+        bar = driver.app.screen.query_one(KeyBar).render().plain
+        await driver.press("question_mark", sees=("F  finalize", "Everywhere", ":at -2h  go to a moment"))
+        assert "F finalize" in bar
+        for key in ("p pay", "v void", "f follow", "g sums", "d compare", ". later", "] next"):
+            assert key not in bar, key
+            assert key.replace(" ", "  ") not in driver.text(), key
+
+
+@pytest.mark.parametrize("width", [100, 120, 160, 250])
+async def test_the_bar_names_the_past_and_the_flows_and_fills_its_line(
+    own_project: Address, width: int
+) -> None:
+    async with dashboard_on(own_project, (width, 30)) as driver:
+        await drafted(driver)
+        for key in "1234567890":
+            await driver.press(key)
+            bar = driver.app.screen.query_one(KeyBar)
+            line = bar.render().plain
+            assert ", past   " in line, key
+            assert ": flows   " in line, key
+            assert line.endswith(("? keys", "q quit")), key
+            assert bar.size.width - len(line) < 40 or line.endswith("q quit"), key
+
+
+async def test_the_empty_palette_begins_with_the_keys_of_the_bar_in_its_order(own_project: Address) -> None:
+    async with dashboard_on(own_project, (160, 45)) as driver:
+        await drafted(driver)
+        line = driver.app.screen.query_one(KeyBar).render().plain
+        bar = [key.split(" ", 1)[1].lower() for key in line.split("   ")]
+        await driver.press("colon")
+        assert isinstance(driver.app.screen, CommandScreen)
+        offers = [offer.text.lower() for offer in driver.app.screen._offers]
+        shown = bar[: bar.index("keys")]  # the bar always ends with this key, however narrow it is
+        assert offers[: len(shown)] == shown
+        assert bar[:4] == ["open", "filter", "new", "finalize"]
+
+
+async def test_the_palette_finds_the_refund_on_every_screen_and_goes_where_it_is_made(
+    own_project: Address,
+) -> None:
+    async with dashboard_on(own_project, (100, 30)) as driver:
+        for key in "1234567890":
+            await driver.press(key, "colon")
+            await driver.type("refund", sees="Reverse  ")
+            await driver.press("escape")
+        await driver.press("colon")
+        await driver.type("refund", sees="Transactions: choose a row, then u")
+        await driver.press("enter", sees="Choose a row: u reverses it.")
+        assert driver.view.place.kind == "transactions"

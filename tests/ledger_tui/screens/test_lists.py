@@ -223,11 +223,11 @@ async def test_y_copies_the_id_and_c_a_curl_command(server: ContractServer, dash
         assert server.key not in driver.app.clipboard
 
 
-async def test_help_lists_every_key(server: ContractServer, dashboards: Dashboards) -> None:
+async def test_help_lists_the_keys(server: ContractServer, dashboards: Dashboards) -> None:
     fill(server, 0)
     async with dashboards.open((80, 40)) as driver:
         await driver.press("question_mark")
-        await driver.sees("copy as curl", "follow", "refresh", "Transactions", "page down", "^p  palette")
+        await driver.sees("copy as curl", "refresh", "the screens", "page down", "^p  palette")
         await driver.press("escape", gone="copy as curl")
 
 

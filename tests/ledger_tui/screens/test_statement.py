@@ -20,7 +20,7 @@ async def post(driver: Driver, *amounts: int) -> None:
 
 async def test_a_statement_stands_between_two_balances(driver: Driver) -> None:
     await post(driver, 1000, -250, 75)
-    await driver.press("s", sees=("Statement", "account:Till", "Opening balance", "Closing balance"))
+    await driver.press("h", sees=("Statement", "account:Till", "Opening balance", "Closing balance"))
     lines = [line for line in driver.text().splitlines() if "posting" in line or "balance  " in line]
     figures = [
         [word for word in line.split() if word[:1] in "+−0123456789" and "." in word] for line in lines
@@ -31,14 +31,14 @@ async def test_a_statement_stands_between_two_balances(driver: Driver) -> None:
 
 async def test_a_line_of_a_statement_leads_to_its_transaction(driver: Driver) -> None:
     await post(driver, 1000)
-    await driver.press("s", sees="posting 0")
+    await driver.press("h", sees="posting 0")
     await driver.press("down", "enter", sees=("→ The transaction", "+10.00 EUR"))
     await driver.press("enter", sees=("Transactions", "balance after 10.00"))
 
 
 async def test_the_period_of_a_statement_is_a_filter(driver: Driver) -> None:
     await post(driver, 1000)
-    await driver.press("s", sees="posting 0")
+    await driver.press("h", sees="posting 0")
     await driver.press("slash", "home", "shift+end")
     account = driver.app.names.search("till")[0]
     await driver.type(f"account:{account.id} from:2020-01-01 to:2020-02-01", "enter", sees="to:2020-02-01")
@@ -47,7 +47,7 @@ async def test_the_period_of_a_statement_is_a_filter(driver: Driver) -> None:
 
 async def test_a_statement_keeps_its_account_when_the_typed_filter_names_none(driver: Driver) -> None:
     await post(driver, 1000)
-    await driver.press("s", sees="posting 0")
+    await driver.press("h", sees="posting 0")
     await driver.press("slash", "home", "shift+end")
     await driver.type("from:2020-01-01", "enter", sees=("account:Till from:2020-01-01 ", "posting 0"))
 
@@ -74,7 +74,7 @@ async def test_an_account_without_postings_says_so(with_till: Driver) -> None:
 
 async def test_n_in_a_statement_posts_to_its_account(driver: Driver) -> None:
     await post(driver, 1000)
-    await driver.press("s", sees="Closing balance")
+    await driver.press("h", sees="Closing balance")
     await driver.press("n", sees=("Post a transaction", "Till · EUR"))
     await driver.press("tab")
     await driver.type("2.50", "ctrl+s", sees=("Posted txn_", "+2.50", "12.50"))

@@ -1,4 +1,4 @@
-"""The test helpers: the clock, snapshots, faults, events and the reset, by key and by command."""
+"""The test helpers: the clock, snapshots, faults, events and the reset, by command."""
 
 from __future__ import annotations
 
@@ -35,35 +35,41 @@ async def test_a_tester_moves_the_clock_breaks_requests_and_rewinds_the_ledger(h
         owned.made("/v1/accounts", name="Till", currency="EUR")
         await driver.sees("Till")
         await driver.press("H", sees=("▶ runs", "No snapshots", "No faults"))
-        await driver.press("enter", sees="No snapshot is chosen; tab goes to them.")
+        await driver.press("enter", sees="No snapshot or fault is chosen; tab goes to them.")
 
         await driver.press("n")
         await goes_on(driver, "empty till")
         await driver.sees("One name, without spaces")
         await driver.press(*["backspace"] * 5, "enter", sees=("Took the snapshot empty.", "MB"))
-        await driver.press("a")
-        await goes_on(driver, "1d2h")
+        await driver.press("colon")
+        await goes_on(driver, "clock +1d2h")
         await driver.sees("1 d 2 h ahead of the machine's clock")
         assert driver.app.session.server_time > time.time() + 86_400  # by which the overview counts
-        await driver.press("p", sees="❚❚ stands still")
+        await driver.press("colon")
+        await goes_on(driver, "clock freeze")
+        await driver.sees("❚❚ stands still")
 
-        await driver.press("b")
-        await goes_on(driver, "unavailable")
+        await driver.press("colon")
+        await goes_on(driver, "fault unavailable")
         await driver.sees("503 to POST", "0 hits")
         assert owned.api.post("/v1/accounts", json={"name": "Safe", "currency": "EUR"}).status_code == 503
         await driver.sees("1 hits")
-        await driver.press("e")
-        await goes_on(driver, "invoice.paid")
+        await driver.press("colon")
+        await goes_on(driver, "trigger invoice.paid")
         await driver.sees("invoice.paid happened, with account, invoice, ")
         assert [each["status"] for each in owned.api.get("/v1/invoices").json()["data"]] == ["paid"]
 
         # The fault ends at once; the snapshot is gone back to only after the question.
-        await driver.press("shift+tab", "v", sees=("Ended: 503 to POST", "No faults"))
+        await driver.press("shift+tab", "enter", sees="drop flt_")
+        await driver.press("enter", sees=("Ended: 503 to POST", "No faults"))
         await driver.press("1", sees=("Till", "Test account"))
-        await driver.press("H", "shift+tab", "enter", sees='Go back to the snapshot "empty"?')
+        await driver.press("H", "shift+tab", "enter", sees="restore empty")
+        await driver.press("enter", sees='Go back to the snapshot "empty"?')
         await driver.press("n")
         assert len(owned.api.get("/v1/accounts").json()["data"]) == 2
-        await driver.press("enter", "y", sees=('The ledger is back at the snapshot "empty".', "▶ runs"))
+        await driver.press(
+            "enter", "enter", "y", sees=('The ledger is back at the snapshot "empty".', "▶ runs")
+        )
         await driver.goes_to("1")
         assert [row["name"] for _n, row in driver.view.model.window.at_hand()] == ["Till"]
 
@@ -71,9 +77,10 @@ async def test_a_tester_moves_the_clock_breaks_requests_and_rewinds_the_ledger(h
         await goes_on(driver, "reset")
         await driver.sees("Empty this project in test mode?")
         await driver.press("y", sees=("This project is empty.", "No accounts yet."))
-        await driver.press("H", "v", sees='Delete the snapshot "empty"?')
-        await driver.press("y", sees="No snapshots")
-        await driver.press("question_mark", sees=("make an event happen", "empty this project"))
+        await driver.press("H", "colon")
+        await goes_on(driver, "drop empty")
+        await driver.sees('Delete the snapshot "empty"?')
+        await driver.press("y", sees=("No snapshots", ": clock, fault, trigger, drop, reset"))
 
 
 def test_the_server_takes_each_ready_fault(helped: HelpedServer) -> None:

@@ -20,7 +20,7 @@ async def test_the_key_is_exchanged_for_tokens_that_are_then_used(
     server: ContractServer, bare: Driver
 ) -> None:
     await bare.press("6", sees="The API key itself is shown with every request.")
-    await bare.press("x")
+    await bare.press("n")
     await bare.sees("expires in 59:5", "renews itself in 54:5", "rotated       not yet", "access token")
     server.key = "sk_test_another"  # from here on only the token opens anything
     await bare.press("1", "r")
@@ -30,15 +30,15 @@ async def test_the_key_is_exchanged_for_tokens_that_are_then_used(
 
 async def test_rotation_uses_each_refresh_token_once(server: ContractServer, bare: Driver) -> None:
     await bare.press("6")
-    await bare.press("x", sees="not yet")
+    await bare.press("n", sees="not yet")
     first = {*server.refresh_tokens}
-    await bare.press("t", sees="rotated       once")
+    await bare.press("L", sees="rotated       once")
     assert not first & server.refresh_tokens
-    await bare.press("t", sees="rotated       2 times")
+    await bare.press("L", sees="rotated       2 times")
 
 
 async def test_a_token_is_renewed_by_itself_before_it_ends(bare: Driver) -> None:
-    await bare.press("6", "x", sees="renews itself in")
+    await bare.press("6", "n", sees="renews itself in")
     pair = bare.app.tokens.tokens.pair
     assert pair is not None
     now = bare.app.tokens.tokens.clock()
@@ -48,9 +48,9 @@ async def test_a_token_is_renewed_by_itself_before_it_ends(bare: Driver) -> None
 
 
 async def test_a_refused_refresh_token_leads_back_to_the_key(server: ContractServer, bare: Driver) -> None:
-    await bare.press("6", "x", sees="renews itself in")
+    await bare.press("6", "n", sees="renews itself in")
     server.refresh_tokens.clear()
-    await bare.press("t")
+    await bare.press("L")
     await bare.sees(
         "The refresh token is not accepted: The refresh token is used up.", f"sk_test_…{KEY[-4:]}"
     )
@@ -59,13 +59,13 @@ async def test_a_refused_refresh_token_leads_back_to_the_key(server: ContractSer
 
 
 async def test_the_key_can_be_used_again(bare: Driver) -> None:
-    await bare.press("6", "x", sees="renews itself in")
+    await bare.press("6", "n", sees="renews itself in")
     await bare.press("u", sees=("The API key itself is shown with every request.", f"sk_test_…{KEY[-4:]}"))
 
 
 async def test_no_secret_stands_in_what_is_kept_of_the_traffic(server: ContractServer, bare: Driver) -> None:
-    await bare.press("6", "x", sees="renews itself in")
-    await bare.press("t", sees="once")
+    await bare.press("6", "n", sees="renews itself in")
+    await bare.press("L", sees="once")
     kept = repr([*bare.app.traffic])
     assert KEY not in kept
     assert not [token for token in server.access_tokens | server.refresh_tokens if token in kept]

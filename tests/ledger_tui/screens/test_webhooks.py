@@ -66,7 +66,7 @@ async def make_account(driver: Driver, name: str) -> None:
 
 async def register(driver: Driver, url: str) -> str:
     """Register an endpoint in the form; return its secret after closing the dialog."""
-    await driver.press("e", sees="No webhook endpoints. Press n to register one.")
+    await driver.press("w", sees="No webhook endpoints. Press n to register one.")
     await driver.press("n", sees="New webhook endpoint")
     await driver.type(url, "ctrl+s", sees=("Shown once", "whsec_"))
     secret = next(word for word in driver.text().split() if word.startswith("whsec_"))
@@ -93,27 +93,19 @@ async def test_a_wrong_signature_is_shown_unmistakably(
     await driver.sees("✗ BAD", "✗ 1 with a wrong signature", "Forged")
 
 
-async def test_a_paused_log_counts_what_waits_until_it_follows_again(driver: Driver) -> None:
+async def test_a_log_whose_cursor_left_the_newest_row_counts_new_events_until_it_follows_again(
+    driver: Driver,
+) -> None:
     await open_log(driver)
-    await make_account(driver, "before")
-    await driver.sees("before")
-    await driver.press("p")
+    for number in range(2):
+        await make_account(driver, f"before {number}")
+    await driver.sees("before 0", "before 1", "following")
+    await driver.press("down")
     for number in range(3):
         await make_account(driver, f"waits {number}")
-    await driver.sees("❚❚ paused, 3 wait", "p resume")
+    await driver.sees("▲ 3 new", "f follow")
     assert "waits 1" not in driver.text()
-    await driver.press("p", sees=("waits 0", "waits 2", "following", "p pause"))
-    assert "paused" not in driver.text()
-
-
-async def test_going_to_the_newest_ends_a_pause(driver: Driver) -> None:
-    await open_log(driver)
-    await make_account(driver, "before")
-    await driver.sees("before")
-    await driver.press("p", sees="❚❚ paused, 0 wait")
-    await driver.press("f", sees=("following", "p pause"))
-    await driver.press("down", "up", "down")
-    assert "paused" not in driver.text()
+    await driver.press("f", sees=("waits 0", "waits 2", "following"), gone="f follow")
 
 
 async def test_a_delivery_is_shown_with_its_attempt_and_bodies(driver: Driver, receiver: str) -> None:
@@ -165,7 +157,7 @@ async def test_a_failing_delivery_waits_for_its_next_attempt_and_is_resent_from_
     await open_log(driver)
     await register(driver, receiver)
     await make_account(driver, "Fails")
-    await driver.press("s", sees=("Deliveries", "◔ pending", "account.created"))
+    await driver.press("h", sees=("Deliveries", "◔ pending", "account.created"))
     await driver.press("enter", sees=("attempt 1", "✕ ", "next          2"))
     Receiver.status = 200
     await driver.press("escape", "s", sees=("Sending again dlv_", "✓ succeeded"))
@@ -174,17 +166,17 @@ async def test_a_failing_delivery_waits_for_its_next_attempt_and_is_resent_from_
 async def test_an_endpoint_is_disabled_enabled_rolled_and_deleted(driver: Driver, receiver: str) -> None:
     await open_log(driver)
     first = await register(driver, receiver)
-    await driver.press("d", "y", sees=("Webhook endpoint ", " is disabled", "✕ disabled"))
+    await driver.press("X", "y", sees=("Webhook endpoint ", " is disabled", "✕ disabled"))
     await driver.press("u", sees=(" is enabled", "● enabled"))
     await driver.press("L", "y", sees="Shown once")
     second = next(word for word in driver.text().split() if word.startswith("whsec_"))
     assert second != first
-    await driver.press("escape", "v", "y", sees=(" is deleted", "No webhook endpoints."))
+    await driver.press("escape", "D", "y", sees=(" is deleted", "No webhook endpoints."))
 
 
 async def test_the_tab_of_the_webhooks_stays_lit_on_its_endpoints(driver: Driver) -> None:
     await open_log(driver)
-    await driver.press("e", sees="Webhook endpoints")
+    await driver.press("w", sees="Webhook endpoints")
     assert driver.app.screen.query_one(ScreenTabs).shown == "events"
     await driver.press("escape")
     await until(lambda: driver.app.dashboard.view.id == "events")
