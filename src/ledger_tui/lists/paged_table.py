@@ -335,6 +335,11 @@ class PagedTable(ScrollView, can_focus=True):
 
     # ------------------------------------------------------------------ marks
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("mark", "mark_all"):
+            return True if len(self.window) else None
+        return super().check_action(action, parameters)
+
     def action_mark(self) -> None:
         """Mark the row under the cursor, or remove its mark, and go to the next row."""
         if self.model.toggle_mark():

@@ -124,3 +124,9 @@ async def test_a_part_of_a_line_and_a_table_narrower_than_its_columns_have_just_
         await pilot.resize_terminal(6, 4)
         await until(lambda: app.table.size.width == 6)
         assert app.table.render_line(1).text == whole[:6]
+
+
+@pytest.mark.parametrize(("rows", "possible"), [(0, None), (1, True)])
+def test_only_a_list_with_rows_can_be_marked(rows: int, possible: bool | None) -> None:
+    table = TableApp(rows).table
+    assert [table.check_action(action, ()) for action in ("mark", "mark_all")] == [possible] * 2
