@@ -478,7 +478,7 @@ class CommandScreen(Dialog[Command | None]):
 
     @while_running
     def _names_read(self, text: str) -> None:
-        if self.query_one(Input).value.strip() == text:
+        if self.query_one(Input).value.strip() == text and self._navigation.named(text):
             self._show(text)
 
     def _say(self, text: str, style: str = "bold $error") -> None:

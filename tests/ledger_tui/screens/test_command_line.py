@@ -134,6 +134,10 @@ async def test_the_connection_is_saved_as_a_profile(
 ) -> None:
     await command(bare, "profile shop")
     await bare.sees("✕ No profile is named “shop”. Save this connection with :save shop.")
+    assert isinstance(bare.app.screen, CommandScreen)
+    bare.app.screen._names_read("profile shop")  # no name was found, so the sentence stays
+    await bare.rests()
+    await bare.sees("✕ No profile is named “shop”.")
     await bare.press("escape")
     await command(bare, "save shop")
     await bare.sees("Saved as shop")
