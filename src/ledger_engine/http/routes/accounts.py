@@ -15,8 +15,9 @@ from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
 from ledger_engine.core.clock import iso, parse_end, parse_moment
-from ledger_engine.core.csv_text import as_text, csv_rows
-from ledger_engine.core.records import as_json, dumps
+from ledger_engine.core.csv_text import as_text as as_cell
+from ledger_engine.core.csv_text import csv_rows
+from ledger_engine.core.records import as_json, as_text, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import GenericList, LedgerList, LookingBack, Time
@@ -150,14 +151,14 @@ def _part(
 
 
 def _json_lines(statement: Statement, lines: list[StatementLine]) -> str:
-    return ",".join([dumps(as_json(line)) for line in lines])
+    return ",".join([as_text(line) for line in lines])
 
 
 def _csv_lines(statement: Statement, lines: list[StatementLine]) -> str:
     return csv_rows(
         (
             iso(line.date),
-            as_text(line.description or ""),
+            as_cell(line.description or ""),
             line.amount,
             line.running_balance,
             statement.currency,
