@@ -143,6 +143,7 @@ async def _has_deliveries(api: Api, endpoint: str, number: int) -> str:
     return path
 
 
+@pytest.mark.process
 async def test_each_list_is_read_on_after_its_first_page(whole: Api) -> None:
     body = _WHOLE_LISTS["/v1/webhook_endpoints"]
     oldest = (await whole.write("POST", "/v1/webhook_endpoints", body, None)).record["id"]
@@ -155,6 +156,7 @@ async def test_each_list_is_read_on_after_its_first_page(whole: Api) -> None:
             assert {row["id"] for row in first.rows}.isdisjoint(row["id"] for row in second.rows), path
 
 
+@pytest.mark.process
 async def test_deliveries_before_a_moment_are_looked_for_behind_the_newer_ones(whole: Api) -> None:
     body = _WHOLE_LISTS["/v1/webhook_endpoints"]
     made = (await whole.write("POST", "/v1/webhook_endpoints", body, None)).record
