@@ -116,12 +116,14 @@ class DrawnDashboard:
     def __init__(self, url: str, key: str, term: str = "xterm-256color", **environment: str) -> None:
         self._ours, self._its = os.openpty()
         fcntl.ioctl(self._its, termios.TIOCSWINSZ, struct.pack("HHHH", _LINES, _COLUMNS, 0, 0))
+        # Textual prefers these variables to the size of the terminal.
+        size = {"COLUMNS": str(_COLUMNS), "LINES": str(_LINES)}
         self._program = subprocess.Popen(
             [sys.executable, "-m", "ledger_tui", "--url", url],
             stdin=self._its,
             stdout=self._its,
             stderr=self._its,
-            env={**_ENVIRONMENT, "TERM": term, "LEDGER_API_KEY": key, **environment},
+            env={**_ENVIRONMENT, **size, "TERM": term, "LEDGER_API_KEY": key, **environment},
         )
         self._decoded = codecs.getincrementaldecoder("utf-8")("replace")
         self.screen = Drawn()

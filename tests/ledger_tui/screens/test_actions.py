@@ -227,11 +227,11 @@ async def test_u_takes_a_posting_back_from_any_screen_after_asking(driver: Drive
 
 async def test_u_restores_a_deleted_endpoint_and_a_user_and_enables_an_endpoint(driver: Driver) -> None:
     await driver.app.api.write("POST", "/v1/webhook_endpoints", {"url": "http://127.0.0.1:9/hooks"}, None)
-    await driver.press("7", "e", sees="127.0.0.1:9/hooks")
+    await driver.press("7", "w", sees="127.0.0.1:9/hooks")
     await driver.press("X", sees="It receives no events until it is enabled.")
     await driver.press("y", sees="u enables it")
     await driver.press("u", sees="is enabled")
-    await driver.press("v", sees="For 30 days it can be restored")
+    await driver.press("D", sees="For 30 days it can be restored")
     await driver.press("y", sees="u restores it")
     await driver.press("0", "u", sees=("is restored", "whsec_"))
     restored = (await driver.app.api.read("/v1/webhook_endpoints")).record["data"]

@@ -46,17 +46,17 @@ async def test_the_highlighted_line_of_a_choice_can_be_read(server: ContractServ
 
 
 @pytest.mark.parametrize("theme", THEMES)
-async def test_the_keys_that_do_nothing_now_can_be_read(server: ContractServer, theme: str) -> None:
+async def test_the_keys_in_the_bar_and_in_the_help_can_be_read(server: ContractServer, theme: str) -> None:
     server.add_account("Beans")
     app = opened(server, theme, read_only=True)
     async with app.run_test(size=(120, 40)) as pilot:
         driver = Driver(app, pilot)
-        await driver.sees("Beans", "n new", "x transfer")
+        await driver.sees("Beans", "/ filter", ", past")
         bar = drawn(driver, app.screen.query_one(KeyBar).content_region)
-        await driver.press("question_mark", sees="n  new")
+        await driver.press("question_mark", sees="/  filter")
         help_ = drawn(driver, app.screen.query_one("#help").content_region)
-        for where, parts, dim in (("bar", bar, "new"), ("help", help_, "new")):
-            assert any(dim in text for text, _foreground, _background in parts)
+        for where, parts, word in (("bar", bar, "filter"), ("help", help_, "filter")):
+            assert any(word in text for text, _foreground, _background in parts)
             for text, foreground, background in parts:
                 assert contrast(foreground, background) >= READABLE, (where, text, foreground, background)
 

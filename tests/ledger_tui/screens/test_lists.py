@@ -161,7 +161,7 @@ async def test_enter_opens_the_detail_in_place_of_the_list_where_it_is_narrow(
     fill(server, 6)
     async with dashboards.open((80, 24)) as driver:
         await detail_of_first_transaction(driver)
-        await driver.sees("description   sale 4", "account id", "→ Its account", "2 of 6")
+        await driver.sees("description   sale 4", "→ Its account", "2 of 6")
         assert "sale 5" not in driver.text()
         await driver.press("escape", sees="sale 5")
         assert driver.view.model.window.current == server.transactions[4]

@@ -83,7 +83,7 @@ async def test_an_invoice_is_traced_to_its_requests_changes_events_and_deliverie
     await go_to(driver, "request", "PATCH")
     await driver.sees("customer     Ada → Ada Lovelace")
     await go_to(driver, "event", "invoice.paid")
-    await driver.press("enter", sees=("request       req_", "sent to       http://127.0.0.1:9"))
+    await driver.press("enter", sees="sent to       http://127.0.0.1:9")
     await driver.press("escape")
     assert trace_of(driver) is view
     await go_to(driver, "object", "transaction")
@@ -104,7 +104,7 @@ async def test_a_failed_delivery_is_traced_to_its_request_and_sent_again(driver:
     delivery = await go_to(driver, "delivery", "127.0.0.1:9")
     await driver.press("s", sees=f"Sending again {delivery.record_id}")
     await until(lambda: [len(each["attempts"]) for each in view.trace.deliveries()] == [2])  # type: ignore[union-attr]
-    await driver.press("enter", sees=("attempt 2", "endpoint      whe_"))
+    await driver.press("enter", sees="attempt 2")
     await driver.press("escape")
     assert trace_of(driver) is view
     driver.turn_live()
