@@ -191,9 +191,12 @@ _URL = re.compile(r"^https?://")
 
 
 def balances(
-    figure: BalanceSums, earlier: Mapping[str, Sequence[int]], seconds: float, width: int, height: int
+    figure: BalanceSums, earlier: Mapping[str, Sequence[int]], step: float, width: int, height: int
 ) -> TileContent:
-    """Return the balance of each currency, with its course over the last `seconds` if the course is known."""
+    """Return the balance of each currency, with its course and its change in the time that is known.
+
+    The values of a course in `earlier` are `step` seconds apart.
+    """
     if not figure.accounts:
         return sentence("No accounts yet.", width)
     text = f"{figure.accounts:,} account{'s' if figure.accounts != 1 else ''}"
@@ -217,7 +220,7 @@ def balances(
         # An amount that is cut would mislead, so a change that does not fit is left out.
         change = Cell("  " + text.rjust(cells) if room >= 0 else "", change.tone)
         if high >= 2:
-            over = f"  in {_span(seconds)}" if text else ""
+            over = f"  in {_span(step * (len(values) - 1))}" if text else ""
             rows.append(TileRow([*line, change, Cell(over if len(over) <= room else "", "dim")]))
             rows += _course(values, width, high - 1)
         else:

@@ -343,7 +343,7 @@ class Overview(TiledView):
         seconds = next((each for each in (seconds_shown, *_LONGER_SECONDS) if each >= quiet), seconds_shown)
         now = self.context.session.server_time
         earlier = self.history.earlier(figure.sums, now, seconds, _HISTORY_POINTS)
-        return tiles.balances(figure, earlier, seconds, width, height)
+        return tiles.balances(figure, earlier, seconds / (_HISTORY_POINTS - 1), width, height)
 
     @property
     def _quiet_seconds(self) -> float:

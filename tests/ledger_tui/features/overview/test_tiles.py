@@ -169,6 +169,13 @@ def test_a_narrow_balance_shows_its_course_and_which_way_it_goes() -> None:
     )
 
 
+def test_a_change_names_the_time_that_is_known_and_not_the_time_asked_for() -> None:
+    figure = BalanceSums([Sum("EUR", 500, 1)], 1, False)
+    for values, time in (([100, 300, 500], "+4.00  in 10 s"), ([300, 500], "+2.00  in 5 s")):
+        rows = tiles.balances(figure, {"EUR": values}, 5, 60, 4).rows
+        assert time in "".join(cell.text for cell in rows[0].cells)
+
+
 def test_an_endpoint_that_is_disabled_has_that_said_before_what_failed() -> None:
     endpoint = {"id": "whe_1", "url": "http://h/a", "status": "disabled"}
     shown = tiles.webhooks([EndpointHealth(endpoint, ["failed"], "answered 503")], 60, 4, TODAY).rows
