@@ -34,7 +34,7 @@ async def test_marked_accounts_are_compared_and_rows_are_summed(
         await until((tmp_path / "comparison.csv").exists, "the file")
         head = (tmp_path / "comparison.csv").read_text().splitlines()[0]
         assert head == 'id,period,Bank,"Bank, change",Till,"Till, change"'
-        await driver.press("enter", sees=("Transactions", "after:"))
+        await driver.press("enter", sees=("Transactions", "after:", "1 of 1"))
         await driver.press("g")
         await driver.sees(
             "by type", "the loaded 1" if not driver.view.model.window.complete else "all 1", "+50.00"
