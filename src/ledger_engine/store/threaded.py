@@ -198,7 +198,7 @@ class ReadingThreads(ABC):
                 return None
             job = insist(self._begin_turn)
         if job.long:
-            self._give_way()
+            insist(self._give_way)
         return job
 
     def _give_way(self) -> None:
@@ -208,7 +208,8 @@ class ReadingThreads(ABC):
             time.sleep(GIVES_WAY_S / 10)
 
     def _is_busy(self) -> bool:
-        is_reading = any(number and not turn[1] for turn, number in [*self._running.items()])
+        with self._turns_lock:
+            is_reading = any(not is_long for _project, is_long in self._running)
         return is_reading or self._is_writing() or self.is_reading_at_once()
 
     def _end_turn(self, ended: QueuedWork) -> QueuedWork | None:
