@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field
@@ -17,9 +16,8 @@ from pydantic import BeforeValidator, Field
 from ledger_engine.core.clock import MOMENT_PATTERN, Clock, parse_moment
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.ids import id_pattern
-from ledger_engine.core.records import as_text, dumps
 from ledger_engine.http.bodies import Query
-from ledger_engine.http.operations import Call, StreamedAnswer
+from ledger_engine.http.operations import Call, StreamedAnswer, end_of_page, text_of_items
 from ledger_engine.store.pages import LIMIT_DEFAULT, LIMIT_MAX, Page, PageRequest
 
 N = TypeVar("N")
@@ -95,9 +93,10 @@ class LookingBack(Query):
     ) -> Page[N] | Page[T]:
         """Read a page of objects, with the work `now`, or with `then` for an earlier moment."""
         at = self.moment(call.engine.clock)
-        if at is None:
-            return await short_or_long(call, now, page, **filters)
-        return await call.read_long(then, page, at, **filters)
+        if at is not None:
+            return await call.read_long(then, page, at, **filters)
+        read = call.read_short if page.limit <= LIMIT_DEFAULT else call.read
+        return await read(now, page, **filters)
 
     async def many_in_parts(
         self,
@@ -106,25 +105,14 @@ class LookingBack(Query):
         then: Callable[..., Page[T]],
         page: PageRequest,
         **filters: Any,
-    ) -> Page[N] | Page[T] | StreamedAnswer:
+    ) -> Page[Any] | StreamedAnswer:
         """Read a page as `many` does; a present page whose texts are long is answered in parts."""
-        at = self.moment(call.engine.clock)
-        if at is None:
-            return await in_parts(partial(short_or_long, call, now, **filters), page)
-        return await call.read_long(then, page, at, **filters)
-
-
-async def short_or_long(
-    call: Call, work: Callable[..., Page[N]], page: PageRequest, **filters: Any
-) -> Page[N]:
-    """Read a page with a work that takes little time for a page of the default length."""
-    read = call.read_short if page.limit <= LIMIT_DEFAULT else call.read
-    return await read(work, page, **filters)
+        return await in_parts(lambda part: self.many(call, now, then, part, **filters), page)
 
 
 async def in_parts(
-    read: Callable[[PageRequest], Awaitable[Page[N]]], request: PageRequest
-) -> Page[N] | StreamedAnswer:
+    read: Callable[[PageRequest], Awaitable[Page[Any]]], request: PageRequest
+) -> Page[Any] | StreamedAnswer:
     """Return the page that `read` reads, or an answer that reads and sends it in parts if it is long."""
     request = replace(request, in_parts=True)
     page = await read(request)
@@ -138,14 +126,14 @@ async def _older_parts(
     read: Callable[[PageRequest], Awaitable[Page[Any]]], request: PageRequest, page: Page[Any]
 ) -> AsyncGenerator[str, None]:
     """Yield a page whose first part is `page`, in the form of `operations.written`."""
-    yield '{"data":[' + _texts(page)
+    yield '{"data":[' + text_of_items(page.items)
     left = request.limit
     while page.is_part:
         left -= len(page.items)
         page = await read(replace(request, limit=left, after=page.next_cursor))
         if page.items:
-            yield "," + _texts(page)
-    yield _end(page)
+            yield "," + text_of_items(page.items)
+    yield end_of_page(page)
 
 
 async def _newer_parts(
@@ -164,20 +152,12 @@ async def _newer_parts(
         page = await read(request)
         if page.items:
             parts.append(replace(request, limit=len(page.items)))
-    end = _end(page)
+    end = end_of_page(page)
     separator = '{"data":['
     for part in reversed(parts):
-        yield separator + _texts(await read(part))
+        yield separator + text_of_items((await read(part)).items)
         separator = ","
     yield end
-
-
-def _texts(page: Page[Any]) -> str:
-    return ",".join(dumps(item) if isinstance(item, dict) else as_text(item) for item in page.items)
-
-
-def _end(page: Page[Any]) -> str:
-    return f'],"has_more":{dumps(page.has_more)},"next_cursor":{dumps(page.next_cursor)}}}'
 
 
 def moment_until_now(text: str, param: str, now: int) -> int:

@@ -428,14 +428,19 @@ def written(answer: JsonObject | Page[Any] | list[Any] | dict[str, Any]) -> str:
     `data`.
     """
     if isinstance(answer, Page):
-        more, cursor = dumps(answer.has_more), dumps(answer.next_cursor)
-        return f'{{"data":{_written_list(answer.items)},"has_more":{more},"next_cursor":{cursor}}}'
+        return f'{{"data":[{text_of_items(answer.items)}{end_of_page(answer)}'
     if isinstance(answer, list):
-        return f'{{"data":{_written_list(answer)}}}'
+        return f'{{"data":[{text_of_items(answer)}]}}'
     return dumps(answer) if isinstance(answer, dict) else as_text(answer)
 
 
-def _written_list(items: list[Any]) -> str:
+def text_of_items(items: list[Any]) -> str:
+    """Return the JSON texts of a list's items, with commas between them; items may be texts already."""
     if not items or not isinstance(items[0], str):
         items = [dumps(item) if isinstance(item, dict) else as_text(item) for item in items]
-    return f"[{','.join(items)}]"
+    return ",".join(items)
+
+
+def end_of_page(page: Page[Any]) -> str:
+    """Return the text of a list envelope after the last item."""
+    return f'],"has_more":{dumps(page.has_more)},"next_cursor":{dumps(page.next_cursor)}}}'

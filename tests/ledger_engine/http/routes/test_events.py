@@ -86,11 +86,11 @@ async def test_a_page_of_long_objects_is_sent_in_parts_and_has_its_whole_length(
     whole = [(await api.get(path, params=params)).text for params in asked]
     sizes: list[int] = []
 
-    def texts(page: pages.Page[Any], text: Callable[[pages.Page[Any]], str] = lists._texts) -> str:
-        sizes.append(len(page.items))
-        return text(page)
+    def text_of(items: list[Any], text: Callable[[list[Any]], str] = lists.text_of_items) -> str:
+        sizes.append(len(items))
+        return text(items)
 
-    monkeypatch.setattr(lists, "_texts", texts)
+    monkeypatch.setattr(lists, "text_of_items", text_of)
     monkeypatch.setattr(pages, "TOGETHER_MAX", 1000)
     module = orders if path == "/api/orders" else outbox
     columns = module._LISTING.short_columns.replace(str(pages.SHORT_MAX), "300")
