@@ -254,9 +254,8 @@ class TokenView(View, can_focus=True):
         plan = (self.whoami or {}).get("plan")
         if plan is not None:
             return Cell(literal(plan))
-        if (
-            self.context.session.state is ConnectionState.REFUSED
-        ):  # requests with a refused credential get the limit of unknown callers
+        # Requests with a refused credential get the limit of unknown callers.
+        if self.context.session.state is ConnectionState.REFUSED:
             return Cell("unknown", "dim")
         guess = _PLANS.get(self.context.session.limit or 0)
         return Cell(f"{guess}, by its limit" if guess else "–", "dim")

@@ -222,9 +222,8 @@ class OwnEndpoints:
     def _previous_secret(self, subscription: Subscription) -> str | None:
         try:
             return None if subscription.previous is None else self._seal.open(subscription.previous)
-        except (
-            WrongKey
-        ):  # LEDGER_SECRET_KEY was changed: the endpoint works again only after its secret is rolled
+        except WrongKey:
+            # LEDGER_SECRET_KEY was changed: the endpoint works again only after its secret is rolled.
             return None
 
 

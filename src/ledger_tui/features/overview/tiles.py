@@ -408,10 +408,8 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
     if not len(figure):
         return sentence("No requests of other clients yet.", width)
     counts = {str(status or "none"): count for status, count in figure.by_status()}
-    for class_pair in (
-        "23",
-        "45",
-    ):  # if there are too many statuses for a row each, those of a class share one, successful ones first
+    # If there are too many statuses for a row each, those of a class share a row, successful ones first.
+    for class_pair in ("23", "45"):
         if len(counts) > height - figure.own:  # the tile always names the origin of the requests
             counts = _by_class(counts, class_pair)
     most = max(counts.values())

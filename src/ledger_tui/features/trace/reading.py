@@ -353,9 +353,8 @@ async def _with_deliveries(reader: _Reader, step: TraceStep, none: str, record: 
             path = f"/v1/events/{quote(event_id, safe='')}/deliveries"
             by_event[event_id] = tuple(await reader.listed(path, "events.deliveries"))
         except (_Without, LedgerError) as error:
-            if not isinstance(error, _UsedUp) and isinstance(
-                record.get("attempts"), list
-            ):  # the traced delivery itself is already known
+            # The traced delivery itself is already known.
+            if not isinstance(error, _UsedUp) and isinstance(record.get("attempts"), list):
                 by_event.setdefault(str(record.get("event")), (record,))
             why = none or _why(error, _NO_DELIVERIES)
             return replace(
