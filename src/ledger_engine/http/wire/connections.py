@@ -15,6 +15,7 @@ from itertools import takewhile
 from operator import itemgetter
 from typing import Protocol
 
+READING_TURNS = 2  # turns of the event loop in which a server that stops reads what has arrived
 FILES_SPARE = 128  # open files reserved for the database, the logs and webhooks
 # If there were at least this many connections and half of them have closed, free memory goes back to the
 # system.
@@ -103,9 +104,14 @@ class Connections:
         self._unfinished_since.pop(connection, None)
 
     async def stop(self) -> None:
-        """Close idle connections, now and later, and wait until all connections have closed."""
+        """Close idle connections, now and later, and wait until all connections have closed.
+
+        A request that has arrived on an idle connection, but was not read yet, is still answered.
+        """
         self.is_stopping = True
         self._watching.cancel()
+        for _ in range(READING_TURNS):
+            await asyncio.sleep(0)
         self._close_idle(0)
         while self._open:
             self._all_gone.clear()

@@ -147,6 +147,11 @@ class Http1(TcpConnection):
         else:
             self._begin_next()
 
+    @property
+    def is_stopping(self) -> bool:
+        """Return whether the server closes its connections after the answers in progress."""
+        return self._connections.is_stopping
+
     # Reading
 
     def _begin_next(self) -> None:
@@ -412,6 +417,8 @@ class HttpExchange:
                 self._is_chunked = True
             else:
                 self.keeps_open = False  # the end of the connection marks the end of the answer
+        if self._client.is_stopping:
+            self.keeps_open = False  # a client that knows this sends its next request to another server
         if not self.whole:
             self.keeps_open = False  # data that follows on the connection is not read as a request
         if closes:

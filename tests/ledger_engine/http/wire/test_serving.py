@@ -259,3 +259,25 @@ async def test_little_is_sent_to_a_client_that_reads_nothing() -> None:
         assert sent < 1_000_000
         is_over.set()
         writer.transport.abort()
+
+
+async def test_a_request_that_has_arrived_when_the_server_stops_is_answered_as_the_last() -> None:
+    """A proxy sends it on a connection that it knows as open, and could not repeat it elsewhere."""
+
+    async def rest_of(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        received = await reader.read()
+        writer.close()
+        return received
+
+    async with served(answers_ok) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        first = await reader.readuntil(b"ok")
+        assert b"connection: close" not in first.lower()
+        rest = asyncio.create_task(rest_of(reader, writer))
+        await asyncio.sleep(0)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    received = await rest
+    assert received.startswith(b"HTTP/1.1 200 ")
+    assert b"connection: close" in received.lower()
+    assert received.endswith(b"ok")
