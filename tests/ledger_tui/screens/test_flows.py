@@ -6,6 +6,8 @@ import asyncio
 import re
 from typing import Any
 
+import pytest
+
 from ledger_tui.features.flows import FlowsReading, FlowsView
 from ledger_tui.server.embedded import Address
 from tests.ledger_tui.conftest import dashboard_on
@@ -24,7 +26,9 @@ def flows_of(driver: Driver) -> FlowsView:
     return view
 
 
-async def test_flows_are_live_lead_to_their_postings_and_go_back_in_time(own_project: Address) -> None:
+async def test_flows_are_live_lead_to_their_postings_and_go_back_in_time(
+    own_project: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with dashboard_on(own_project, (120, 30)) as driver:
         await driver.sees("● online")
         ids = []
@@ -43,19 +47,20 @@ async def test_flows_are_live_lead_to_their_postings_and_go_back_in_time(own_pro
         flows_of(driver).poll_soon()
         await driver.sees("11.00 EUR")
         await driver.press("minus", sees="the last 6 hours  4 postings")
-        await driver.rests()
         view = flows_of(driver)
-        view.next_poll_at = float("inf")
-        assert view._read is not None
-        read = view._read
-        view._read = FlowsReading(read.rows[:3], False)
-        view._compute()
-        oldest = str(read.rows[2]["created"])
-        await driver.sees(f"the newest 3 postings of the last 6 hours, since {oldest[5:10]} ")
-        assert view._since < oldest
-        assert view._since > str(read.rows[3]["created"])
-        view._read = read
-        view._compute()
+        with monkeypatch.context() as patch:
+            patch.setattr(view, "poll", lambda: float("inf"))
+            await until(lambda: not view.reading, "the last reading to arrive")
+            assert view._read is not None
+            read = view._read
+            view._read = FlowsReading(read.rows[:3], False)
+            view._compute()
+            oldest = str(read.rows[2]["created"])
+            await driver.sees(f"the newest 3 postings of the last 6 hours, since {oldest[5:10]} ")
+            assert view._since < oldest
+            assert view._since > str(read.rows[3]["created"])
+            view._read = read
+            view._compute()
         await driver.press("j", "enter", sees=("Transactions", "other:", "−5.00"), gone="+7.00")
         await driver.press("escape", sees="Flows")
 
