@@ -130,7 +130,7 @@ class WebDashboard(Server):
         async def check_access(request: web.Request, handler: Handler) -> web.StreamResponse:
             answer = await self.guard.check(request, handler)
             if isinstance(answer, web.Response) and answer.content_type == "text/html":
-                page = self._without_what_is_elsewhere(answer.text or "")
+                page = self._with_own_font(answer.text or "")
                 title = f'<head>\n<meta charset="utf-8">\n<title>{escape(self.title)}</title>\n{_FOCUS}'
                 # The terminal shows whole rows and columns, so a strip of the page is visible next to it.
                 title += "<style>body, .shade, .intro, .xterm-viewport"
@@ -149,7 +149,7 @@ class WebDashboard(Server):
         self.public_url = self.guard.address
         return runner
 
-    def _without_what_is_elsewhere(self, page: str) -> str:
+    def _with_own_font(self, page: str) -> str:
         """Replace the page's link to a web font with the copy of the font that textual-serve ships."""
         own = re.escape(self.public_url)
         return re.sub(rf'<link\b[^>]*\bhref="(?!{own}/)[a-z]*:?//[^>]*>', _FONT, page)

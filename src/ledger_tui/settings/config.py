@@ -168,9 +168,9 @@ def read_config(file: Path) -> Config:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write the text to a file of mode 0600, and replace an existing one; make its folder if necessary.
+    """Write the text to a file of mode 0600; replace an existing file, and make the folder if necessary.
 
-    Raises OSError, which names the folder, or a target that is no file, such as `/dev/null`.
+    Raises OSError. Its message names the folder, or the target if that is no file, such as `/dev/null`.
     """
     target = file.resolve()
     if os.path.exists(target) and not os.path.isfile(target):
@@ -187,7 +187,7 @@ def write_private(file: Path, text: str) -> None:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
-    except OSError as error:  # which names a file that nobody knows, or none
+    except OSError as error:  # its message would name the temporary file, which the user does not know
         raise OSError(f"{target.parent} cannot be written: {error.strerror}") from error
 
 

@@ -16,8 +16,8 @@ from ledger_tui.formats.text import literal
 
 _SECONDS_MAX = 60.0
 _SHOWN = 200  # characters of a command's last line of output
-# Only these fields become variables, because a server could send any other field, too large for an
-# environment.
+# Only these fields become variables. A server could send any other field, and an environment has no room for
+# a large one.
 _FIELDS = (
     *("account", "address", "amount", "attempts", "balance", "balance_after", "created", "credential"),
     *("credential_id", "currency", "customer", "data", "deactivated_at", "description", "destination"),

@@ -95,7 +95,7 @@ def set_panes(file: Path, choice: PaneChoice) -> None:
 def unless_saved(what: str, save: Callable[..., None], *values: object) -> str:
     """Save values in the config file.
 
-    If that fails, return a sentence that `what` lasts only until the user quits; otherwise "".
+    If that fails, return a sentence: `what` lasts until the user quits. Otherwise return "".
     """
     try:
         save(config_file(), *values)
