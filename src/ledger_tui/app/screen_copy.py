@@ -168,7 +168,7 @@ def cells_of(strip: Strip, color_system: ColorSystem) -> list[Cell]:
     return cells
 
 
-@lru_cache(4096)
+@lru_cache(512)  # each cell of these texts takes 72 bytes
 def _styled_cells(text: str, style: Style | None, color_system: ColorSystem) -> list[Cell]:
     pen = _DEFAULT if style is None else pen_of(style, color_system)
     if text.isascii():

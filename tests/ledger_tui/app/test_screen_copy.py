@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 import unicodedata
 from collections.abc import Callable
 
@@ -152,3 +153,14 @@ def test_a_slow_line_gets_few_bytes_from_a_list_a_form_a_question_and_a_typed_ch
             dashboard.press("\x1b")
             dashboard.sees("iscard")
             assert bytes_a_second(dashboard, server) <= QUIET_BYTES_A_SECOND
+
+
+def test_lines_that_were_drawn_once_take_little_memory() -> None:
+    copy, style = ScreenCopy(), Style.parse("red")
+    tracemalloc.start()
+    try:
+        for number in range(5_000):
+            copy.write([(0, 0, Strip([Segment(f"{number:<120}", style)]))], ColorSystem.TRUECOLOR)
+        assert tracemalloc.get_traced_memory()[0] < 6_000_000
+    finally:
+        tracemalloc.stop()
