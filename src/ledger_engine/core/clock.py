@@ -15,13 +15,25 @@ from ledger_engine.core.errors import InvalidRequest
 DAY = 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-# ISO 8601 in its extended and its basic form, with calendar and week dates.
-_ANY_DATE = r"\d{4}-\d{2}-\d{2}|\d{8}|\d{4}-[Ww]\d{2}-\d|\d{4}[Ww]\d{3}"
-_TIME = r"\d{2}(:\d{2}(:\d{2}([.,]\d+)?)?|\d{2}(\d{2}([.,]\d+)?)?)?([Zz]|[+-]\d{2}(:?\d{2})?)?"
-_DATE = re.compile(_ANY_DATE, re.ASCII)
-_DATE_TIME = re.compile(rf"({_ANY_DATE})[Tt ]{_TIME}", re.ASCII)
-# Matches every text that `parse_moment` accepts, in the form of JSON Schema.
-MOMENT_PATTERN = rf"^({_ANY_DATE})([Tt ]{_TIME})?$"
+# ISO 8601 in its extended and its basic form, with calendar and week dates. The expressions limit each
+# number, but contain neither the lengths of months nor the years of 53 weeks.
+_YEAR = r"([0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
+_MONTH, _DAY, _WEEK, _WEEKDAY = (
+    r"(0[1-9]|1[0-2])",
+    r"(0[1-9]|[12][0-9]|3[01])",
+    r"(0[1-9]|[1-4][0-9]|5[0-3])",
+    "[1-7]",
+)
+_ANY_DATE = f"{_YEAR}(-{_MONTH}-{_DAY}|{_MONTH}{_DAY}|-[Ww]{_WEEK}-{_WEEKDAY}|[Ww]{_WEEK}{_WEEKDAY})"
+_HOUR, _SIXTY = r"([01][0-9]|2[0-3])", r"[0-5][0-9]"
+_OFFSET = f"([Zz]|[+-]{_HOUR}(:?{_SIXTY})?)"
+_FRACTION = r"([.,][0-9]+)?"
+_TIME = f"{_HOUR}(:{_SIXTY}(:{_SIXTY}{_FRACTION})?|{_SIXTY}({_SIXTY}{_FRACTION})?)?{_OFFSET}?"
+_DATE = re.compile(_ANY_DATE)
+_DATE_TIME = re.compile(f"{_ANY_DATE}[Tt ]{_TIME}")
+# Matches every text that `parse_moment` accepts, in the form of JSON Schema. A match is refused only if the
+# calendar lacks its day, or if its offset leads out of the calendar.
+MOMENT_PATTERN = f"^{_ANY_DATE}([Tt ]{_TIME})?$"
 _CALENDAR_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
@@ -135,7 +147,7 @@ def parse_moment(text: str, param: str) -> int:
     """
     try:
         if is_date(text):
-            moment = datetime.combine(date.fromisoformat(text), datetime.min.time(), tzinfo=UTC)
+            moment = datetime.combine(date.fromisoformat(text.upper()), datetime.min.time(), tzinfo=UTC)
         elif _DATE_TIME.fullmatch(text):
             moment = datetime.fromisoformat(text.upper().replace(",", "."))
             # Convert to UTC here, so that an offset that leads out of the calendar is refused.

@@ -17,6 +17,8 @@ MAX_AMOUNT = 2**53 - 1
 # Codes without a minor unit (gold, test and "no currency" codes) are left out, because they have no smallest
 # unit.
 DECIMALS = {currency.code: currency.exponent for currency in Currency if currency.exponent is not None}
+# Matches the texts that `parse_currency` accepts. A pattern of JSON Schema has no flag to ignore the case.
+ANY_CASE_PATTERN = f"^({'|'.join(''.join(f'[{c}{c.lower()}]' for c in code) for code in sorted(DECIMALS))})$"
 
 
 def parse_currency(text: str) -> str:

@@ -7,13 +7,14 @@ import math
 from codecs import BOM_UTF8
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, ValidationError, model_validator
+from pydantic_core import CoreSchema, ErrorDetails
 
 from ledger_engine.core.errors import InvalidRequest
+from ledger_engine.ledger.accounts import KEY_MAX, PAIRS_MAX, VALUE_MAX
 
 _GZIP = b"\x1f\x8b"  # the first two bytes of gzip's output
 BODY_MAX = 1024 * 1024  # bytes (docs/interface.md#request-size)
@@ -40,10 +41,37 @@ class FormOrJson(Body):
 
     model_config = ConfigDict(extra="ignore")
 
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Return the schema of the form, in which no field is null and no required field is empty."""
+        reference = handler(core_schema)
+        schema = handler.resolve_ref_schema(reference)
+        for name, member in schema["properties"].items():
+            if name in schema["required"]:
+                member |= {} if "const" in member else {"minLength": 1}
+            else:
+                member |= member.pop("anyOf")[0]
+        return reference
+
     @model_validator(mode="before")
     @classmethod
     def _without_empty(cls, fields: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in fields.items() if value not in ("", None)}
+
+
+# The limits are for the documentation; the ledger's own rules refuse other metadata.
+Metadata = Annotated[
+    dict[str, str],
+    Field(
+        json_schema_extra={
+            "maxProperties": PAIRS_MAX,
+            "propertyNames": {"minLength": 1, "maxLength": KEY_MAX},
+            "additionalProperties": {"type": "string", "maxLength": VALUE_MAX},
+        }
+    ),
+]
 
 
 class Query(BaseModel):

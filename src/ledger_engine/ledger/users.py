@@ -28,7 +28,8 @@ RECOVERABLE_FOR = limits.RECOVERABLE_FOR
 
 # This checks only the form, because the server cannot know whether mail arrives. \x22 is a quotation mark:
 # written as itself, it would end the pattern in generated programs.
-EMAIL_PATTERN = r"^[^\s@\x22(),:;<>\[\\\]]+@[^\s@\x22(),:;<>\[\\\].]+(\.[^\s@\x22(),:;<>\[\\\].]+)*$"
+_BARRED = r"\s\x00-\x1f\x7f-\x9f@\x22(),:;<>\[\\\]"
+EMAIL_PATTERN = rf"^[^{_BARRED}]+@[^{_BARRED}.]+(\.[^{_BARRED}.]+)*$"
 _EMAIL = re.compile(EMAIL_PATTERN)
 
 

@@ -18,10 +18,14 @@ from urllib.parse import urlsplit
 from ledger_engine.core.errors import InvalidRequest
 
 URL_MAX = 2048
-URL_PATTERN = r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s#]+$"  # matches every URL that `parse_url` accepts
 _PORTS = {"http": 80, "https": 443}
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
-_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
+_NAME_PATTERN = rf"{_LABEL}(?:\.{_LABEL})*\.?"
+_NAME = re.compile(_NAME_PATTERN)
+# Matches every URL that `parse_url` accepts, in the form of JSON Schema.
+URL_PATTERN = (
+    rf"^[Hh][Tt][Tt][Pp][Ss]?://({_NAME_PATTERN}|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?([/?][!$-;=?-\[\]_a-z~]*)?$"
+)
 # Hosts that resolvers read as a number although they do not look like an address: 2130706433, 0x7f.1, 127.1.
 _NUMBER = re.compile(r"(?:[0-9]+|0[xX][0-9a-fA-F]*)")
 

@@ -17,9 +17,10 @@ from werkzeug.http import parse_accept_header
 from ledger_engine.core.clock import iso, parse_end, parse_moment
 from ledger_engine.core.csv_text import as_text as as_cell
 from ledger_engine.core.csv_text import csv_rows
+from ledger_engine.core.money import ANY_CASE_PATTERN
 from ledger_engine.core.records import as_json, as_text, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.http.bodies import Body, Query
+from ledger_engine.http.bodies import Body, Metadata, Query
 from ledger_engine.http.lists import GenericList, LedgerList, LookingBack, Time
 from ledger_engine.http.operations import Call, Routes, StreamedAnswer
 from ledger_engine.ledger import accounts, currencies, past, statements
@@ -31,13 +32,13 @@ from ledger_engine.store.pages import Page
 routes = Routes("accounts", "/v1")
 
 
-AnyCaseCurrency = Annotated[str, Field(json_schema_extra={"pattern": "^[A-Za-z]{3}$"})]
+AnyCaseCurrency = Annotated[str, Field(json_schema_extra={"pattern": ANY_CASE_PATTERN})]
 
 
 class CreateAccount(Body):
     name: Annotated[str, Field(min_length=1, max_length=accounts.NAME_MAX)]
     currency: AnyCaseCurrency
-    metadata: dict[str, str] | None = {}
+    metadata: Metadata | None = {}
 
 
 class ListAccounts(LedgerList, LookingBack):

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import id_pattern
+from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import Pattern, as_json, dumps
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.errors import Rendered, body_of
@@ -152,9 +153,23 @@ async def restore_user(call: Call, id: str) -> User:
 order_routes = Routes("orders", "/api")
 
 
+# An item may contain anything; the ledger checks the two fields that make the total.
+Item = Annotated[
+    dict[str, Any],
+    Field(
+        json_schema_extra={
+            "properties": {
+                "quantity": {"type": "integer", "minimum": 1, "maximum": MAX_AMOUNT},
+                "unit_amount": {"type": "integer", "minimum": 0, "maximum": MAX_AMOUNT},
+            }
+        }
+    ),
+]
+
+
 class PlaceOrder(Body):
     user_id: Annotated[str, Field(json_schema_extra={"pattern": id_pattern("usr")})]
-    items: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=orders.ITEMS_MAX)]
+    items: Annotated[list[Item], Field(min_length=1, max_length=orders.ITEMS_MAX)]
 
 
 class ListOrders(GenericList, LookingBack):
