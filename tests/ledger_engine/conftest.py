@@ -41,6 +41,7 @@ ON_BOTH = {
     Path(__file__).parent / each
     for each in (
         "http/test_conditions.py",
+        "http/test_lists.py",
         "store/test_pages.py",
         "ledger/test_accounts.py",
         "ledger/test_batches.py",

@@ -453,6 +453,6 @@ _LISTING: Listing[Event] = Listing(
     f"e.{OF_BOOK}",
     _COLUMNS,
     "e.id",
-    long="body",
+    long=("body",),
     short_columns=_COLUMNS.replace("e.body", f"{short('e.body', pages.SHORT_MAX)} AS body", 1),
 )

@@ -106,7 +106,7 @@ class LookingBack(Query):
         page: PageRequest,
         **filters: Any,
     ) -> Page[Any] | StreamedAnswer:
-        """Read a page as `many` does; a present page whose texts are long is answered in parts."""
+        """Read a page as `many` does; a page whose texts are long is answered in parts."""
         return await in_parts(lambda part: self.many(call, now, then, part, **filters), page)
 
 
@@ -142,22 +142,32 @@ async def _newer_parts(
     """Yield a page as `_older_parts` does, for a request with `before`.
 
     The parts are read from the oldest item on, and the answer begins with the newest item. So the first turn
-    only finds the cursors of the parts, and the second turn reads each part again.
+    only finds the cursors of the parts, and the second turn reads each part again. An object that a filter
+    no longer selects by then is left out.
     """
-    parts = [replace(request, limit=len(page.items))]
+    parts: list[tuple[PageRequest, set[str]]] = []
     left = request.limit
-    while page.is_part:
+    while True:
+        if page.items:
+            parts.append((replace(request, limit=len(page.items)), set(map(_id, page.items))))
+        if not page.is_part:
+            break
         left -= len(page.items)
         request = replace(request, limit=left, before=page.next_cursor)
         page = await read(request)
-        if page.items:
-            parts.append(replace(request, limit=len(page.items)))
     end = end_of_page(page)
-    separator = '{"data":['
-    for part in reversed(parts):
-        yield separator + text_of_items((await read(part)).items)
-        separator = ","
+    yield '{"data":['
+    separator = ""
+    for part, ids in reversed(parts):
+        if items := [item for item in (await read(part)).items if _id(item) in ids]:
+            yield separator + text_of_items(items)
+            separator = ","
     yield end
+
+
+def _id(item: Any) -> str:
+    id: str = item["id"] if isinstance(item, dict) else item.id
+    return id
 
 
 def moment_until_now(text: str, param: str, now: int) -> int:

@@ -17,9 +17,9 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.accounts import parse_metadata
-from ledger_engine.store import Row, Unit, Value, in_one_book
+from ledger_engine.store import Row, Unit, Value, in_one_book, pages
 from ledger_engine.store.pages import Listing, Page, PageRequest
-from ledger_engine.store.rows import reader, update_row
+from ledger_engine.store.rows import reader, short, update_row
 
 STATUSES = ("draft", "open", "paid", "void")
 CUSTOMER_MAX = 255
@@ -316,4 +316,10 @@ def _recorded(unit: Unit, tenant: Tenant, kind: str, row: Row | None) -> Invoice
 
 
 read = reader(Invoice, transaction="payment")
-_LISTING: Listing[Invoice] = Listing("invoices", "invoice", read)
+LONG = ("lines", "metadata")
+SHORT_COLUMNS = (
+    f"id, account, customer, currency, amount, {short('lines', pages.SHORT_MAX)} AS lines, due_date,"
+    f" description, {short('metadata', pages.SHORT_MAX)} AS metadata, status, number, payment, opened_at,"
+    " paid_at, voided_at, created, livemode"
+)
+_LISTING: Listing[Invoice] = Listing("invoices", "invoice", read, long=LONG, short_columns=SHORT_COLUMNS)

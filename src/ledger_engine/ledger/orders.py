@@ -166,11 +166,9 @@ def _recorded(unit: Unit, tenant: Tenant, kind: str, row: Row) -> Order:
 
 
 read = reader(Order)
-_LISTING: Listing[Order] = Listing(
-    "orders",
-    "order",
-    read,
-    long="items",
-    short_columns=f"id, user_id, {short('items', pages.SHORT_MAX)} AS items, total, status, paid_at,"
-    " shipped_at, created, livemode",
+LONG = ("items",)
+SHORT_COLUMNS = (
+    f"id, user_id, {short('items', pages.SHORT_MAX)} AS items, total, status, paid_at, shipped_at, created,"
+    " livemode"
 )
+_LISTING: Listing[Order] = Listing("orders", "order", read, long=LONG, short_columns=SHORT_COLUMNS)

@@ -21,16 +21,18 @@ from ledger_engine.core.records import OneOf, as_json
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, invoices, orders, users
 from ledger_engine.ledger.accounts import Account
-from ledger_engine.store import Row, Unit
+from ledger_engine.store import Row, Unit, pages
 from ledger_engine.store.books import BOOK, OF_BOOK, OF_TENANT
 from ledger_engine.store.pages import LIMIT_MAX, LOOKED_AT_MAX, Listing, Page, PageRequest
+from ledger_engine.store.rows import short
 
 ObjectThen = dict[str, Any]  # an object in the form of the interface
 ROWS_AT_ONCE = 2_000  # rows of a period in one step, which takes some milliseconds
 
 # Selects the body of the last event about the object of a row, before the id `:changed`.
-_BODY_THEN = f"""(SELECT e.body FROM events AS e WHERE e.object = {{table}}.id AND e.body IS NOT NULL
+_BODY_THEN = f"""(SELECT {{body}} FROM events AS e WHERE e.object = {{table}}.id AND e.body IS NOT NULL
     AND e.book = {BOOK} AND e.id < :changed ORDER BY e.id DESC LIMIT 1) AS body_then"""
+_SHORT_BODY = short("e.body", pages.SHORT_MAX)
 
 
 def _then(row: Row, read: Callable[[Row], Any]) -> ObjectThen:
@@ -48,14 +50,24 @@ def _user_then(row: Row) -> ObjectThen:
     return user if row["erased_at"] is None else {**user, "name": None, "email": None}
 
 
-def _listing(table: str, noun: str, read: Callable[[Row], ObjectThen]) -> Listing[ObjectThen]:
-    columns = f"*, {_BODY_THEN.format(table=table)}"
-    return Listing(table, noun, read, columns=columns)
+def _listing(
+    table: str, noun: str, read: Callable[[Row], ObjectThen], long: tuple[str, ...], short_columns: str
+) -> Listing[ObjectThen]:
+    return Listing(
+        table,
+        noun,
+        read,
+        columns=f"*, {_BODY_THEN.format(table=table, body='e.body')}",
+        long=(*long, "body_then"),
+        short_columns=f"{short_columns}, {_BODY_THEN.format(table=table, body=_SHORT_BODY)}",
+    )
 
 
-_INVOICES = _listing("invoices", "invoice", partial(_then, read=invoices.read))
-_ORDERS = _listing("orders", "order", partial(_then, read=orders.read))
-_USERS = _listing("users", "user", _user_then)
+_INVOICES = _listing(
+    "invoices", "invoice", partial(_then, read=invoices.read), invoices.LONG, invoices.SHORT_COLUMNS
+)
+_ORDERS = _listing("orders", "order", partial(_then, read=orders.read), orders.LONG, orders.SHORT_COLUMNS)
+_USERS = _listing("users", "user", _user_then, (), "*")
 
 
 def account(unit: Unit, tenant: Tenant, id: str, at: int) -> Account:
@@ -139,7 +151,7 @@ def _page(
 ) -> Page[ObjectThen]:
     """Return a page of objects in their state at `at`.
 
-    With a filter it may end early, after LOOKED_AT_MAX objects.
+    With a filter it may end early, after LOOKED_AT_MAX objects, or after a part without a matching object.
 
     The filter has no index, because no index covers earlier states.
     """
@@ -152,8 +164,8 @@ def _page(
     # First read as many objects as the page needs, which is enough if most objects match the filter.
     step, looked_at = replace(request, limit=min(request.limit + 1, LIMIT_MAX)), 0
     while looked_at < LOOKED_AT_MAX:
-        looked_at += step.limit
         page = listing.page(unit, tenant, step, {}, until=until, values=parameters)
+        looked_at += len(page.items)
         for item in reversed(page.items) if backwards else page.items:
             if len(objects) == request.limit:
                 return _in_order(objects, objects[-1]["id"], backwards)
@@ -162,13 +174,17 @@ def _page(
         if page.next_cursor is None:
             return _in_order(objects, None, backwards)
         cursor = page.next_cursor
+        if page.is_part and len(objects) < request.limit:
+            return _in_order(objects, cursor, backwards, is_part=bool(objects))
         step = replace(step, limit=max(1, min(LIMIT_MAX, LOOKED_AT_MAX - looked_at)))
         step = replace(step, before=cursor) if backwards else replace(step, after=cursor)
     return _in_order(objects, step.before or step.after, backwards)
 
 
-def _in_order(objects: list[ObjectThen], cursor: str | None, backwards: bool) -> Page[ObjectThen]:
-    return Page(objects[::-1] if backwards else objects, cursor is not None, cursor)
+def _in_order(
+    objects: list[ObjectThen], cursor: str | None, backwards: bool, *, is_part: bool = False
+) -> Page[ObjectThen]:
+    return Page(objects[::-1] if backwards else objects, cursor is not None, cursor, is_part)
 
 
 @dataclass(slots=True)

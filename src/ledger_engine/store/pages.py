@@ -88,8 +88,8 @@ class Listing(Generic[R]):
     the columns `project` and `livemode` or by the book. `columns` are the columns to read, and `id` is the
     name of the id column. `hint` follows the table's name in the statement that reads a page. `was_listed`
     returns whether an id that is missing from the table was in the tenant's list earlier, because such an id
-    is still accepted as a cursor. `long` is the name of a text column that may be as large as a request; in
-    `short_columns` it is '' for a text of more than SHORT_MAX letters.
+    is still accepted as a cursor. `long` contains the names of the text columns that may be as large as a
+    request; in `short_columns` such a column is '' for a text of more than SHORT_MAX letters.
     """
 
     table: str
@@ -100,7 +100,7 @@ class Listing(Generic[R]):
     id: str = "id"
     hint: str = ""
     was_listed: Callable[[Unit, Tenant, str], bool] | None = None
-    long: str = ""
+    long: tuple[str, ...] = ()
     short_columns: str = ""
 
     def get(self, unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> R:
@@ -113,10 +113,7 @@ class Listing(Generic[R]):
 
     def row(self, unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Row:
         """Return the row of the record that `get` returns. Raises NotFound as `get` does."""
-        row = self._find(unit, tenant, id, self.columns)
-        if row is None:
-            raise NotFound(self.noun, id, param)
-        return row
+        return self._row(unit, tenant, id, MappingProxyType({}), param)
 
     def page(
         self,
@@ -168,7 +165,7 @@ class Listing(Generic[R]):
             conditions.append(f"{self.id} > :floor")
             parameters["floor"] = floor
         order = "DESC" if request.before is None else "ASC"
-        in_parts = request.in_parts and self.long != ""
+        in_parts = request.in_parts and bool(self.long)
         rows = unit.execute(
             f"SELECT {self.short_columns if in_parts else self.columns}"
             f" FROM {self.table}{self.hint} WHERE {' AND '.join(conditions)}"
@@ -178,7 +175,7 @@ class Listing(Generic[R]):
         has_more = len(rows) > request.limit
         rows_of_page = rows[: request.limit]
         if in_parts:
-            rows_of_page = self._with_long_texts(unit, tenant, rows_of_page)
+            rows_of_page = self._with_long_texts(unit, tenant, rows_of_page, values)
         items = list(map(read or self.read, rows_of_page))
         is_part = len(items) < min(len(rows), request.limit)
         next_cursor = rows[len(items) - 1]["id"] if has_more or is_part else last
@@ -187,16 +184,18 @@ class Listing(Generic[R]):
             items.reverse()
         return Page(items, has_more, next_cursor, is_part)
 
-    def _with_long_texts(self, unit: Unit, tenant: Tenant, rows: list[Row]) -> list[Row]:
+    def _with_long_texts(
+        self, unit: Unit, tenant: Tenant, rows: list[Row], values: Mapping[str, Value]
+    ) -> list[Row]:
         """Return the first of these rows with their long texts, until these have TOGETHER_MAX letters."""
         whole_rows: list[Row] = []
         letters_left = TOGETHER_MAX
         for row in rows:
             if letters_left <= 0:
                 break
-            if row[self.long] == "":
-                row = self.row(unit, tenant, row["id"])
-                letters_left -= len(row[self.long])
+            if any(row[column] == "" for column in self.long):
+                row = self._row(unit, tenant, row["id"], values)
+                letters_left -= sum(len(row[column] or "") for column in self.long)
             whole_rows.append(row)
         return whole_rows
 
@@ -223,10 +222,25 @@ class Listing(Generic[R]):
         )
         return (rows[0]["id"], rows[1]["id"]) if len(rows) == 2 else (None, None)
 
-    def _find(self, unit: Unit, tenant: Tenant, id: str, columns: str) -> Row | None:
+    def _row(
+        self, unit: Unit, tenant: Tenant, id: str, values: Mapping[str, Value], param: str | None = None
+    ) -> Row:
+        row = self._find(unit, tenant, id, self.columns, values)
+        if row is None:
+            raise NotFound(self.noun, id, param)
+        return row
+
+    def _find(
+        self,
+        unit: Unit,
+        tenant: Tenant,
+        id: str,
+        columns: str,
+        values: Mapping[str, Value] = MappingProxyType({}),
+    ) -> Row | None:
         return unit.first(
             f"SELECT {columns} FROM {self.table} WHERE {self.of_tenant} AND {self.id} = :id",
-            tenant.bind(id=id),
+            tenant.bind(**values, id=id),
         )
 
 

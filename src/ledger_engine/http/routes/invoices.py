@@ -10,7 +10,7 @@ from pydantic.config import JsonDict
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.http.bodies import Body, Metadata
 from ledger_engine.http.lists import AccountField, LedgerList, LookingBack
-from ledger_engine.http.operations import Call, Routes
+from ledger_engine.http.operations import Call, Routes, StreamedAnswer
 from ledger_engine.ledger import invoices, past
 from ledger_engine.ledger.invoices import Invoice, InvoiceChanges
 from ledger_engine.store.pages import Page
@@ -68,10 +68,12 @@ class ListInvoices(LedgerList, LookingBack):
 
 
 @routes.add("GET", "/invoices", tagged=True)
-async def list_invoices(call: Call, query: ListInvoices) -> Page[Invoice] | Page[dict[str, Any]]:
+async def list_invoices(
+    call: Call, query: ListInvoices
+) -> Page[Invoice] | Page[dict[str, Any]] | StreamedAnswer:
     """List the invoices, newest first."""
     filters = {"status": query.status, "account": query.account}
-    return await query.many(call, invoices.page, past.invoice_page, query.page(), **filters)
+    return await query.many_in_parts(call, invoices.page, past.invoice_page, query.page(), **filters)
 
 
 @routes.add("POST", "/invoices", status=201, in_contract=True)

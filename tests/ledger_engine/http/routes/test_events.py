@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,9 +20,8 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import following, outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.webhooks import deliveries, endpoints
-from ledger_engine.http import lists
 from ledger_engine.http.routes import events as routes
-from ledger_engine.ledger import accounts, orders, users
+from ledger_engine.ledger import accounts, users
 from ledger_engine.store import pages
 from ledger_engine.store.engine import Engine, open_engine
 from tests.contract.conftest import refusal
@@ -68,35 +66,6 @@ async def test_events_are_listed_newest_first_as_they_are_sent(
     rest = (await api.get("/v1/events", params={"limit": "2", "cursor": first["next_cursor"]})).json()
     listed = [event["id"] for event in answer["data"]]
     assert [[event["id"] for event in page["data"]] for page in (first, rest)] == [listed[:2], listed[2:]]
-
-
-@pytest.mark.parametrize("path", ["/api/orders", "/v1/events"])
-async def test_a_page_of_long_objects_is_sent_in_parts_and_has_its_whole_length(
-    api: httpx.AsyncClient, engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, path: str
-) -> None:
-    new = users.NewUser("Ada", "ada@example.com")
-    user = await engine.write(partial(users.create, tenant=tenant, new=new))
-    for length in (1, 900, 1, 1, 900, 900, 1, 400, 400, 900, 1):
-        order = orders.NewOrder(user.id, [{"note": "x" * length}])
-        await engine.write(partial(orders.create, tenant=tenant, new=order))
-    listed = (await api.get(path, params={"limit": "100"})).json()["data"]
-    asked = [{"limit": "10"}, {"limit": "9", "cursor": listed[1]["id"]}]
-    if path == "/v1/events":
-        asked += [{"limit": str(limit), "ending_before": listed[-1]["id"]} for limit in (1, 2, 7, 10)]
-    whole = [(await api.get(path, params=params)).text for params in asked]
-    sizes: list[int] = []
-
-    def text_of(items: list[Any], text: Callable[[list[Any]], str] = lists.text_of_items) -> str:
-        sizes.append(len(items))
-        return text(items)
-
-    monkeypatch.setattr(lists, "text_of_items", text_of)
-    monkeypatch.setattr(pages, "TOGETHER_MAX", 1000)
-    module = orders if path == "/api/orders" else outbox
-    columns = module._LISTING.short_columns.replace(str(pages.SHORT_MAX), "300")
-    monkeypatch.setattr(module, "_LISTING", replace(module._LISTING, short_columns=columns))
-    assert [(await api.get(path, params=params)).text for params in asked] == whole
-    assert len(sizes) > len(asked), "the pages were sent in parts"
 
 
 @pytest.mark.parametrize(
