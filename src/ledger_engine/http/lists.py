@@ -7,7 +7,7 @@ little memory.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
@@ -110,34 +110,58 @@ class LookingBack(Query):
         return await in_parts(lambda part: self.many(call, now, then, part, **filters), page)
 
 
-async def in_parts(
-    read: Callable[[PageRequest], Awaitable[Page[Any]]], request: PageRequest
-) -> Page[Any] | StreamedAnswer:
+# A Read reads a page; `in_parts` calls it for each part.
+Read = Callable[[PageRequest], Awaitable[Page[Any]]]
+
+
+async def in_parts(read: Read, request: PageRequest) -> Page[Any] | StreamedAnswer:
     """Return the page that `read` reads, or an answer that reads and sends it in parts if it is long."""
     request = replace(request, in_parts=True)
     page = await read(request)
     if not page.is_part:
         return page
     pieces = _older_parts if request.before is None else _newer_parts
-    return StreamedAnswer("application/json", pieces(read, request, page))
+    return StreamedAnswer("application/json", pieces(_parts(read, request, page), read))
+
+
+async def _parts(
+    read: Read, request: PageRequest, page: Page[Any]
+) -> AsyncGenerator[tuple[PageRequest, Page[Any]], None]:
+    """Yield the parts of a page whose first part is `page`, each with its request.
+
+    A statement reads the lengths of all texts of its rows, which costs as much as the texts. So each further
+    part has only a few rows more than the last one.
+    """
+    left = request.limit
+    yield request, page
+    while True:
+        left -= len(page.items)
+        is_cut_short = page.is_part or len(page.items) == request.limit
+        if not (left and is_cut_short and page.has_more):
+            return
+        request = replace(request, limit=min(left, 2 * len(page.items) + 2))
+        if request.before is None:
+            request = replace(request, after=page.next_cursor)
+        else:
+            request = replace(request, before=page.next_cursor)
+        page = await read(request)
+        yield request, page
 
 
 async def _older_parts(
-    read: Callable[[PageRequest], Awaitable[Page[Any]]], request: PageRequest, page: Page[Any]
+    parts: AsyncIterator[tuple[PageRequest, Page[Any]]], _read: Read
 ) -> AsyncGenerator[str, None]:
-    """Yield a page whose first part is `page`, in the form of `operations.written`."""
-    yield '{"data":[' + text_of_items(page.items)
-    left = request.limit
-    while page.is_part:
-        left -= len(page.items)
-        page = await read(replace(request, limit=left, after=page.next_cursor))
+    """Yield the page with these parts, in the form of `operations.written`."""
+    separator = '{"data":['
+    async for _, page in parts:
         if page.items:
-            yield "," + text_of_items(page.items)
+            yield separator + text_of_items(page.items)
+            separator = ","
     yield end_of_page(page)
 
 
 async def _newer_parts(
-    read: Callable[[PageRequest], Awaitable[Page[Any]]], request: PageRequest, page: Page[Any]
+    parts: AsyncIterator[tuple[PageRequest, Page[Any]]], read: Read
 ) -> AsyncGenerator[str, None]:
     """Yield a page as `_older_parts` does, for a request with `before`.
 
@@ -145,21 +169,14 @@ async def _newer_parts(
     only finds the cursors of the parts, and the second turn reads each part again. An object that a filter
     no longer selects by then is left out.
     """
-    parts: list[tuple[PageRequest, set[str]]] = []
-    left = request.limit
-    while True:
-        if page.items:
-            parts.append((replace(request, limit=len(page.items)), set(map(_id, page.items))))
-        if not page.is_part:
-            break
-        left -= len(page.items)
-        request = replace(request, limit=left, before=page.next_cursor)
-        page = await read(request)
+    requests: list[tuple[PageRequest, set[str]]] = []
+    async for request, page in parts:
+        requests.append((replace(request, limit=len(page.items)), set(map(_id, page.items))))
     end = end_of_page(page)
     yield '{"data":['
     separator = ""
-    for part, ids in reversed(parts):
-        if items := [item for item in (await read(part)).items if _id(item) in ids]:
+    for part, ids in reversed(requests):
+        if ids and (items := [item for item in (await read(part)).items if _id(item) in ids]):
             yield separator + text_of_items(items)
             separator = ","
     yield end

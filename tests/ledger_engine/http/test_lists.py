@@ -152,3 +152,28 @@ async def test_an_object_that_leaves_a_filter_between_two_readings_of_a_part_rep
     assert isinstance(answer, StreamedAnswer)
     page = json.loads("".join([piece async for piece in answer.pieces]))
     assert [each["id"] for each in page["data"]] == listed[1:-2]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+async def test_the_parts_of_a_page_look_at_hardly_more_objects_than_they_show(
+    engine: Engine,
+    tenant: Tenant,
+    write: Run,
+    in_small_parts: Callable[[str, bool], list[int]],
+    backwards: bool,
+) -> None:
+    user = (await write(users.create, users.NewUser("Ada", "ada@example.com"))).id
+    long = orders.NewOrder(user, [{"note": "x" * 1000}])
+    ids = [(await write(orders.create, long)).id for _ in range(30)]
+    in_small_parts("/api/orders", False)
+    looked_at: list[int] = []
+
+    async def read(request: PageRequest) -> Page[orders.Order]:
+        looked_at.append(request.limit)
+        return await engine.read(partial(orders.page, tenant=tenant, request=request))
+
+    answer = await lists.in_parts(read, PageRequest(30, before=ids[0] if backwards else None))
+    assert isinstance(answer, StreamedAnswer)
+    page = json.loads("".join([piece async for piece in answer.pieces]))
+    assert [each["id"] for each in page["data"]] == (ids[:0:-1] if backwards else ids[::-1])
+    assert sum(looked_at[1:]) < 30 * 6
