@@ -129,8 +129,7 @@ async def _parts(
 ) -> AsyncGenerator[tuple[PageRequest, Page[Any]], None]:
     """Yield the parts of a page whose first part is `page`, each with its request.
 
-    A statement reads the lengths of all texts of its rows, which costs as much as the texts. So each further
-    part has only a few rows more than the last one.
+    Each further part has only a few rows more than the last one (`pages.FIRST_ROWS` explains why).
     """
     left = request.limit
     yield request, page

@@ -23,6 +23,9 @@ LIMIT_DEFAULT = 20
 # longer texts one by one, until they have TOGETHER_MAX letters; one text may be longer.
 SHORT_MAX = 20_000
 TOGETHER_MAX = 500_000
+# A statement reads the lengths of all long texts of its rows, which costs as much as the texts. So the first
+# rows of a page in parts are read alone, and the others only if the first ones fit.
+FIRST_ROWS = 4
 LOOKED_AT_MAX = 2000  # rows that a bounded page reads to search without an index: some milliseconds
 
 R = TypeVar("R")
@@ -166,16 +169,17 @@ class Listing(Generic[R]):
             parameters["floor"] = floor
         order = "DESC" if request.before is None else "ASC"
         in_parts = request.in_parts and bool(self.long)
-        rows = unit.execute(
+        sql = (
             f"SELECT {self.short_columns if in_parts else self.columns}"
             f" FROM {self.table}{self.hint} WHERE {' AND '.join(conditions)}"
-            f" ORDER BY {self.id} {order} LIMIT :rows",
-            parameters,
+            f" ORDER BY {self.id} {order} LIMIT :rows"
         )
-        has_more = len(rows) > request.limit
-        rows_of_page = rows[: request.limit]
         if in_parts:
-            rows_of_page = self._with_long_texts(unit, tenant, rows_of_page, values)
+            rows, rows_of_page = self._rows_of_part(unit, tenant, request, sql, parameters)
+        else:
+            rows = unit.execute(sql, parameters)
+            rows_of_page = rows[: request.limit]
+        has_more = len(rows) > request.limit
         items = list(map(read or self.read, rows_of_page))
         is_part = len(items) < min(len(rows), request.limit)
         next_cursor = rows[len(items) - 1]["id"] if has_more or is_part else last
@@ -183,6 +187,18 @@ class Listing(Generic[R]):
         if request.before is not None:
             items.reverse()
         return Page(items, has_more, next_cursor, is_part)
+
+    def _rows_of_part(
+        self, unit: Unit, tenant: Tenant, request: PageRequest, sql: str, parameters: Mapping[str, Value]
+    ) -> tuple[list[Row], list[Row]]:
+        """Return the rows that were found for a page in parts, and the whole rows of its first part."""
+        if request.limit > LIMIT_DEFAULT:
+            rows = unit.execute(sql, {**parameters, "rows": FIRST_ROWS})
+            whole_rows = self._with_long_texts(unit, tenant, rows, parameters)
+            if len(whole_rows) < len(rows):
+                return rows, whole_rows
+        rows = unit.execute(sql, parameters)
+        return rows, self._with_long_texts(unit, tenant, rows[: request.limit], parameters)
 
     def _with_long_texts(
         self, unit: Unit, tenant: Tenant, rows: list[Row], values: Mapping[str, Value]
@@ -240,7 +256,7 @@ class Listing(Generic[R]):
     ) -> Row | None:
         return unit.first(
             f"SELECT {columns} FROM {self.table} WHERE {self.of_tenant} AND {self.id} = :id",
-            tenant.bind(**values, id=id),
+            {**values, **tenant.bind(id=id)},
         )
 
 

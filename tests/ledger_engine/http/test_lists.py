@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -17,8 +18,9 @@ from ledger_engine.events import outbox
 from ledger_engine.http import lists
 from ledger_engine.http.operations import StreamedAnswer, text_of_items
 from ledger_engine.ledger import accounts, invoices, orders, past, users
-from ledger_engine.store import Unit, pages
+from ledger_engine.store import Parameters, Row, Unit, pages
 from ledger_engine.store.engine import Engine
+from ledger_engine.store.group_cache import NOTHING
 from ledger_engine.store.pages import Page, PageRequest
 from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.manual_clock import ManualClock
@@ -166,14 +168,23 @@ async def test_the_parts_of_a_page_look_at_hardly_more_objects_than_they_show(
     long = orders.NewOrder(user, [{"note": "x" * 1000}])
     ids = [(await write(orders.create, long)).id for _ in range(30)]
     in_small_parts("/api/orders", False)
-    looked_at: list[int] = []
+    looked_at = 0
+
+    def page_of(unit: Unit, request: PageRequest) -> Page[orders.Order]:
+        def execute(sql: str, parameters: Parameters = NOTHING, /) -> list[Row]:
+            nonlocal looked_at
+            rows = unit.execute(sql, parameters)
+            looked_at += len(rows)
+            return rows
+
+        counting = SimpleNamespace(execute=execute, first=unit.first)
+        return orders.page(cast(Unit, counting), tenant, request)
 
     async def read(request: PageRequest) -> Page[orders.Order]:
-        looked_at.append(request.limit)
-        return await engine.read(partial(orders.page, tenant=tenant, request=request))
+        return await engine.read(partial(page_of, request=request))
 
     answer = await lists.in_parts(read, PageRequest(30, before=ids[0] if backwards else None))
     assert isinstance(answer, StreamedAnswer)
     page = json.loads("".join([piece async for piece in answer.pieces]))
     assert [each["id"] for each in page["data"]] == (ids[:0:-1] if backwards else ids[::-1])
-    assert sum(looked_at[1:]) < 30 * 6
+    assert looked_at < 30 * 8
