@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
@@ -300,14 +300,37 @@ def changes(
     if request.after is not None:
         _require_cursor(unit, tenant, request.after, end)
     ids = _first_after(request.after, changed, request.limit + 1)
+    accounts_then = _accounts_then(unit, tenant, ids[: request.limit], (start, end))
     items = []
     for id in ids[: request.limit]:
         kind = _OBJECTS[_prefix(id)][0]
-        before, after = (_then_or_none(unit, tenant, id, at) for at in (start, end))
+        if kind == "account":
+            before, after = (objects.get(id) for objects in accounts_then)
+        else:
+            before, after = (_then_or_none(unit, tenant, id, at) for at in (start, end))
         items.append(Change(kind, id, before, after, changed["acc"][id] if kind == "account" else None))
     more = len(ids) > request.limit
     summary = Summary(sum(changed["acc"].values()), *map(len, changed.values()))
     return Page(items, more, items[-1].id if more else None), summary
+
+
+def _accounts_then(
+    unit: Unit, tenant: Tenant, ids: Sequence[str], moments: Sequence[int]
+) -> list[dict[str, ObjectThen]]:
+    """Return, for each moment, the accounts among these ids that existed at it, as they were then.
+
+    It takes one statement for each moment and one for the accounts: a page of a difference may have 100.
+    """
+    records = accounts.with_ids(unit, tenant, [id for id in ids if _prefix(id) == "acc"])
+    account_ids = [record.id for record in records]
+    accounts_then = []
+    for at in moments:
+        balances = accounts.balances_before(unit, tenant, account_ids, at + 1)
+        existing = [record for record in records if record.created <= at]
+        accounts_then.append(
+            {each.id: as_json(replace(each, balance=balances[each.id])) for each in existing}
+        )
+    return accounts_then
 
 
 def _first_after(cursor: str | None, changed: Mapping[str, Mapping[str, int]], count: int) -> list[str]:

@@ -6,7 +6,8 @@ import contextlib
 import random
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +15,9 @@ from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound
 from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, invoices, orders, past, transactions, users
+from ledger_engine.store import Parameters, Row, Unit
 from ledger_engine.store.engine import Engine
+from ledger_engine.store.group_cache import NOTHING
 from ledger_engine.store.pages import Page, PageRequest
 from tests.contract.rules import holds
 from tests.ledger_engine.conftest import Run
@@ -195,6 +198,34 @@ async def test_a_difference_is_that_of_two_moments(
         assert [summary.accounts, summary.invoices, summary.users, summary.orders] == counts
         postings = sum(each.postings or 0 for each in found)
         assert summary.postings == postings == posted_after - posted_before
+
+
+async def test_a_page_of_changed_accounts_takes_a_few_statements(
+    engine: Engine, tenant: Tenant, write: Run, read: Run, clock: ManualClock
+) -> None:
+    start = clock.now()
+    for _ in range(30):
+        await write(accounts.create, accounts.NewAccount("Till", "EUR", {}))
+    clock.advance(10)
+    counted = past.begin_to_count(start - 1, clock.now())
+    while counted.after is not None:
+        counted.add(await read(past.next_part, counted))
+    statements = 0
+
+    def page_of(unit: Unit) -> Page[past.Change]:
+        def execute(sql: str, parameters: Parameters = NOTHING, /) -> list[Row]:
+            nonlocal statements
+            statements += 1
+            return unit.execute(sql, parameters)
+
+        def first(sql: str, parameters: Parameters = NOTHING, /) -> Row | None:
+            return next(iter(execute(sql, parameters)), None)
+
+        counting = cast(Unit, SimpleNamespace(execute=execute, first=first))
+        return past.changes(counting, tenant, counted, PageRequest(limit=30))[0]
+
+    assert len((await engine.read(page_of)).items) == 30
+    assert statements < 10
 
 
 async def test_a_moment_ends_with_its_millisecond(write: Run, read: Run, clock: ManualClock) -> None:
