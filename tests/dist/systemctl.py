@@ -1,8 +1,9 @@
 """Stands for systemctl where systemd does not run: starts and stops services as their units say.
 
 The first argument is the unit of the ledger; the other units and the process ids are next to it. The second
-is the folder for the services' state. This program follows `ExecStart`, `EnvironmentFile`, `Type=notify` and
-`StateDirectory` of a unit and its drop-ins, and ignores a service without a unit.
+is the folder for the services' state. This program follows `ExecStart`, `Environment`, `EnvironmentFile`,
+`Type=notify` and `StateDirectory` of a unit and its drop-ins, also of those in `run`. It restarts a service
+instead of reloading it, and ignores a service without a unit.
 """
 
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 
 unit_file, state, verb, *words = sys.argv[1:]
 UNITS = Path(unit_file).parent
+RUNTIME = UNITS.parents[2] / "run" / "systemd" / "system"
 
 
 class Service:
@@ -30,8 +32,9 @@ class Service:
 
     def start(self) -> None:
         settings = self._settings()
-        for folder in settings.get("StateDirectory", "").split():
-            Path(state, folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        folders = [Path(state, folder) for folder in settings.get("StateDirectory", "").split()]
+        for folder in folders:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (
             self._journal.open("ab") as journal,
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener,
@@ -47,6 +50,7 @@ class Service:
                 env={
                     "PATH": os.defpath,
                     "NOTIFY_SOCKET": f"@{name}",
+                    "STATE_DIRECTORY": ":".join(map(str, folders)),
                     # By this a program finds that its output is a journal.
                     "JOURNAL_STREAM": f"{known.st_dev}:{known.st_ino}",
                     **self._environment(settings),
@@ -75,7 +79,11 @@ class Service:
     def _settings(self) -> SectionProxy:
         unit = ConfigParser(interpolation=None, strict=False)
         unit.optionxform = str
-        drop_ins = sorted(self.unit.with_name(f"{self.unit.name}.d").glob("*.conf"))
+        drop_ins = [
+            file
+            for units in (RUNTIME, UNITS)
+            for file in sorted((units / f"{self.unit.name}.d").glob("*.conf"))
+        ]
         text = "\n".join(file.read_text(encoding="utf-8") for file in (self.unit, *drop_ins))
         unit.read_string(text.replace("%i", self._instance))
         return unit["Service"]
@@ -83,14 +91,15 @@ class Service:
     def _environment(self, settings: SectionProxy) -> dict[str, str]:
         file = settings.get("EnvironmentFile", "").removeprefix("-")
         lines = Path(file).read_text().splitlines() if file else []
+        lines += shlex.split(settings.get("Environment", ""))
         return dict(line.split("=", 1) for line in lines if line)
 
 
 for service in map(Service, words):
     if service.unit.exists():
-        if verb in ("stop", "disable", "restart"):
+        if verb in ("stop", "disable", "restart", "reload"):
             service.stop()
-        if verb in ("enable", "start", "restart"):
+        if verb in ("enable", "start", "restart", "reload"):
             service.start()
         if verb == "status":
             service.show()

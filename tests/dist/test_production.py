@@ -61,6 +61,7 @@ def test_the_walkthrough_works_from_the_installation_to_the_upgrade(
     unit = root / "etc" / "systemd" / "system" / "ledger.service"
     typed = here | {
         "python3 -m venv": f"{sys._base_executable} -m venv",
+        "apt update": "true",
         "apt install": "true",
         "systemctl": f"{sys.executable} {SYSTEMCTL} {unit} {root / 'var'}",
         "https://ledger.example": f"http://127.0.0.1:{port}",

@@ -1,6 +1,7 @@
-"""The walkthrough of docs/production-postgresql.md, from the role to the alerts, in folders of its own.
+"""The walkthrough of docs/production-postgresql.md, from the installation to the way back.
 
-`systemctl.py` stands for systemd. `apt` is not run, and the server is the one of this environment.
+Everything is in folders of its own. `systemctl.py` stands for systemd, a copy of a folder with the program of
+this environment for an installation, and a self-signed certificate for certbot's. `apt` is not run.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import os
 import random
 import re
+import shlex
 import shutil
 import socket
 import ssl
@@ -37,7 +39,12 @@ SYSTEMCTL = Path(__file__).with_name("systemctl.py")
 PAGE = ROOT / "docs" / "production-postgresql.md"
 ADDRESS = "postgresql://ledger@127.0.0.1/ledger"
 SYSTEM_PATH = f"{os.defpath}{os.pathsep}/usr/sbin"
-FILES = ("ledger.toml", "servers.conf", "haproxy.cfg")  # of deploy/postgres
+FILES = (  # of deploy
+    "ledger.service",
+    "nginx.conf",
+    "postgres-role.sh",
+    *(f"postgres/{name}" for name in ("servers.toml", "servers.conf", "haproxy.cfg", "dump.sh")),
+)
 NEEDED = ("bash", "curl", "openssl", "nginx", "haproxy", "socat")
 CLIENTS = 4
 POSTINGS = 30  # before a restart, and after it
@@ -63,6 +70,12 @@ class PostgresWithPassword(Postgres):
             f"-h 127.0.0.1 -p {self.port} -c fsync=off -c shared_buffers=32MB",
         )
         self._watched = watched(self)
+        self.make_again()
+
+    def make_again(self) -> None:
+        """Make an empty cluster instead of the stopped one, if there is one, and start it."""
+        shutil.rmtree(self.data)
+        self.data.mkdir()
         self.make()
         rules = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
         (self.data / "pg_hba.conf").write_text(rules)
@@ -87,35 +100,51 @@ class Machine:
         self.root = root
         self.etc = root / "etc"
         self.units = self.etc / "systemd" / "system"
-        for folder in (*map(self.etc.joinpath, ("ledger", "haproxy", "ssl", "nginx")), self.units):
+        self.certificate = self.etc / "letsencrypt" / "live" / "ledger.example" / "fullchain.pem"
+        of_debian = ("haproxy", "nginx/conf.d", "cron.daily", self.certificate.parent.relative_to(self.etc))
+        for folder in (
+            *map(self.etc.joinpath, of_debian),
+            self.units,
+            root / "opt",
+            root / "run" / "haproxy",
+        ):
             folder.mkdir(parents=True)
-        (root / "run").mkdir()
-        self.port, self.servers = free_port(), [port_of_a_server() for _ in range(2)]
+        self.port, self.plain_port = free_port(), free_port()
+        self.servers = [port_of_a_server() for _ in range(2)]
         self.address = f"postgresql://ledger@127.0.0.1:{postgres.port}/ledger"
         self.database = root / "var" / "ledger" / "ledger.db"
         administrator = f"env PGHOST={postgres.sockets} PGPORT={postgres.port} PGUSER=postgres "
-        certificate = f"--cacert {self.etc}/ssl/ledger.crt --resolve ledger.example:{self.port}:127.0.0.1"
+        resolved = f"--resolve ledger.example:{self.port}:127.0.0.1 --cacert {self.certificate}"
+        plain = f"--resolve ledger.example:{self.plain_port}:127.0.0.1"
         # In this order: a text that stands for another one may itself contain a later one.
         self.stands_for = {
             "8701": str(self.servers[0]),
             "8702": str(self.servers[1]),
             "8700": str(free_port()),
+            "apt update": "true",
             "apt install": "true",
             "/usr/share/postgresql-common/pgdg/apt.postgresql.org.sh": "true",
-            "/opt/ledger/bin/pip install": "true",
-            "/opt/ledger/bin/ledger-engine": str(Path(sys.executable).with_name("ledger-engine")),
+            "python3 -m venv": f"cp -R {root}/installed",
+            "pg_dropcluster": "true",
+            "pg_createcluster": "true",
+            "certbot certonly": f"sh {root}/certbot",
+            "certbot renew": "true",
+            "listen [::]:80;": "",
+            "listen [::]:443 ssl;": "",
+            "listen 80;": f"listen 127.0.0.1:{self.plain_port};",
+            "listen 443 ssl": f"listen 127.0.0.1:{self.port} ssl",
             ADDRESS: self.address,
             "127.0.0.1:5432:": f"127.0.0.1:{postgres.port}:",
             "runuser -u postgres -- ": administrator,
             "/var/lib/ledger/ledger.db": str(self.database),
             "/var/backups/ledger": str(root / "backups"),
-            "/run/haproxy/": f"{root}/run/",
-            "listen 443 ssl": f"listen 127.0.0.1:{self.port} ssl",
+            "/opt/": f"{root}/opt/",
+            "/run/": f"{root}/run/",
             "/etc/": f"{self.etc}/",
+            "nginx -t": f"nginx -t -e stderr -c {self.etc}/nginx/nginx.conf",
             "systemctl": f"{sys.executable} {SYSTEMCTL} {self.units}/ledger.service {root / 'var'}",
-            "curl -sS https://ledger.example": (
-                f"curl -sS --retry 60 --retry-connrefused {certificate} https://ledger.example:{self.port}"
-            ),
+            'curl -sS "https://$name': f'curl -sS --retry 60 --retry-connrefused {resolved} "https://$name:{self.port}',
+            'curl -sS --head "http://$name': f'curl -sS --head {plain} "http://$name:{self.plain_port}',
         }
 
     def here(self, text: str) -> str:
@@ -125,16 +154,26 @@ class Machine:
 
     def unpack_sources(self, folder: Path) -> None:
         """Copy the files of `deploy` that the page installs."""
-        for name in ("ledger.service", "postgres-role.sh", *(f"postgres/{file}" for file in FILES)):
+        for name in FILES:
             (folder / "deploy" / name).parent.mkdir(parents=True, exist_ok=True)
             text = self.here((ROOT / "deploy" / name).read_text(encoding="utf-8"))
             if os.geteuid():
                 text = re.sub(r"(?m)^ +(?:user|group) haproxy$", "", text)
             (folder / "deploy" / name).write_text(text)
 
+    def prepare_installation(self) -> None:
+        """Make the folder that stands for a version's environment."""
+        programs = self.root / "installed" / "bin"
+        packages = self.root / "installed" / "lib" / "python3.11" / "site-packages"
+        for folder in (programs, packages):
+            folder.mkdir(parents=True)
+        (programs / "ledger-engine").symlink_to(Path(sys.executable).with_name("ledger-engine"))
+        (programs / "pip").symlink_to(shutil.which("true") or "")
+        (packages / "ledger_engine").symlink_to(ROOT / "src" / "ledger_engine")
+
     def prepare(self) -> None:
         """Do the steps that the page leaves to other pages, to Debian and to the reader."""
-        (self.etc / "ledger" / "secrets.env").write_text("LEDGER_SECRET_KEY=" + "c2VjcmV0" * 5 + "cw==\n")
+        self.prepare_installation()
         self.database.parent.mkdir(parents=True)
         answer_of_command(self.database, "seed", "minimal")
         for name, words in {
@@ -143,16 +182,15 @@ class Machine:
         }.items():
             program = shutil.which(name, path=SYSTEM_PATH)
             (self.units / f"{name}.service").write_text(f"[Service]\nExecStart={program} {words}\n")
-        (site,) = (block for block in blocks(ROOT / "docs/deploy.md") if "ssl_certificate" in block.text)
         temporary = (f"{kind}_temp_path {self.root}/{kind};" for kind in ("client_body", "proxy"))
         (self.etc / "nginx" / "nginx.conf").write_text(
             f"daemon off; master_process off; pid {self.root}/nginx.pid; events {{}}"
-            f" http {{ access_log off; {' '.join(temporary)}\n{self.here(site.text)}\n}}"
+            f" http {{ access_log off; {' '.join(temporary)} include {self.etc}/nginx/conf.d/*.conf; }}"
         )
         words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
         words += ["-subj", "/CN=ledger.example", "-addext", "subjectAltName=DNS:ledger.example,IP:127.0.0.1"]
-        words += ["-keyout", f"{self.etc}/ssl/ledger.key", "-out", f"{self.etc}/ssl/ledger.crt"]
-        subprocess.run(words, check=True, capture_output=True)
+        words += ["-keyout", str(self.certificate.with_name("privkey.pem")), "-out", str(self.certificate)]
+        (self.root / "certbot").write_text(shlex.join(words))
 
     def systemctl(self, *words: str) -> None:
         script = [sys.executable, str(SYSTEMCTL), str(self.units / "ledger.service"), str(self.root / "var")]
@@ -178,7 +216,7 @@ class Load:
         self.client = httpx.AsyncClient(
             base_url=f"https://127.0.0.1:{machine.port}",
             headers={"Host": "ledger.example"},
-            verify=ssl.create_default_context(cafile=machine.etc / "ssl" / "ledger.crt"),
+            verify=ssl.create_default_context(cafile=machine.certificate),
             trust_env=False,
             timeout=60,
         )
@@ -252,15 +290,42 @@ def alert(name: str) -> str:
 
 
 async def test_the_page_works(machine: Machine, reader: Reader, postgres: PostgresWithPassword) -> None:
-    typed = [block for block in blocks(PAGE) if block.language in ("sh", "cron")]
-    (restart,) = (block for block in typed if "state drain" in block.text)
-    await asyncio.to_thread(follow, reader, typed[: typed.index(restart)])
-    assert restart is typed[-1]
+    typed = [block for block in blocks(PAGE) if block.language == "sh"]
+    stop, cluster, restart = (
+        next(place for place, block in enumerate(typed) if text in block.text)
+        for text in ("systemctl stop", "pg_createcluster", "state drain")
+    )
+    await asyncio.to_thread(follow, reader, typed[:stop])
+    async with httpx.AsyncClient(trust_env=False, headers={"Host": "ledger.example"}) as client:
+        answer = await client.get(f"http://127.0.0.1:{machine.plain_port}/api/health?at=80")
+    assert (answer.status_code, answer.headers["Location"]) == (
+        301,
+        "https://ledger.example/api/health?at=80",
+    )
+
+    # The cluster is lost, with changes that no dump has.
     load = Load(machine)
     async with load.running():
         await load.until_more()
-        await asyncio.to_thread(reader.follow, restart)
+    await load.client.aclose()
+    await asyncio.to_thread(postgres.stop, "immediate")
+    await asyncio.to_thread(follow, reader, [typed[stop]])
+    await asyncio.to_thread(postgres.make_again)
+    await asyncio.to_thread(follow, reader, typed[cluster:restart])
+    for server in machine.servers:
+        assert "As --accept-loss allows" in (machine.units / f"ledger@{server}.journal").read_text()
+    assert not [*machine.root.glob("run/systemd/system/*/*")]
+
+    # Both servers restart, are upgraded, and go back.
+    load = Load(machine)
+    async with load.running():
         await load.until_more()
+        for block in typed[restart:]:
+            await asyncio.to_thread(reader.follow, block)
+            if "ln -sfT" in block.text:
+                await asyncio.to_thread(reader.follow, typed[restart])
+            await load.until_more()
+    assert (machine.root / "opt" / "ledger-current").readlink() == machine.root / "opt" / "ledger-1"
     assert set(load.results) == {201}
     assert answer_of_command(machine.address, "verify")["ok"] is True
 

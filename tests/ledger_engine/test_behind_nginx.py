@@ -1,4 +1,4 @@
-"""The nginx recipe of docs/deploy.md, with nginx itself in front of a server."""
+"""The nginx recipe of deploy/nginx.conf, with nginx itself in front of a server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.ledger_engine.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
-RECIPE = Path(__file__).resolve().parents[2] / "docs" / "deploy.md"
+RECIPE = Path(__file__).resolve().parents[2] / "deploy" / "nginx.conf"
 CONFIG = """
 daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;
 events {{}}

@@ -144,7 +144,7 @@ def test_backups_are_refused_with_a_sentence_that_names_pg_dump(command: str, tm
 
 
 def test_a_database_restored_from_a_dump_verifies(tmp_path: Path) -> None:
-    """The commands of docs/postgresql.md."""
+    """The commands of docs/production-postgresql.md."""
     address, restored, dump = emptied_database(), bare_database(), str(tmp_path / "ledger.dump")
     answer_of_command(address, "seed", "minimal")
     for words in (

@@ -1,0 +1,10 @@
+#!/bin/sh
+# Writes a dump of the ledger's database into /var/backups/ledger, and keeps the newest fourteen daily dumps
+# (docs/production-postgresql.md). The argument names the dump; without one it gets today's date and counts as daily.
+set -eu
+umask 077
+cd /var/backups/ledger
+PGPASSFILE=/etc/ledger/pgpass pg_dump --format=custom --no-owner --no-privileges --file=new \
+    --dbname=postgresql://ledger@127.0.0.1/ledger
+mv new "${1:-$(date +%F).dump}"
+ls -1 ./*.dump | head -n -14 | xargs -r rm --
