@@ -300,10 +300,10 @@ def test_a_body_that_no_state_of_the_ledger_accepts_does_not_fit_its_schema(
 
 
 LINKS = {
-    "create_account": {"get_account", "get_balance", "get_statement", "create_invoice", "post_transaction"},
+    "create_account": {"get_account", "get_balance", "get_statement"},
     "post_transaction": {"get_transaction", "reverse_transaction", "list_related_transactions"},
     "create_invoice": {"get_invoice", "change_invoice", "finalize_invoice", "pay_invoice", "void_invoice"},
-    "create_user": {"get_user", "deactivate_user", "restore_user", "place_order"},
+    "create_user": {"get_user", "deactivate_user", "restore_user"},
     "place_order": {"get_order", "pay_order", "ship_order"},
     "create_api_key": {"get_api_key", "roll_api_key", "revoke_api_key"},
     "create_project": {"get_project", "change_project", "archive_project"},
@@ -325,7 +325,7 @@ def test_each_operation_that_creates_an_object_links_to_the_operations_on_it(
         for link in links.values():
             parameters = operations[link["operationId"]]["parameters"]
             names = {each["name"] for each in parameters if each.get("in") == "path"}
-            assert link.get("parameters", {}).keys() == names
+            assert link["parameters"].keys() == names
 
 
 def test_a_program_that_follows_the_links_finalizes_and_pays_the_invoice_it_created(

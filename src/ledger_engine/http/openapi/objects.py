@@ -30,16 +30,12 @@ class Objects:
         return next((kind for place, kind in self._kinds.items() if _continues(path, place)), None)
 
     def links(self, operation: Operation) -> dict[str, Any]:
-        """Return the links from the answer of an operation that creates an object.
-
-        They lead to the operations on the object, and to those that create an object from its id, such as an
-        invoice of an account.
-        """
+        """Return the links from the answer of an operation that creates an object to the operations on it."""
         kind = getattr(operation.answer, "OBJECT", None)
         if operation.status != 201 or kind is None:
             return {}
         paths = [path for path, each in self._kinds.items() if each is not None and kind == each.OBJECT]
-        on_it = {
+        return {
             other.name: {
                 "operationId": other.name,
                 "parameters": {name: f"$response.body#/{name}" for name in VARIABLE.findall(path)},
@@ -48,14 +44,6 @@ class Objects:
             for other in self._operations
             if _continues(other.path, path)
         }
-        from_it = {
-            other.name: {"operationId": other.name, "requestBody": {field: "$response.body#/id"}}
-            for other in self._operations
-            if other.status == 201 and other.body is not None
-            for field in (kind, f"{kind}_id")
-            if field in other.body.model_fields
-        }
-        return on_it | from_it
 
 
 def _continues(path: str, start: str) -> bool:

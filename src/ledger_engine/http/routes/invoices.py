@@ -41,7 +41,7 @@ class OptionalFields(Body):
 
 # Schemas of an invoice of both an amount and lines, and of neither, because a field may be null.
 _BOTH: JsonDict = {
-    "properties": {"amount": {"type": "integer"}, "lines": {"type": "array"}},
+    "properties": {"amount": {"type": "integer"}, "lines": {"type": "array", "items": {}}},
     "required": ["amount", "lines"],
 }
 _NEITHER: JsonDict = {"properties": {"amount": {"type": "null"}, "lines": {"type": "null"}}}
