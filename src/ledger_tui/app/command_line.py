@@ -30,7 +30,14 @@ from ledger_tui.features.test_helpers import (
 )
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import Filter, Resource
-from ledger_tui.resources.filtering import BadLine, check_date, parse_filters, split_words, usage
+from ledger_tui.resources.filtering import (
+    BadLine,
+    check_date,
+    is_filter_line,
+    parse_filters,
+    split_words,
+    usage,
+)
 from ledger_tui.resources.registry import BY_KIND, PLACES, TEST_HELPERS, is_id, resource_of_id
 from ledger_tui.ui.dialogs import Dialog, Offers
 from ledger_tui.ui.handlers import asks, while_running
@@ -144,6 +151,8 @@ _ALSO: Mapping[str, str] = {
 NOTHING = "Nothing found. Try a screen (invoices), an action (pay), part of an account's name, or an id."
 
 _SHORT = {"txn": "transactions", "webhooks": "events", "keys": "api_keys", "home": "overview", "q": "quit"}
+# The names on the tabs are understood too, but not offered next to the longer ones.
+_KIND_OF = {place.short.lower(): place.kind for place in PLACES} | _SHORT
 
 
 _ABOUT: dict[str, tuple[Kind, str]] = {
@@ -186,7 +195,7 @@ def parse_command(line: str, choices: Choices) -> Command:
         return _helper(word, rest)
     kind = _ABOUT[word][0]
     if kind == "screen":
-        return Command("screen", word)
+        return _screen(word, rest, choices)
     if kind == "at":
         return Command("at", ms=parse_moment(rest, choices.now_ms))
     names = {"profile": choices.profiles, "theme": choices.themes}.get(kind)
@@ -274,13 +283,13 @@ def _about(word: str) -> str:
 def _meant(word: str) -> str:
     """Return the screen or command that a word or the beginning of one names. Raises BadLine."""
     word = word.lower()
-    words = _commands()
+    words = [*_commands(), *_KIND_OF]
     exact = word in words or word in _HELPERS
     matches = [word] if exact else [each for each in words if each.startswith(word)]
     # test helpers are matched last: few servers offer them, so they must not make another word ambiguous
     if not matches:
         matches = [each for each in _HELPERS if each.startswith(word)]
-    kinds = list(dict.fromkeys(_SHORT.get(each, each) for each in matches))
+    kinds = list(dict.fromkeys(_KIND_OF.get(each, each) for each in matches))
     if len(kinds) == 1:
         return kinds[0]
     if kinds:
@@ -352,9 +361,11 @@ def _as_filter(word: str, resource: Resource) -> str:
 
 
 def _value(word: str, resource: Resource) -> str | None:
-    """Return the filter that accepts this word as a value or as the beginning of exactly one value; None for
-    any other word.
+    """Return the filter that accepts this word as a value or as the beginning of exactly one value, or the
+    yes/no filter of this name; None for any other word.
     """
+    if is_filter_line(word, resource.filters):
+        return word
     names = [each for each in _WORDS if each == word] or [each for each in _WORDS if each.startswith(word)]
     values = [f"{each.name}:{text}" for text in names for each in resource.filters if _takes(each, text)]
     if len(values) == 1 and len(word) >= _LETTERS_OF_A_VALUE:

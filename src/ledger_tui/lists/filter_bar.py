@@ -123,7 +123,9 @@ def _starts(line: str) -> list[int]:
 
 def _filter_names(before: str, beginning: str, filters: Sequence[Filter]) -> list[FilterOffer]:
     return [
-        FilterOffer(f"{before}{each.name}:", f"{each.name}:", f"such as {each.example}")
+        FilterOffer(f"{before}{each.name}:yes ", f"{each.name}:yes", f"or {each.name}:no", True)
+        if each.is_yes_no
+        else FilterOffer(f"{before}{each.name}:", f"{each.name}:", f"such as {each.example}")
         for each in filters
         if each.name.startswith(beginning) and f"{each.name}:" not in before
     ]

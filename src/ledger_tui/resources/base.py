@@ -130,6 +130,11 @@ class Filter:
     matches: Callable[[Record, str, AccountNames], bool] | None = None
     default: str = ""
 
+    @property
+    def is_yes_no(self) -> bool:
+        """Whether the only values are yes and no; the name alone then stands for yes."""
+        return set(self.suggests()) == {"yes", "no"}
+
 
 FieldKind = Literal[
     "text", "currency", "account", "user", "amount", "lines", "choice", "metadata", "items", "words"

@@ -30,8 +30,11 @@ class UnknownName(BadLine):
 
 
 def is_filter_line(line: str, filters: Sequence[Filter]) -> bool:
-    """Return whether a line is a filter: it is empty, or one of its words contains a colon."""
-    return not line.strip() or (bool(filters) and any(":" in word for word in line.split()))
+    """Return whether a line is a filter: it is empty, one of its words contains a colon, or each word is the
+    name of a yes/no filter.
+    """
+    words, alone = line.split(), {each.name for each in filters if each.is_yes_no}
+    return not words or (bool(filters) and (any(":" in word for word in words) or alone.issuperset(words)))
 
 
 def split_words(line: str) -> list[str]:
@@ -42,7 +45,8 @@ def split_words(line: str) -> list[str]:
 def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> dict[str, str]:
     """Return the query parameters by name. A value that contains a space must be in quotes.
 
-    The beginning of a value is enough if only one value that the filter suggests begins with it.
+    The beginning of a value is enough if only one value that the filter suggests begins with it. The name of
+    a yes/no filter stands for yes.
 
     An account or user is named by its id, its name, or a part that only one name contains. Raises BadLine
     with a sentence, and UnknownName for a name that is not in `names`.
@@ -54,6 +58,8 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
     for word in split_words(line):
         name, colon, value = word.replace('"', "").partition(":")
         filter = by_name.get(name)
+        if filter is not None and filter.is_yes_no and not colon:
+            colon, value = ":", "yes"
         if filter is None or not colon:
             raise BadLine(f"“{word}” is not one of {usage(filters)}.")
         if not value:

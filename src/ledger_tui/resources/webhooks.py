@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any
 from urllib.parse import quote
@@ -261,6 +261,21 @@ def _resend_path(record: Record) -> str:
     return f"/v1/events/{event}/resend?endpoint={endpoint}"
 
 
+def _has_failed(delivery: Record) -> bool:
+    """Return whether a delivery has failed finally, or its last attempt has failed."""
+    attempts = attempts_of(delivery)
+    return delivery.get("status") == "failed" or bool(attempts and attempts[-1].get("error") is not None)
+
+
+def _failed(deliveries: Callable[[Record], Iterable[Record]]) -> Filter:
+    """Return the filter for records with a failed delivery. `deliveries` returns those of a record."""
+
+    def failed(record: Record, value: str, _names: AccountNames) -> bool:
+        return any(map(_has_failed, deliveries(record))) == (value == "yes")
+
+    return choice("failed", ("yes", "no"), "yes", matches=failed)
+
+
 DELIVERIES = Resource(
     kind="deliveries",
     title="Deliveries",
@@ -277,7 +292,7 @@ DELIVERIES = Resource(
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
     ),
     detail=_delivery_detail,
-    filters=(Filter("endpoint", "endpoint", "whe_…"),),
+    filters=(Filter("endpoint", "endpoint", "whe_…"), _failed(lambda delivery: (delivery,))),
     actions=(
         ResourceAction(
             "resend_delivery",
@@ -455,23 +470,14 @@ def _filters(log: WebhookLog) -> tuple[Filter, ...]:
         ids = (str(delivery.get("endpoint")) for delivery in log.deliveries(record.get("id")))
         return any(value == id_ or value in str(log.endpoints.get(id_, {}).get("url")) for id_ in ids)
 
-    def failed(record: Record, value: str, _names: AccountNames) -> bool:
-        return any(map(_has_failed, log.deliveries(record.get("id")))) == (value == "yes")
-
     def urls() -> list[str]:
         return [str(endpoint.get("url")) for endpoint in log.endpoints.values()]
 
     return (
         Filter("type", "type", "invoice.paid", matches=of_type, suggests=lambda: EVENT_TYPES),
         Filter("endpoint", "endpoint", "example.com", matches=sent_to, suggests=urls),
-        choice("failed", ("yes", "no"), "yes", matches=failed),
+        _failed(lambda event: log.deliveries(event.get("id"))),
     )
-
-
-def _has_failed(delivery: Record) -> bool:
-    """Return whether a delivery has failed finally, or its last attempt has failed."""
-    attempts = attempts_of(delivery)
-    return delivery.get("status") == "failed" or bool(attempts and attempts[-1].get("error") is not None)
 
 
 def events_resource(log: WebhookLog) -> Resource:

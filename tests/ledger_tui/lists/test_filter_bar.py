@@ -14,6 +14,7 @@ from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.directory import ORDERS
 from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.resources.transactions import TRANSACTIONS
+from ledger_tui.resources.webhooks import EVENTS
 from tests.ledger_tui.alone import Alone, unconnected
 from tests.ledger_tui.driving import until
 
@@ -132,6 +133,11 @@ def lines(line: str) -> list[str]:
 def test_a_filter_is_offered_by_its_beginning_and_once() -> None:
     assert lines("t") == ["type:"]
     assert lines("type:debit ") == [f"type:debit {name}:" for name in ("account", "after", "before", "other")]
+
+
+def test_a_yes_no_filter_is_offered_with_yes() -> None:
+    [offer] = offers_for("fai", EVENTS.filters, NAMES)
+    assert (offer.line, offer.beside, offer.complete) == ("failed:yes ", "or failed:no", True)
 
 
 def test_values_and_names_are_offered_so_that_the_line_can_be_applied() -> None:

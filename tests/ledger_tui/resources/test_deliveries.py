@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ledger_tui.client.names import AccountNames
+from ledger_tui.lists.arranging import selected_by
 from ledger_tui.resources.base import Cell, Fact
 from ledger_tui.resources.webhooks import DELIVERIES, answer_sections, attempt_facts, sent_sections
 
@@ -25,6 +26,18 @@ def attempt(number: int, **more: Any) -> dict[str, Any]:
 def test_an_attempt_is_one_line_that_names_the_status_once(went: dict[str, Any], line: Cell) -> None:
     (fact,) = attempt_facts({"status": "succeeded", "attempts": [attempt(1, **went)]})
     assert fact == ("attempt 1", line)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "failed"),
+    [("failed", "refused", True), ("pending", "refused", True), ("succeeded", None, False)],
+)
+def test_the_deliveries_are_filtered_by_failure(status: str, error: str | None, failed: bool) -> None:
+    delivery = {"status": status, "attempts": [attempt(1, status=None, error=error)]}
+    for value in ("yes", "no"):
+        keep = selected_by(DELIVERIES, {"failed": value}, AccountNames())
+        assert keep is not None
+        assert keep(delivery) is (failed == (value == "yes"))
 
 
 @pytest.mark.parametrize(

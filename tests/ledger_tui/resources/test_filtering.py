@@ -1,10 +1,13 @@
+from collections.abc import Sequence
+
 import pytest
 
 from ledger_tui.client.names import AccountNames
+from ledger_tui.resources.base import Filter
 from ledger_tui.resources.directory import ORDERS
 from ledger_tui.resources.filtering import BadLine, filter_line, is_filter_line, parse_filters
 from ledger_tui.resources.transactions import TRANSACTIONS
-from ledger_tui.resources.webhooks import WebhookLog, events_resource
+from ledger_tui.resources.webhooks import DELIVERIES, WebhookLog, events_resource
 
 FILTERS = TRANSACTIONS.filters
 NAMES = AccountNames()
@@ -28,6 +31,15 @@ def test_a_value_is_completed_if_only_one_begins_so() -> None:
     }
     with pytest.raises(BadLine, match="Only open or paid or shipped"):
         parse_filters("status:x", ORDERS.filters, NAMES)
+
+
+@pytest.mark.parametrize("filters", [events_resource(WebhookLog()).filters, DELIVERIES.filters])
+def test_the_name_of_a_yes_no_filter_alone_stands_for_yes(filters: Sequence[Filter]) -> None:
+    assert is_filter_line("failed", filters)
+    assert parse_filters("failed", filters, NAMES) == {"failed": "yes"}
+    assert parse_filters("failed endpoint:whe_1", filters, NAMES) == {"failed": "yes", "endpoint": "whe_1"}
+    assert not is_filter_line("failed payment", filters)
+    assert not is_filter_line("failed", FILTERS)
 
 
 def test_an_empty_line_is_no_filter() -> None:

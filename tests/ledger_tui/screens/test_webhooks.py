@@ -196,6 +196,7 @@ async def test_the_log_is_filtered_by_type_endpoint_and_failure(driver: Driver) 
     await api.write("POST", "/v1/transactions", body, "t")
     await driver.press("7", sees=("transaction.created", "account.created"))
     for line, kinds in (
+        ("failed", ["account.created"]),
         ("type:transaction", ["transaction.created"]),
         ("type:account.created endpoint:127.0.0.1:9", ["account.created"]),
         ("failed:yes", ["account.created"]),
