@@ -217,7 +217,9 @@ class ListModel:
         return self.window.want_more() if self.searching else None
 
     def stop_search(self) -> None:
+        """Stop the search, and ignore the page on its way, so that the number of read rows stays."""
         self.searching = False
+        self.reading_ended()
 
     # ------------------------------------------------------------------ answers
 

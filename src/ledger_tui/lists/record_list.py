@@ -243,8 +243,17 @@ class RecordList(Stack):
             self._search_on()
 
     def stop_searching(self) -> None:
+        """Stop the search, and say how many rows it read."""
+        self.workers.cancel_group(self, "page")
         self.model.stop_search()
+        self.notify(self._search_result(), markup=False)
         self._tell_change()
+
+    def _search_result(self) -> str:
+        window, text = self.model.window, self.model.text
+        matches = f"{len(window):,} match" if len(window) else "no match"
+        ways = "m goes on, esc shows all rows" if text else "m goes on"
+        return f"Search stopped: {matches} in {window.resident:,} rows. {ways}."
 
     def _search_on(self) -> None:
         if self.model.search_goes_on():

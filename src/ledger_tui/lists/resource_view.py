@@ -334,6 +334,12 @@ class ResourceView(View):
                 names = self.context.names
                 return offers(self.resource, action, name, self.selected, names, not may_change)
 
+    def key_text(self, binding: Binding) -> str:
+        """Return the description of a key in the key bar."""
+        if binding.action != "back" or self.opened or not self.leaves_something():
+            return binding.description
+        return "stop" if self.model.searching else "unmark" if self.model.marks else "all rows"
+
     def action_back(self) -> None:
         if not (self.opened or self.model.pinned):
             if self.leaves_something():

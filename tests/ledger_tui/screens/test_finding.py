@@ -101,10 +101,12 @@ async def test_looking_ends_with_esc(server: ContractServer, dashboards: Dashboa
         await driver.type("nowhere")
         with server.holding(server.transactions[1000]["id"]):
             await driver.press("enter", sees="⌕ searching, 200 rows read")
-            await driver.press("escape", gone="looking,")
-        await driver.sees("Nothing yet; m searches older rows.")
-        assert driver.view.model.window.resident < 1200
-        await driver.press("escape", sees="sale 1199")
+            await driver.sees("esc stop ")
+            sentence = "Search stopped: no match in 200 rows. m goes on, esc shows all rows."
+            await driver.press("escape", sees=sentence)
+        await driver.sees("Nothing yet; m searches older rows.", "esc all rows")
+        assert driver.view.model.window.resident == 200  # the page on its way was given up
+        await driver.press("escape", sees="sale 1199", gone="esc all rows")
 
 
 async def test_the_line_completes_filters_values_and_names_and_keeps_bookmarks(
