@@ -473,9 +473,17 @@ class ResourceView(View):
     # ------------------------------------------------------------------ panes
 
     def action_panes(self) -> None:
-        """Go to the next of list, both panes and detail."""
+        """Go to the next of list, both panes and detail, and name what is shown."""
         self.open(self.panes.cycle(is_open=self.opened))
         self._read_more()
+        shown, following = (
+            ("List and detail", "the detail alone")
+            if self.panes.wide
+            else ("The detail alone", "the list alone")
+            if self.opened
+            else ("The list alone", "list and detail")
+        )
+        self.notify(f"{shown}; z shows {following}.")
 
     def action_widen(self, step: int) -> None:
         self.panes.resize(step, self.size.width)

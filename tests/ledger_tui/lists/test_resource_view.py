@@ -198,6 +198,19 @@ async def test_an_order_that_cannot_be_kept_is_used_and_the_reason_said(
         assert "The settings of this list" in shown
 
 
+async def test_z_names_the_panes_that_it_shows_and_those_it_shows_next() -> None:
+    app = Alone(view := view_of("accounts"))
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        answer(view, accounts(2))
+        for _time in range(3):
+            view.action_panes()
+        assert await app.sentences(pilot) == [
+            "List and detail; z shows the detail alone.",
+            "The detail alone; z shows the list alone.",
+            "The list alone; z shows list and detail.",
+        ]
+
+
 async def test_a_list_that_is_shown_whole_is_not_looked_through_for_more() -> None:
     app = Alone(view := view_of("accounts"))
     async with app.run_test():
