@@ -23,6 +23,7 @@ from ledger_tui.resources.filtering import filter_line
 from ledger_tui.resources.registry import (
     BY_KIND,
     COMPARISON,
+    OVERVIEW,
     PLACE_OF_KIND,
     PLACES,
     RESOURCES,
@@ -231,15 +232,20 @@ class Navigation(Switcher):
 
     @handles(BackRequested)
     async def go_back(self) -> None:
-        """Go back to where a link was followed, or else clear the filter."""
+        """Go back to where a link was followed, or else clear the filter.
+
+        A screen of no resource that no link led to leads back in the history, or else to the overview.
+        """
         left = self.view
         if self._trail:
             await self._go_to(self._trail.pop())
-        elif left.place is TRACE:  # without a followed link the user came here through the history
+        elif not isinstance(left, ResourceView):
             await self.travel(-1)
-        elif isinstance(left, ResourceView) and left.resource.under:
+            if self.view is left:
+                await self.go(OVERVIEW.kind)
+        elif left.resource.under:
             await self.show_place(left.resource.under)
-        elif isinstance(left, ResourceView) and left.model.filters:
+        elif left.model.filters:
             left.set_filters({})
         if left is not self.view and isinstance(left, ResourceView) and left.model.filters:
             left.set_filters({})

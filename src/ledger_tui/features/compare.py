@@ -296,9 +296,6 @@ class ComparisonView(TimedTiles):
 
     # ------------------------------------------------------------------ keys
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return True if action == "back" else super().check_action(action, parameters)
-
     def action_open(self) -> None:
         if self._courses:
             self.post_message(LinkFollowed(self._legend.link))

@@ -23,6 +23,7 @@ from textual.widgets import Static
 from ledger_tui.client.records import Record
 from ledger_tui.formats.text import fit
 from ledger_tui.resources.base import Cell, Link, Place
+from ledger_tui.resources.registry import PLACES
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.keys import TILE_KEYS, VIEW_KEYS
 from ledger_tui.ui.status_bar import awaited
@@ -342,7 +343,9 @@ class TiledView(View, can_focus=True):
             self.go_to(message.tile)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "back"
+        # A screen with a number key leads nowhere back. In the past, esc returns to the present first.
+        leads = self.place not in PLACES and self.context.session.moment_ms is None
+        return action != "back" or leads
 
 
 class TimedTiles(TiledView):

@@ -69,6 +69,17 @@ async def test_flows_are_live_lead_to_their_postings_and_go_back_in_time(
         await until(lambda: [flow.amount for flow in flows_of(driver)._flows] == [700], "the first flow")
 
 
+async def test_esc_leads_from_the_flows_to_where_you_came_from_or_to_the_overview(bare: Driver) -> None:
+    await bare.press("2", "colon")
+    await bare.type("flows", "enter", sees=("Flows", "esc back"))
+    await bare.press("escape", sees="No transactions")
+    await bare.press("colon")
+    await bare.type("flows", "enter", sees="esc back")
+    bare.app.dashboard.context.history.clear()
+    await bare.press("escape", gone="Flows")
+    assert bare.app.dashboard.view.place.kind == "overview"
+
+
 async def test_the_others_of_the_list_are_those_of_the_bands_and_a_count_stands_by_itself(
     own_project: Address,
 ) -> None:
