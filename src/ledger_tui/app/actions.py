@@ -114,7 +114,7 @@ def _show_acted(navigation: Navigation, request: ActionRequested, record: Record
     names = navigation.context.names
     sentence = outcome(request.resource, request.action, request.record, record, names)
     changed = record if is_new else request.record | record
-    offer_way_back(navigation, request.action.way_back, request.resource, changed)
+    offer_way_back(navigation, request.action.way_back, request.resource, changed, sentence)
     navigation.notify(sentence + way_back_text(navigation), markup=False)
     for view in navigation.query(f"#{request.resource.kind}").results(ResourceView):
         view.detail.outdate()
@@ -137,12 +137,17 @@ def _show_acted(navigation: Navigation, request: ActionRequested, record: Record
 
 
 def offer_way_back(
-    navigation: Navigation, action: ResourceAction | None, resource: Resource, record: Record
+    navigation: Navigation, action: ResourceAction | None, resource: Resource, record: Record, change: str
 ) -> None:
-    """Keep the action that takes the last change back; None if the interface has none."""
+    """Keep the action that takes the last change back; None if the interface has none.
+
+    `change` is the sentence about the change.
+    """
     missing = navigation.context.session.missing_parts
     has_way = action is not None and action.part not in missing
     navigation.way_back = ActionRequested(resource, action, record) if action and has_way else None
+    navigation.no_way_back = f"Nothing to undo: the last change has no way back ({change})."
+    navigation.screen.refresh_bindings()
 
 
 def way_back_text(navigation: Navigation) -> str:

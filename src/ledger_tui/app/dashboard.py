@@ -162,7 +162,7 @@ class Dashboard(Layer[None]):
         if action in _ON_SCREENS and self.view.place.kind not in _ON_SCREENS[action]:
             return False
         if action == "take_back":
-            return self.navigation.is_mounted and self.navigation.way_back is not None
+            return True if self.navigation.is_mounted and self.navigation.way_back is not None else None
         possible = self._is_possible(action, parameters)
         return super().check_action(action, parameters) if possible is None else possible or None
 
@@ -297,6 +297,8 @@ class Dashboard(Layer[None]):
     def action_transfer(self) -> None:
         view = self.navigation.resource_view
         if view.resource.transfer is not None:
+        if active.binding.action == "take_back":
+            why = self.navigation.no_way_back
             self._open_form(view.resource.transfer, view.selected)
 
     def action_edit(self) -> None:
@@ -328,7 +330,11 @@ class Dashboard(Layer[None]):
         record = created.record or {}
         of_kind = resource_of_id(str(record.get("id", "")))
         actions.offer_way_back(
-            self.navigation, way_back if of_kind else None, of_kind or view.resource, record
+            self.navigation,
+            way_back if of_kind else None,
+            of_kind or view.resource,
+            record,
+            created.sentence,
         )
         sentence = created.sentence + actions.way_back_text(self.navigation)
         is_hidden = created.record is not None and view.model.hides(created.record)
@@ -348,7 +354,9 @@ class Dashboard(Layer[None]):
     def act_on_all(self, message: BulkRequested) -> None:
         from ledger_tui.features.bulk import act_on_all
 
-        act_on_all(self.navigation.resource_view, message.action, message.records)
+        resource, navigation = self.navigation.resource_view.resource, self.navigation
+        end = partial(actions.offer_way_back, navigation, None, resource, {})
+        act_on_all(navigation.resource_view, message.action, message.records, end)
 
     def action_program(self, variable: str) -> None:
         """Show the selected record in the program that an environment variable names."""

@@ -140,6 +140,7 @@ def _name(kind: str, record: Mapping[str, Any]) -> str:
     return kind_of if isinstance(kind_of, str) else _short(str(record.get("id", "")))
 
 
+_NO_CHANGE = "Nothing to undo: you have changed nothing yet."
 def _short(text: str) -> str:
     """Return the end of an id instead of all of it, and any other text unchanged."""
     return f"…{text[-6:]}" if is_id(text) else text
@@ -157,6 +158,7 @@ class Navigation(Switcher):
 
     def __init__(self, first: Place, tabs: ScreenTabs, status: StatusBar, context: Context) -> None:
         super().__init__(make_view(first, context), initial=first.kind)
+        self.no_way_back = _NO_CHANGE  # why nothing takes it back, if nothing does
         self._tabs = tabs
         self._status = status
         self.context = context
@@ -419,7 +421,7 @@ class Navigation(Switcher):
         for memory in (context.history, context.recent, context.names):
             memory.clear()
         self._trail.clear()
-        self.way_back = None
+        self.way_back, self.no_way_back = None, _NO_CHANGE
         if self.view.place is TRACE:  # the traced object may no longer exist
             await self.show_place(TRACED_FROM)
         for view in self.children:

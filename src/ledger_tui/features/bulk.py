@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -203,8 +203,9 @@ class BulkScreen(Dialog[list[Record]]):
         if not self._stopping:
             self.note(f"{self._attempts} of {len(self._records)}; esc stops after the current request.")
 
-    @while_running
-    def _end(self) -> None:
+    @property
+    def result(self) -> str:
+        """The numbers of changed, refused and untried objects in words."""
         successes = self._attempts - len(self._failures)
         left = len(self._records) - self._attempts
         parts = [f"{self._action.done}: {successes}"]
@@ -212,16 +213,24 @@ class BulkScreen(Dialog[list[Record]]):
             parts.append(f"failed: {len(self._failures)}")
         if left:
             parts.append(f"not tried: {left}")
-        sentence = ", ".join(parts)
+        return ", ".join(parts)
+
+    @while_running
+    def _end(self) -> None:
         if self._failures:
-            self.rest(f"{sentence}. esc closes.", problem=True)
+            self.rest(f"{self.result}. esc closes.", problem=True)
         else:
-            self.notify(sentence, markup=False)
+            self.notify(self.result, markup=False)
             self.dismiss(self._changed_records)
 
 
-def act_on_all(view: ResourceView, action: ResourceAction, records: Sequence[Record]) -> None:
-    """Ask once, then act on several of the view's objects in sequence."""
+def act_on_all(
+    view: ResourceView, action: ResourceAction, records: Sequence[Record], end: Callable[[str], None]
+) -> None:
+    """Ask once, then act on several of the view's objects in sequence.
+
+    If anything was sent, `end` gets the sentence about it.
+    """
     resource, context = view.resource, view.context
     left_out = len(view.model.marks) - len(records)
     text = bulk_question(resource, action, records, left_out, context.names)
@@ -234,6 +243,7 @@ def act_on_all(view: ResourceView, action: ResourceAction, records: Sequence[Rec
         for record in changed_records or ():
             view.show_changed(record)
         if changed_records is not None and screen.began:
+            end(screen.result)
             view.table.unmark()
             view.poll_soon()
 

@@ -225,6 +225,15 @@ async def test_u_takes_a_posting_back_from_any_screen_after_asking(driver: Drive
     assert sum(row["reverses"] is not None for row in rows) == 4  # a reversal is reversed too
 
 
+async def test_u_says_why_there_is_nothing_to_undo(driver: Driver) -> None:
+    await driver.press("u", sees="Nothing to undo: you have changed nothing yet.")
+    await draft_an_invoice(driver)
+    await driver.press("F", "y", sees="INV-000001 is open: 12.50 EUR")
+    reason = "the last change has no way back (INV-000001 is open: 12.50 EUR)."
+    await driver.press("u", sees=f"Nothing to undo: {reason}")
+    assert "u undo" not in driver.text()
+
+
 async def test_u_restores_a_deleted_endpoint_and_a_user_and_enables_an_endpoint(driver: Driver) -> None:
     await driver.app.api.write("POST", "/v1/webhook_endpoints", {"url": "http://127.0.0.1:9/hooks"}, None)
     await driver.press("7", "w", sees="127.0.0.1:9/hooks")
