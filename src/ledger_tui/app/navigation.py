@@ -28,8 +28,8 @@ from ledger_tui.resources.registry import (
     PLACES,
     RESOURCES,
     TRACE,
-    is_id,
     resource_of_id,
+    short_id,
 )
 from ledger_tui.settings.config import Left
 from ledger_tui.ui.handlers import asks, handles, while_running
@@ -123,7 +123,7 @@ def breadcrumb(location: Location, names: AccountNames) -> str:
         singular = place.singular.capitalize() if isinstance(place, Resource) else place.title
         return f"{singular} {literal(_name(location.kind, location.record))}"
     if isinstance(place, Resource) and location.filters:
-        filters = {param: _short(names.name(value)) for param, value in location.filters.items()}
+        filters = {param: short_id(names.name(value)) for param, value in location.filters.items()}
         return f"{place.title} {literal(filter_line(filters, place.filters))}".rstrip()
     return place.title
 
@@ -137,15 +137,10 @@ def _name(kind: str, record: Mapping[str, Any]) -> str:
     if isinstance(path := record.get("path"), str):
         return f"{record.get('method', '')} {path}".strip()
     kind_of = record.get("type") or record.get("event_type")
-    return kind_of if isinstance(kind_of, str) else _short(str(record.get("id", "")))
+    return kind_of if isinstance(kind_of, str) else short_id(str(record.get("id", "")))
 
 
 _NO_CHANGE = "Nothing to undo: you have changed nothing yet."
-def _short(text: str) -> str:
-    """Return the end of an id instead of all of it, and any other text unchanged."""
-    return f"…{text[-6:]}" if is_id(text) else text
-
-
 TRACED_FROM = "accounts"  # a new start shows this screen instead of a trace or a comparison
 _JUMP = "jump"  # the group of workers that read the object to go to
 
@@ -158,12 +153,12 @@ class Navigation(Switcher):
 
     def __init__(self, first: Place, tabs: ScreenTabs, status: StatusBar, context: Context) -> None:
         super().__init__(make_view(first, context), initial=first.kind)
-        self.no_way_back = _NO_CHANGE  # why nothing takes it back, if nothing does
         self._tabs = tabs
         self._status = status
         self.context = context
         self._trail: list[Location] = []  # the locations at which links were followed
         self.way_back: ActionRequested | None = None  # takes the last change back
+        self.no_way_back = _NO_CHANGE  # why nothing takes it back, if nothing does
 
     @property
     def view(self) -> View:

@@ -10,6 +10,7 @@ from textual.widget import Widget
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.record_list import RecordList
 from ledger_tui.resources.filtering import filter_line
+from ledger_tui.resources.registry import short_id
 from ledger_tui.ui.status_bar import awaited
 
 
@@ -48,7 +49,9 @@ class Caption(Widget):
         left = Content.assemble(" ", (model.resource.title, "bold"))
         if model.filters:
             names = model.context.names
-            texts = {p: names.user(value) or names.name(value) for p, value in model.filters.items()}
+            texts = {
+                p: short_id(names.user(value) or names.name(value)) for p, value in model.filters.items()
+            }
             line = literal(filter_line(texts, model.resource.filters))
             left = Content.assemble(left, "  ", (f" {line} ", "$tab-text on $tab"))
         if model.text:

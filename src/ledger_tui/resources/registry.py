@@ -66,6 +66,11 @@ def is_id(text: str) -> bool:
     return _IDS.fullmatch(text) is not None
 
 
+def short_id(text: str) -> str:
+    """Return the end of an id instead of all of it, and any other text unchanged."""
+    return f"…{text[-6:]}" if is_id(text) else text
+
+
 def resource_of_id(object_id: str) -> Resource | None:
     """Return the resource to which an id belongs, by the prefix of the id."""
     return next(
