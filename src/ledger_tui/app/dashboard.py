@@ -38,7 +38,15 @@ from ledger_tui.resources.registry import (
 from ledger_tui.settings.config import Left
 from ledger_tui.ui.dialogs import ChooseScreen, HelpScreen, ShownOnceScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
-from ledger_tui.ui.keys import GLOBAL_KEYS, PAST_KEYS, SUMMED, KeyBar, use_elsewhere
+from ledger_tui.ui.keys import (
+    FIRST_IN_PAST,
+    FIRST_ON,
+    GLOBAL_KEYS,
+    PAST_KEYS,
+    SUMMED,
+    KeyBar,
+    use_elsewhere,
+)
 from ledger_tui.ui.layer import Layer
 from ledger_tui.ui.status_bar import StatusBar, connection
 from ledger_tui.ui.view import (
@@ -139,6 +147,12 @@ class Dashboard(Layer[None]):
         field_name = {"webhook_endpoint": "id", "delivery": "endpoint"}.get(str(kind))
         return str(record[field_name]) if record is not None and field_name is not None else None
 
+    @property
+    def first_actions(self) -> Sequence[str]:
+        """The actions that come first in the key bar and the empty palette."""
+        kind = self.view.place.kind if self.navigation.is_mounted else ""
+        return FIRST_ON.get(kind, ()) if self._session.moment_ms is None else FIRST_IN_PAST
+
     def key_text(self, binding: Binding) -> str:
         """Return the description of a key in the key bar."""
         match binding.action:
@@ -146,8 +160,14 @@ class Dashboard(Layer[None]):
                 has_ended = self._session.state is ConnectionState.ENDED
                 return "restart the server" if has_ended else "repair the receiver"
             case "step(-1)":
-                return "past" if self._session.moment_ms is None else "earlier"
+                return "past" if self._session.moment_ms is None else "previous"
             case "step(1)":
+                return "next"
+            case "past('now')":
+                return "now"
+            case "past('a')":
+                return "earlier"
+            case "past('b')":
                 return "later"
             case "command_line":
                 return self.view.lines_offered
@@ -285,6 +305,8 @@ class Dashboard(Layer[None]):
         why = why or self.view.why_not(active.binding)
         if past.PART in self._session.missing_parts and active.binding.action.startswith("step"):
             why = past.NOT_OFFERED
+        if active.binding.action == "take_back":
+            why = self.navigation.no_way_back
         if active.binding.action == "prove":
             has_log = LOG_PART not in self._session.missing_parts
             why = actions.CHOOSE_PROVEN if has_log else NO_LOG
@@ -297,8 +319,6 @@ class Dashboard(Layer[None]):
     def action_transfer(self) -> None:
         view = self.navigation.resource_view
         if view.resource.transfer is not None:
-        if active.binding.action == "take_back":
-            why = self.navigation.no_way_back
             self._open_form(view.resource.transfer, view.selected)
 
     def action_edit(self) -> None:

@@ -127,7 +127,7 @@ def _explanation(row: Record, explanation: Explanation | None, _names: AccountNa
 
 def _detail(row: Record, _names: AccountNames) -> Detail:
     kind = str(row.get("kind"))
-    between = (Fact("from", time_of(row, "from")), Fact("to", time_of(row, "to")))
+    between = (Fact("earlier", time_of(row, "from")), Fact("later", time_of(row, "to")))
     facts = (
         *between,
         Fact("before", _then(row, "before")),
@@ -143,7 +143,7 @@ def _detail(row: Record, _names: AccountNames) -> Detail:
             "created_after": str(row.get("from")),
             "at": str(row.get("to")),
         }
-        links.append(Link("Its postings between the two", "transactions", filters=filters))
+        links.append(Link("Its postings between the two moments", "transactions", filters=filters))
     if kind != "key":
         links.append(Link(f"The {literal(kind)}", KIND_OF_OBJECT.get(kind, ""), record_id=str(row.get("id"))))
     name = literal(row.get("name") or row.get("id", ""))
@@ -209,5 +209,5 @@ DIFFERENCE = Resource(
     missing_text=NOT_OFFERED,
     counted=_counted,
     under="accounts",
-    empty="Nothing changed between two moments: set them with a and b, in the past.",
+    empty="Nothing changed. In the past, a sets the earlier moment and b the later one.",
 )

@@ -24,6 +24,7 @@ from ledger_tui.resources.base import Resource
 from ledger_tui.resources.registry import PLACE_OF_KIND, PLACES, RESOURCES, TEST_HELPERS
 from ledger_tui.settings.config import BadConfig
 from ledger_tui.settings.own_commands import OwnCommand
+from ledger_tui.ui.layer import Layer
 
 
 class Letter(NamedTuple):
@@ -36,8 +37,8 @@ class Letter(NamedTuple):
 # All letters of the dashboard's screens: a letter has one verb on all of them. A dialog names its own
 # letters. docs/dashboard-keys.md gives the reasons.
 LETTERS: Mapping[str, Letter] = {
-    "a": Letter("first moment", ("past('a')",)),
-    "b": Letter("second moment", ("past('b')",)),
+    "a": Letter("earlier moment", ("past('a')",)),
+    "b": Letter("later moment", ("past('b')",)),
     "c": Letter("copy as curl", ("screen.copy_curl",)),
     "d": Letter("compare", ("past('compare')", "screen.compare")),
     "D": Letter("delete", ("act('delete_endpoint')",)),
@@ -134,6 +135,17 @@ _BY_USE = (
     "help",
     "app.quit",
 )
+# The actions that come before all others while the past is shown, and on some screens, by their kind.
+FIRST_IN_PAST = (
+    "past('now')",
+    "back",
+    "step(-1)",
+    "step(1)",
+    "past('play')",
+    "past('compare')",
+    "past('a')",
+)
+FIRST_ON = {"events": ("open", "select", "trace"), "deliveries": ("open", "select", "trace")}
 # The keys that a bar of at least `_STAYS_FROM` cells always shows: they lead to everything else.
 _STAY = ("help", "step(", "command_line")
 _STAYS_FROM = 98  # a screen of 100 columns without the padding of the bar
@@ -198,8 +210,8 @@ GLOBAL_KEYS: list[BindingType] = [
 # Keys of the time machine while the past is shown. They come before a screen's keys, which could change data.
 PAST_KEYS: list[BindingType] = [
     _key("past('play')", "play", "space", priority=True),
-    _key("past('a')", "moment a", priority=True),
-    _key("past('b')", "moment b", priority=True),
+    _key("past('a')", "earlier moment", priority=True),
+    _key("past('b')", "later moment", priority=True),
     _key("past('compare')", "compare", priority=True),
     _key("past('now')", "back to now", "escape"),
 ]
@@ -286,11 +298,16 @@ _GAP = "   "
 
 def by_use(screen: Screen[Any]) -> list[tuple[DOMNode, Binding]]:
     """Return the bindings that are possible now, once for each action, the most useful first."""
+    first = [*screen.first_actions] if isinstance(screen, Layer) else []
     possible: dict[str, tuple[DOMNode, Binding]] = {}
     for active in screen.active_bindings.values():
         if active.enabled:
             possible.setdefault(active.binding.action, (active.node, active.binding))
-    return sorted(possible.values(), key=lambda each: usefulness(each[1].action))
+
+    def place(action: str) -> tuple[int, int]:
+        return first.index(action) if action in first else len(first), usefulness(action)
+
+    return sorted(possible.values(), key=lambda each: place(each[1].action))
 
 
 @runtime_checkable

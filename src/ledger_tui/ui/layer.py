@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual import events
 from textual.screen import Screen, ScreenResultType
 
 
 class Layer(Screen[ScreenResultType]):
     """A screen that stays up to date while it lies behind a dialog."""
+
+    @property
+    def first_actions(self) -> Sequence[str]:
+        """The actions that come before all others in the key bar."""
+        return ()
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         event.refresh_styles = False  # the widgets already got their styles when they were mounted

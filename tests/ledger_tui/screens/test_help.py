@@ -56,7 +56,7 @@ async def test_the_help_and_the_bar_offer_nothing_that_is_impossible_now(own_pro
         bar = driver.app.screen.query_one(KeyBar).render().plain
         await driver.press("question_mark", sees=("F  finalize", "Everywhere", ":at -2h  go to a moment"))
         assert "F finalize" in bar
-        for key in ("p pay", "v void", "f follow", "g sums", "d compare", ". later", "] next"):
+        for key in ("p pay", "v void", "f follow", "g sums", "d compare", ". next", "] next"):
             assert key not in bar, key
             assert key.replace(" ", "  ") not in driver.text(), key
 
@@ -75,6 +75,12 @@ async def test_the_bar_names_the_past_and_the_flows_and_fills_its_line(
             assert ": flows   " in line, key
             assert line.endswith(("? keys", "q quit")), key
             assert bar.size.width - len(line) < 40 or line.endswith("q quit"), key
+
+
+async def test_the_bar_of_the_webhooks_begins_with_the_trace_on_80_columns(own_project: Address) -> None:
+    async with dashboard_on(own_project, (80, 24)) as driver:
+        await drafted(driver)
+        await driver.press("7", sees=" ⏎ open   T trace   / filter   w endpoints ")
 
 
 async def test_the_empty_palette_begins_with_the_keys_of_the_bar_in_its_order(own_project: Address) -> None:

@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
+from ledger_tui.app.application import LedgerApp
 from ledger_tui.client.errors import ReadOnly
 from ledger_tui.client.past import moment_ms
 from ledger_tui.features.overview.view import Overview
 from ledger_tui.features.past.machine import TimeMachine
 from ledger_tui.resources.base import Link
+from ledger_tui.server.embedded import Address
+from ledger_tui.ui.status_bar import StatusBar
 from ledger_tui.ui.view import LinkFollowed
-from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.alone import unconnected
+from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 
@@ -133,13 +137,52 @@ async def test_a_typed_moment_a_click_and_playing_go_through_time(
     await driver.sees("● 1 marked")
 
 
+async def test_the_bar_of_the_past_begins_with_the_steps_and_names_the_earlier_and_the_later_moment(
+    own_project: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LedgerApp, "NOTIFICATION_TIMEOUT", 300)  # no message goes away by itself
+    async with dashboard_on(own_project, (80, 24)) as driver:
+        await driver.sees("● online")
+        for name in ("Till", "Bank", "Safe"):
+            await write(driver, "POST", "/v1/accounts", {"name": name, "currency": "EUR"})
+        await driver.press("r", sees="Safe")
+        await driver.press("y", sees="Copied acc_")
+        await step(driver, "comma")
+        await driver.sees("esc now   , previous   . next   space play   d compare   a earlier   ? keys")
+        await driver.sees_no_more("Copied acc_")  # it spoke of the present
+        await driver.press("b", sees="] later ")
+        await step(driver, "comma")
+        await driver.press("a")
+        marks = machine(driver).marks
+        assert marks["a"] < marks["b"]
+        await step(driver, "full_stop")
+        await driver.press("a", "y", sees="Copied acc_")
+        assert machine(driver).marks == {"a": marks["b"], "b": marks["b"]}
+        await driver.press("escape", gone="Copied acc_")
+
+
+def test_moments_marked_in_the_wrong_order_change_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = unconnected()
+    line = TimeMachine(lambda: None, StatusBar(context.session), context)
+    sentences: list[str] = []
+    monkeypatch.setattr(line, "notify", sentences.append)
+    for name, ms in (("a", 2_000), ("b", 1_000)):
+        context.session.moment_ms = ms
+        line.mark(name)
+    assert line.marks == {"a": 1_000, "b": 2_000}
+    assert sentences == [
+        "[ earlier 1970-01-01   d compares",
+        "[ earlier 1970-01-01   ] later 1970-01-01   d compares",
+    ]
+
+
 async def test_two_moments_are_compared_and_the_difference_is_explained(
     driver: Driver, story: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     await driver.press("colon")
     await driver.type(f"at {story['first']['created']}", "enter", sees=("PAST", "5.00"))
-    await driver.press("a")
+    await driver.press("a", sees="[ earlier ")
     await driver.press("d", sees=("What changed", "1 account", "1 invoice", "2 postings", "+41.00 EUR"))
     await driver.press("ctrl+e", sees="Export to CSV")
     await driver.press("enter")

@@ -118,6 +118,10 @@ class Around:
 # ---------------------------------------------------------------------- the line
 
 
+# The sign of each marked moment on the line, and its name.
+_MARKS = {"a": "[ earlier", "b": "] later"}
+
+
 def column_of(ms: int, first_ms: int, now_ms: int, width: int) -> int:
     """Return the column of a moment on the line of time, which runs from the first event to now."""
     share = (ms - first_ms) / max(1, now_ms - first_ms)
@@ -141,7 +145,7 @@ def line(
         if first_ms <= failure <= now_ms:
             cells[column_of(failure, first_ms, now_ms, width)] = Cell("✕", "bad")
     for name, moment in marks.items():
-        cells[column_of(moment, first_ms, now_ms, width)] = Cell(name, "warn")
+        cells[column_of(moment, first_ms, now_ms, width)] = Cell(_MARKS[name][0], "warn")
     cells[here] = Cell("◆", "strong")
     return joined(cells)
 
@@ -168,6 +172,8 @@ _HELD_SECONDS = 0.2  # between two steps while a key is held down
 _STRIDES = ((60, 25), (20, 5))
 _SEE_SECONDS = 0.1  # between two reads of the view
 _PLAY_SECONDS = 0.6
+_KEYS = ", . step   space plays   a earlier   b later   d compares"
+_ABOUT_LEAST = 30  # the least cells for the events of the moment
 
 
 class TimeMachine(Widget):
@@ -183,7 +189,7 @@ class TimeMachine(Widget):
         self._first_ms: int | None = None
         self._latest_ms = 0  # the time of the newest known event
         self._failures: Sequence[int] = ()
-        self.marks: dict[str, int] = {}  # the moments `a` and `b`
+        self.marks: dict[str, int] = {}  # `a`, the earlier moment, and `b`, the later one
         self._playing: Timer | None = None
         self._seeing: Timer | None = None
         self._seen_at = self._stepped_at = 0.0
@@ -261,6 +267,7 @@ class TimeMachine(Widget):
             self._stop()
             self.marks.clear()
         if (before is None) != (ms is None):
+            self.app.clear_notifications()  # they are about the present or the past that is left
             self.display = ms is not None
             self._session.on_change()
             self.screen.refresh_bindings()
@@ -358,10 +365,14 @@ class TimeMachine(Widget):
     # ------------------------------------------------------------------ two moments
 
     def mark(self, name: str) -> None:
-        """Set the moment `a` or `b`."""
-        if self.ms is not None:
-            self.marks[name] = self.ms
-            self.refresh()
+        """Set the earlier moment (`a`) or the later one (`b`); in the wrong order they change places."""
+        if self.ms is None:
+            return
+        self.marks[name] = self.ms
+        if len(self.marks) == len(_MARKS):
+            self.marks = dict(zip(_MARKS, sorted(self.marks.values()), strict=True))
+        self.notify(self._marked())
+        self.refresh()
 
     def comparison(self) -> Link:
         """Return the link to the changes between the two moments: by default the shown moment and now."""
@@ -382,18 +393,21 @@ class TimeMachine(Widget):
         )
         return min(begin, self.ms or begin)
 
+    def _marked(self) -> str:
+        """Return the marked moments with their signs on the line; "" without any."""
+        moments = [f"{_MARKS[name]} {short(ms, self.now_ms)}" for name, ms in sorted(self.marks.items())]
+        return "   ".join([*moments, "d compares"]) if moments else ""
+
     def render(self) -> Content:
         ms, width = self.ms, max(20, self.content_size.width)
         if ms is None:
             return Content("")
         names = [literal(each.about) for each in self._around.at(ms)]
         what = f"{names[-1]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "nothing yet"
-        keys = (
-            "▶ playing, space pauses" if self.playing else ", . step   space plays   a b d compare   esc now"
-        )
+        keys = "▶ playing, space pauses" if self.playing else self._marked() or _KEYS
         left = Content.assemble(("◀ ", "bold $warning"), (long(ms), "bold"), "  ")
         room = width - left.cell_length
-        right = Content.styled(f"  {keys}" if room > len(keys) + 30 else "", "$muted")
+        right = Content.styled(f"  {keys}" if room > len(keys) + _ABOUT_LEAST else "", "$muted")
         about = Content(what).truncate(max(1, room - right.cell_length), ellipsis=True)
         gap = " " * max(0, room - about.cell_length - right.cell_length)
         begin = f"{short(self._begin_ms, self.now_ms)} "
