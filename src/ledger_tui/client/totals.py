@@ -105,6 +105,7 @@ class PostingRate:
 
     def __init__(self) -> None:
         self.newest: str | None = None
+        self.read_at: float | None = None  # the server's time of the last read
         self._counts = Counter[int]()
         # estimated numbers of transactions, for intervals that were not read completely
         self._guesses: dict[int, int] = {}
@@ -113,6 +114,7 @@ class PostingRate:
 
     def take(self, rows: Sequence[Record], *, now: float, all_read: bool) -> None:
         """Count transactions, newest first; `all_read` means that no older one is unread."""
+        self.read_at = now
         first = self.newest is None
         known_id = self.newest
         new: list[Record] = []

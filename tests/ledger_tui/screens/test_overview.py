@@ -3,7 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 import httpx
+import pytest
 
+from ledger_tui.client.session import Session
 from ledger_tui.client.totals import PostingRate
 from ledger_tui.features.overview.view import Overview
 from ledger_tui.server.embedded import Address
@@ -122,6 +124,22 @@ async def test_postings_are_counted_as_they_come(driver: Driver) -> None:
     newest = overview.rate.newest
     await post(driver, 100, "t8")
     await until(lambda: overview.rate.newest != newest)
+
+
+async def test_the_postings_of_the_last_read_stay_until_the_next_one(
+    server: ContractServer, with_till: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = server.post(server.accounts[0], 100)
+    made["created"] = (datetime.now(UTC) - timedelta(seconds=30)).isoformat()
+    overview = await shows_overview(with_till)
+    await with_till.sees("1 in the last minute")
+    await with_till.press("1")
+    monkeypatch.setattr(overview, "poll", lambda: 60.0)
+    later = with_till.app.session.present_time + 90
+    monkeypatch.setattr(Session, "present_time", later)  # the other screen was shown so long
+    await with_till.press("0")
+    overview.draw()
+    await with_till.sees("1 in the last minute")
 
 
 async def test_an_unread_figure_differs_from_a_read_one(bare: Driver) -> None:

@@ -282,11 +282,6 @@ class Overview(TiledView):
 
     # ------------------------------------------------------------------ drawing
 
-    def tick(self) -> None:
-        super().tick()
-        for tile in self.tiles[:2]:  # time moves the bars and courses without a request
-            tile.show_changes()
-
     def session_changed(self) -> None:
         if not self.has_figures:
             self.draw()
@@ -323,7 +318,7 @@ class Overview(TiledView):
         if not isinstance(log, CheckpointText):
             text, tone = f"   {log}" if log == NO_LOG else "", "$muted"
         else:
-            now = datetime.fromtimestamp(self.context.session.server_time, UTC)
+            now = datetime.fromtimestamp(self._last_read, UTC)
             at = moment(latest[0].get("created")) if isinstance(latest, list) and latest else None
             newest = f", the newest {since(now - datetime.fromtimestamp(at, UTC))}" if at is not None else ""
             witnesses = f", {by}" if (by := log.signed_by(now)) else ""
@@ -341,22 +336,32 @@ class Overview(TiledView):
         columns = self.tiles[1].content_size.width - MARGIN - tiles.AXIS
         seconds_shown, quiet = max(1, columns) * BUCKET_SECONDS, self._quiet_seconds
         seconds = next((each for each in (seconds_shown, *_LONGER_SECONDS) if each >= quiet), seconds_shown)
-        now = self.context.session.server_time
-        earlier = self.history.earlier(figure.sums, now, seconds, _HISTORY_POINTS)
+        earlier = self.history.earlier(figure.sums, self._last_read, seconds, _HISTORY_POINTS)
         return tiles.balances(figure, earlier, seconds / (_HISTORY_POINTS - 1), width, height)
+
+    @property
+    def _last_read(self) -> float:
+        """Return the server's time of the last read, because nothing is known of the time after it.
+
+        No figures are read while another screen is shown. Measured to the present, the last minute would look
+        empty until the next read.
+        """
+        read_at = self.rate.read_at
+        return self.context.session.server_time if read_at is None else read_at
 
     @property
     def _quiet_seconds(self) -> float:
         """Return how long ago the last transaction was posted; 0 if that is not known."""
         at = moment(self.latest[0].get("created")) if self.latest else None
-        return 0.0 if at is None else self.context.session.server_time - at
+        return 0.0 if at is None else self._last_read - at
 
     def _postings(self, rate: PostingRate, width: int, height: int) -> TileContent:
         quiet = self._quiet_seconds
         if quiet > max(1, width - tiles.AXIS) * BUCKET_SECONDS:
             ago = since(timedelta(seconds=quiet))
             return tiles.last_postings(self.latest, self.context.names, ago, width, height, self._today)
-        return tiles.postings(rate, self.context.session.server_time, width, height)
+        now = self._last_read if rate.read_at is None else rate.read_at
+        return tiles.postings(rate, now, width, height)
 
     def _webhooks(self, figure: list[figures.EndpointHealth], width: int, height: int) -> TileContent:
         return tiles.webhooks(figure, width, height, self._today)
