@@ -27,10 +27,10 @@ from ledger_tui.client.session import Mode
 from ledger_tui.features.past.machine import TimeMachine
 from ledger_tui.features.test_helpers import MISSING, PART, ROOT, HelperRequest, outcome_of
 from ledger_tui.formats.text import literal
-from ledger_tui.forms.outcomes import outcome, uncertain
+from ledger_tui.forms.outcomes import in_words, outcome, uncertain
 from ledger_tui.forms.questions import named, proof_of, question
 from ledger_tui.lists.resource_view import ResourceView
-from ledger_tui.resources.base import Resource, ResourceAction
+from ledger_tui.resources.base import Resource, ResourceAction, known_as
 from ledger_tui.resources.registry import BY_KIND, RESOURCES
 from ledger_tui.settings.config import write_private
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
@@ -97,7 +97,9 @@ async def _act(navigation: Navigation, request: ActionRequested) -> None:
         _fail(navigation, could_not + why)
     except LedgerError as error:
         unknown = uncertain(error)
-        _fail(navigation, f"{unknown} Check before you try again." if unknown else could_not + literal(error))
+        names, record = navigation.context.names, request.record
+        why = in_words(error, names, record.get("id"), known_as(request.resource, record, names))
+        _fail(navigation, f"{unknown} Check before you try again." if unknown else could_not + why)
     else:
         # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.
         record = dict(answer.record)

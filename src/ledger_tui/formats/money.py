@@ -94,6 +94,12 @@ def editable_amount(minor: int, currency: str) -> str:
     return format_amount(minor, currency).replace("." if decimal_comma() else ",", "")
 
 
+def amount_hint(currency: str) -> str:
+    """Return `12.50, in EUR`: an example of an amount as it is typed; "" without known decimals."""
+    places = decimals(currency)
+    return "" if places is None else f"{localised(_example(places))}, in {currency}"
+
+
 def _example(places: int) -> str:
     return "1250" if places == 0 else "12." + "50000"[:places]
 

@@ -19,6 +19,7 @@ from textual.widgets import Static
 from ledger_client.errors import NotFound, PermissionDenied
 from ledger_tui.client.api import Api
 from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import Field, Form, Resource
@@ -44,6 +45,7 @@ class EditedObject:
         self._form = form
         self.values = values
         self.etag: str | None = None
+        self.record: Record = {}  # the object in the state that was read last
         self._api = api
         self._names = names
 
@@ -60,7 +62,7 @@ class EditedObject:
         # credential that may not read may still be allowed to write.
         except (NotFound, PermissionDenied):
             return None
-        self.etag = answer.headers.get("ETag")
+        self.etag, self.record = answer.headers.get("ETag"), answer.record
         form = self._resource.edit(answer.record, self._names)
         if form is None:
             return None

@@ -20,9 +20,10 @@ from textual.widgets.input import Selection
 from ledger_client.errors import LedgerError
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
-from ledger_tui.formats.text import fit, literal
+from ledger_tui.formats.money import amount_hint
 from ledger_tui.forms.editing import ChangedScreen, OtherChanges
 from ledger_tui.forms.fields import ChoiceField, FieldChanged, LinesField, PickerField
+from ledger_tui.forms.outcomes import outcome_of_form
 from ledger_tui.forms.questions import question_of_form, what_moves
 from ledger_tui.forms.submission import (
     FormRefused,
@@ -32,9 +33,9 @@ from ledger_tui.forms.submission import (
     Result,
     SentBefore,
     Submission,
+    missing,
 )
 from ledger_tui.resources.base import Field
-from ledger_tui.resources.webhooks import known_by
 from ledger_tui.ui.dialogs import ConfirmScreen, Dialog, DiscardScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.view import Context, NamesLoaded
@@ -44,7 +45,7 @@ from ledger_tui.ui.view import Context, NamesLoaded
 class Created(Message):
     """A form has created or changed an object."""
 
-    record: Record | None  # None if an earlier request created the object, so its content is unknown
+    record: Record | None  # None if an earlier request created the object, and it could not be read
     sentence: str
     secret: str | None = None  # shown once
     _: KW_ONLY
@@ -55,7 +56,6 @@ _TYPING_SECONDS = 0.3  # seconds after the last key until an unknown name is sea
 
 
 _ROOMY_ROWS, _FEW_FIELDS = 30, 4
-_FACT_CELLS = 40  # the width of each fact in the notification of a created object
 _DISCARD = "Discard what you typed?"
 _NOT_TAKEN = "The form is being sent: what you type or paste now is dropped."
 _LEAVE_UNANSWERED = "The change may have been made. Leave the form?"
@@ -70,6 +70,7 @@ class FormScreen(Dialog[Created | None]):
     """
 
     _looked_for: frozenset[str] = frozenset()  # parts of names that were already searched on the server
+    _accounts_looked_at: frozenset[str] = frozenset()  # the accounts whose balances were already read
 
     BINDINGS = [
         Binding("enter", "next", "next", show=True, priority=True),
@@ -140,6 +141,7 @@ class FormScreen(Dialog[Created | None]):
         edits = self._form.method == "PATCH"
         empty = next((f for f in self._form.fields if edits or not self._prefill.get(f.name)), None)
         self._show_amount_or_lines()
+        self._follow_account()
         if empty is not None:
             self._focus_field(empty.name)
         if any(field.kind == "user" for field in self._form.fields):
@@ -196,12 +198,26 @@ class FormScreen(Dialog[Created | None]):
     # ------------------------------------------------------------------ sending
 
     def action_next(self) -> None:
-        """Take the picker's choice or move to the next field; in the last field, send the form."""
+        """Take the picker's choice or move to the next field; in the last field, send the form.
+
+        An empty required field keeps the focus, and shows that it is required.
+        """
         picker = self.focused_picker()
-        if (picker is None or not picker.take_offered()) and self._in_last_field():
+        took = picker is not None and picker.take_offered()
+        if not took and self._in_last_field():
             self.action_send()
+        elif (
+            not took
+            and (field := self._focused_field())
+            and (error := missing(field, self._form, self.typed()))
+        ):
+            self._show_error(field, error)
         else:
             self.focus_next()
+
+    def _focused_field(self) -> Field | None:
+        rows = [] if self.focused is None else [node.id for node in self.focused.ancestors]
+        return next((field for field in self._form.fields if f"row-{field.name}" in rows), None)
 
     def key_text(self, binding: Binding) -> str:
         """Return the label of a key in the key bar; enter's label depends on the field."""
@@ -272,7 +288,9 @@ class FormScreen(Dialog[Created | None]):
             return
         mode = self._session.mode
         body, currency = request.body, request.currency
-        question = question_of_form(self._form, values, body, currency, self._names, mode, self._about)
+        question = question_of_form(
+            self._form, values, body, currency, self._names, mode, self._about, self.submission.balances
+        )
         if question is not None:
             confirm = ConfirmScreen(*question, mode, what="amount")
             if not await self.app.push_screen_wait(confirm):
@@ -338,23 +356,26 @@ class FormScreen(Dialog[Created | None]):
     def _close_with(self, record: Record) -> None:
         # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.
         secret = record.pop(self._form.shows_once, None) if self._form.shows_once else None
-        facts = (fit(fact, _FACT_CELLS).rstrip() for fact in known_by(record, self._names))
         self.dismiss(
             Created(
                 record,
-                " · ".join([f"{self._form.done} {literal(record.get('id'))}", *facts]),
+                self._outcome(record),
                 secret if isinstance(secret, str) else None,
                 edited=self._form.method == "PATCH",
             )
         )
 
+    def _outcome(self, record: Record) -> str:
+        return outcome_of_form(self._form, self.submission.kind, record, self._names)
+
     def _sent_before(self, before: SentBefore) -> None:
         """Close the form, because an earlier request succeeded; keep it open if there is more to report."""
-        sentence = f"Already done: {literal(before.original or 'an earlier try succeeded')}"
+        did = "An earlier try succeeded" if before.record is None else self._outcome(before.record)
+        sentence = f"Already done. {did}"
         notes = [before.otherwise] if before.otherwise else []
         if self._form.shows_once:
             notes.append(f"Its {self._form.shows_once} cannot be shown any more: roll it to get another.")
-        self._result = Created(None, sentence)
+        self._result = Created(before.record, sentence)
         if not notes:
             self.dismiss(self._result)
             return
@@ -417,6 +438,7 @@ class FormScreen(Dialog[Created | None]):
         self.refresh_bindings()  # the new value may change the action of enter
         for lines in self.query(LinesField):
             lines.show_sum()
+        self._follow_account()
         self._say_what_moves()
         for field in self._form.fields:
             as_sent = self._typed_as_sent.get(field.name)
@@ -430,7 +452,30 @@ class FormScreen(Dialog[Created | None]):
         values = self.typed()
         is_note_used = self.working or self.submission.unanswered or self._result or values == self._guesses
         if self._form.moves_money and not is_note_used:
-            self.note(what_moves(self._form, values, self._names))
+            self.notes.update(Content.styled(self._effect(values), "bold"))
+
+    def _effect(self, values: Mapping[str, str]) -> str:
+        return what_moves(self._form, values, self._names, self.submission.balances)
+
+    def _follow_account(self) -> None:
+        """Show an example of the amount in the account's currency, and read the account's balance."""
+        account = self._names.get(self.typed().get("account"))
+        for field in self._form.fields:
+            if field.kind == "amount":
+                hint = amount_hint(account.currency) if account is not None else field.hint
+                self.query_one(f"#field-{field.name}", Input).placeholder = hint
+        if account is not None and self._form.moves_money and account.id not in self._accounts_looked_at:
+            self._accounts_looked_at |= {account.id}
+            self._read_balance(account.id)
+
+    @asks("balance")
+    async def _read_balance(self, account_id: str) -> None:
+        await self.submission.read_balance(account_id)
+        self.call_later(self._balance_read)
+
+    @while_running
+    def _balance_read(self) -> None:
+        self._say_what_moves()
 
     def _show_errors(self, errors: Mapping[str, str]) -> None:
         for field in self._form.fields:
@@ -482,3 +527,4 @@ class FormScreen(Dialog[Created | None]):
     def names_loaded(self) -> None:
         for picker in self.query(PickerField):
             picker.directory_changed()
+        self._follow_account()

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from ledger_client.errors import ApiError, LedgerError, NotConnected, Unreadable
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
-from ledger_tui.formats.text import literal
-from ledger_tui.forms.questions import called
-from ledger_tui.resources.base import Resource, ResourceAction
-from ledger_tui.resources.webhooks import amount_of, items_of
+from ledger_tui.formats.text import fit, literal
+from ledger_tui.forms.questions import Movement
+from ledger_tui.resources.api_keys import scopes_of
+from ledger_tui.resources.base import Form, Resource, ResourceAction, known_as
+from ledger_tui.resources.webhooks import amount_of, events_of, items_of
+
+_CONFLICT = 409
+_NAMED_IDS = re.compile(r"\b(?:acc|usr)_[0-9a-z]+")
+_FACT_CELLS = 40  # the width of each part of a sentence about a form's object
 
 
 def outcome(
@@ -17,7 +24,7 @@ def outcome(
     """Return `INV-000202 is open: 151.00 EUR`, from the object before an action and the server's answer."""
     answered_id = answer.get("id")
     if action.result is not None:
-        return action.result(answer, literal(record.get("id")))
+        return action.result(answer, known_as(resource, record, names))
     is_same = answered_id == record.get("id")
     state, now = action.done.lower(), record
     if is_same:
@@ -28,9 +35,62 @@ def outcome(
     is_new = not is_same and str(answered_id).startswith(resource.id_prefix)
     about = answer if is_new else now
     sums = [*amount_of(about, names), *items_of(about)]
-    facts = ", ".join([literal(answered_id), *sums] if is_new else sums)
-    head = called(resource, now) or f"{resource.singular} {literal(now.get('id') or '')}".rstrip()
-    return f"{head[0].upper()}{head[1:]} is {state}" + (f": {facts}" if facts else "")
+    if is_new and isinstance(last := answer.get("last4"), str):
+        sums.append(f"…{literal(last)}")
+    facts = ", ".join(sums)
+    return _sentence(known_as(resource, now, names)) + f" is {state}" + (f": {facts}" if facts else "")
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def outcome_of_form(form: Form, resource: Resource, record: Record, names: AccountNames) -> str:
+    """Return `Account Till exists: EUR`, from the object that a form has created or changed."""
+    if form.moves_money and (moved := _moved(record, names)):
+        return moved
+    status = record.get("status")
+    state = form.done
+    if isinstance(status, str):
+        state = "is a draft" if status == "draft" else f"is {literal(status)}"
+    facts = [*amount_of(record, names), *items_of(record)]
+    facts += [literal(record[name]) for name in ("role", "email") if isinstance(record.get(name), str)]
+    if not facts and isinstance(currency := record.get("currency"), str):
+        facts.append(literal(currency))
+    if "scopes" in record:
+        facts.append("all scopes" if record["scopes"] is None else scopes_of(record).text)
+    if "events" in record:
+        facts.append("all events" if record["events"] == ["*"] else events_of(record).text)
+    head, *facts = (fit(text, _FACT_CELLS).rstrip() for text in (known_as(resource, record, names), *facts))
+    return f"{_sentence(head)} {state}" + (f": {', '.join(facts)}" if facts else "")
+
+
+def _moved(record: Record, names: AccountNames) -> str:
+    """Return `Moved 5.00 EUR from Till to Bank; Till is left with 7.50 EUR`, from a new transaction.
+
+    "" for an answer without the account or the amount.
+    """
+    account, amount, other = (record.get(name) for name in ("account", "amount", "destination"))
+    named = names.get(account)
+    if named is None or not isinstance(amount, int):
+        return ""
+    named = named._replace(name=fit(named.name, _FACT_CELLS).rstrip())
+    to = fit(names.name(other), _FACT_CELLS).rstrip() if isinstance(other, str) else None
+    after = record.get("balance_after")
+    moved = Movement(named, str(record.get("type")), amount, to, after if isinstance(after, int) else None)
+    return moved.in_words("; ", is_done=True)
+
+
+def in_words(error: LedgerError, names: AccountNames, object_id: object = None, words: str = "") -> str:
+    """Return the message of a refusal, with names instead of ids.
+
+    `words` replace `object_id`, if the state of this object is the reason.
+    """
+    text = literal(error)
+    if error.status == _CONFLICT and isinstance(object_id, str) and words:
+        text = text.replace(literal(object_id), words)
+    text = _NAMED_IDS.sub(lambda match: literal(names.user(match[0]) or names.name(match[0])), text)
+    return text if text == literal(error) else _sentence(text)
 
 
 def uncertain(error: LedgerError) -> str:

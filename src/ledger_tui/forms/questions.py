@@ -1,4 +1,4 @@
-"""The questions before a request is sent, for an action on an object and for a form in live mode."""
+"""The questions before a request is sent, for an action on an object and for a form."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from ledger_tui.client.names import AccountNames
+from ledger_tui.client.names import AccountName, AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import BadAmount, editable_amount, format_amount, parse_amount
 from ledger_tui.formats.text import literal
-from ledger_tui.resources.base import Field, Form, Resource, ResourceAction, currency_of
+from ledger_tui.resources.base import Field, Form, Resource, ResourceAction, called, currency_of
 from ledger_tui.resources.invoices import load_lines, sum_as_typed
 from ledger_tui.resources.webhooks import known_by, subject
 
@@ -23,17 +23,6 @@ def question(resource: Resource, action: ResourceAction, record: Record, names: 
     """
     begins = action.asks or action.label.capitalize()
     return f"{begins} {named(resource, record, names)}?\n\n{action.effect or literal(record.get('id'))}"
-
-
-def called(resource: Resource, record: Record) -> str | None:
-    """Return an object's number, or its kind with its URL or name; None for an object without number, URL
-    and name.
-    """
-    if isinstance(number := record.get("number"), str):
-        return literal(number)
-    texts = (record.get(field) for field in ("url", "name"))
-    text = next((text for text in texts if isinstance(text, str)), None)
-    return None if text is None else f"{resource.singular} {literal(text)}"
 
 
 def named(resource: Resource, record: Record, names: AccountNames) -> str:
@@ -91,6 +80,7 @@ def proof_of(record: Record, names: AccountNames) -> TypedProof:
     return TypedProof(literal(record.get("id")), "id")
 
 
+_NO_BALANCES: Mapping[str, int] = {}
 _LABEL_WIDTH = 15
 _WHERE = {Mode.LIVE: "in LIVE mode", Mode.UNKNOWN: "in an unknown mode (the server does not say which)"}
 
@@ -103,13 +93,16 @@ def question_of_form(
     names: AccountNames,
     mode: Mode,
     about: str = "",
+    balances: Mapping[str, int] = _NO_BALANCES,
 ) -> tuple[str, str | None] | None:
-    """Return the question before a form is sent, and the text to type as confirmation; None in test mode.
+    """Return the question before a form is sent, and the text to type as confirmation; None if it is not
+    asked.
 
-    `body` is the body to send, and `about` names the object that the form changes. To confirm, the user types
-    the amount if the form moves money, otherwise `y`.
+    In test mode only a form that moves money asks. `body` is the body to send, and `about` names the object
+    that the form changes. To confirm, the user types the amount if the form moves money in live mode,
+    otherwise `y`.
     """
-    if mode is Mode.TEST:
+    if mode is Mode.TEST and not form.moves_money:
         return None
     facts = [
         f"{field.label:{_LABEL_WIDTH}}{_shown_value(field, values, body, currency, names)}"
@@ -117,9 +110,11 @@ def question_of_form(
         if body.get(field.name) is not None
     ]
     title = f"{form.title} {about}".rstrip()
-    effect = what_moves(form, values, names)
-    text = "\n".join([f"{title}, {_WHERE[mode]}?", "", *facts, *(["", f"{effect}."] if effect else [])])
-    return text, (editable_amount(body["amount"], str(currency)) if form.moves_money else None)
+    effect = what_moves(form, values, names, balances)
+    first = f"{title}?" if mode is Mode.TEST else f"{title}, {_WHERE[mode]}?"
+    text = "\n".join([first, "", *facts, *(["", effect] if effect else [])])
+    types_amount = form.moves_money and mode is not Mode.TEST
+    return text, (editable_amount(body["amount"], str(currency)) if types_amount else None)
 
 
 def _shown_value(
@@ -140,18 +135,54 @@ def _shown_value(
     return literal(find_name.name if find_name else value)
 
 
-def what_moves(form: Form, values: Mapping[str, str], names: AccountNames) -> str:
-    """Return the effect of a form that moves money: `Credits Till 12.50 EUR`; "" while it is incomplete."""
+def what_moves(
+    form: Form, values: Mapping[str, str], names: AccountNames, balances: Mapping[str, int]
+) -> str:
+    """Return the effect of a form that moves money: `Moves 5.00 EUR from Till to Bank`, and on a second line
+    `Till is left with 7.50 EUR`. "" while the form is incomplete.
+
+    `balances` are the known balances of accounts. Without the balance there is no second line.
+    """
     account = names.get(values.get("account", "").strip())
     kind = dict(form.sends).get("type", values.get("type"))
+    other = names.get(values.get("destination", "").strip())
     if not form.moves_money or account is None or kind not in ("credit", "debit"):
         return ""
     try:
         amount = parse_amount(values.get("amount", ""), account.currency)
     except BadAmount:
         return ""
-    sum_ = f"{format_amount(amount, account.currency)} {account.currency}"
-    if not form.sends:
-        return f"{'Credits' if kind == 'credit' else 'Debits'} {literal(account.name)} {sum_}"
-    other = names.get(values.get("destination", "").strip())
-    return f"Moves {sum_} from {literal(account.name)} to {literal(other.name)}" if other else ""
+    if form.sends and other is None:
+        return ""
+    before = balances.get(account.id)
+    after = None if before is None else before + (amount if kind == "credit" else -amount)
+    return Movement(account, kind, amount, other.name if other else None, after).in_words("\n", is_done=False)
+
+
+class Movement(NamedTuple):
+    """Money that is credited to an account, debited from it, or moved from it to the account `other`.
+
+    `after` is the balance of the account after it.
+    """
+
+    account: AccountName
+    kind: str
+    amount: int
+    other: str | None
+    after: int | None
+
+    def in_words(self, separator: str, *, is_done: bool) -> str:
+        """Return the movement, in the past tense if it is done, and the balance after it."""
+        name, currency = literal(self.account.name), literal(self.account.currency)
+        sum_ = f"{format_amount(self.amount, self.account.currency)} {currency}"
+        is_credit = self.kind == "credit"
+        if self.other is not None:
+            text = f"{'Moved' if is_done else 'Moves'} {sum_} from {name} to {literal(self.other)}"
+        else:
+            text = f"{'Credit' if is_credit else 'Debit'}{'ed' if is_done else 's'} {name} {sum_}"
+        if self.after is None:
+            return text
+        holds = ("holds" if is_done else "then holds") if is_credit else "is left with"
+        return (
+            f"{text}{separator}{name} {holds} {format_amount(self.after, self.account.currency)} {currency}"
+        )

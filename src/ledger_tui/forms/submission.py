@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -25,8 +26,9 @@ from ledger_tui.client.records import Record
 from ledger_tui.formats.money import BadAmount, localised, parse_amount
 from ledger_tui.formats.text import literal
 from ledger_tui.forms.editing import EditedObject, OtherChanges
-from ledger_tui.forms.outcomes import uncertain
-from ledger_tui.resources.base import Field, Form, Resource
+from ledger_tui.forms.outcomes import in_words, uncertain
+from ledger_tui.resources.accounts import ACCOUNTS
+from ledger_tui.resources.base import Field, Form, Resource, known_as
 from ledger_tui.resources.invoices import parse_lines
 from ledger_tui.resources.registry import RESOURCES
 from ledger_tui.ui.view import Context
@@ -47,10 +49,11 @@ class FormRefused(NamedTuple):
 class SentBefore(NamedTuple):
     """An earlier request with this idempotency key succeeded, but its answer was lost.
 
-    `otherwise` describes how the earlier request may differ from the present one.
+    `record` is the object that it made, None if the object could not be read. `otherwise` describes how the
+    earlier request may differ from the present one.
     """
 
-    original: str | None
+    record: Record | None
     otherwise: str
 
 
@@ -91,6 +94,17 @@ class Submission:
         self.idempotency_key = new_idempotency_key()
         self.in_flight = False  # whether the request was sent: until then it can be cancelled
         self.unanswered: list[Mapping[str, Any]] = []  # the bodies that were sent and got no answer
+        self._balances: dict[str, int] = {}
+
+    @property
+    def kind(self) -> Resource:
+        """The kind of the object: a form that was opened on an account may create a transaction."""
+        return next((each for each in RESOURCES if each.path == self.form.path), self._resource)
+
+    @property
+    def balances(self) -> Mapping[str, int]:
+        """The balances that were read last, by account; none if a request may have changed them."""
+        return {} if self.unanswered else self._balances
 
     async def prepare(self, values: Mapping[str, str]) -> PreparedForm | FormRefused | OtherChanges:
         """Return the request made from the typed values, or their errors.
@@ -127,19 +141,32 @@ class Submission:
         try:
             answer = await self._write(body, key, notify)
         except AlreadyDone as error:
-            return SentBefore(error.original, self._what_was_done(body))
+            return SentBefore(await self._read_original(error.original), self._what_was_done(body))
         except (NotConnected, ApiError) as error:
             return self._no_answer(uncertain(error) or literal(error), body)
         except LedgerError as error:
             if error.status == _CHANGED_SINCE:
                 return await self._changed_since(values)
-            return FormRefused({self._field_of(error, values): literal(error)})
+            return FormRefused({self._field_of(error, values): self._in_words(error)})
         record_id = answer.record.get("id")
-        # A form that was opened on an account may create a transaction, so the path decides the kind.
-        kind = next((each for each in RESOURCES if each.path == self.form.path), self._resource)
-        if isinstance(record_id, str) and record_id.startswith(kind.id_prefix):
+        if isinstance(record_id, str) and record_id.startswith(self.kind.id_prefix):
             return FormSent(answer.record)
         return self._no_answer(NO_LEDGER, body)
+
+    def _in_words(self, error: LedgerError) -> str:
+        edited = self.edited.record
+        words = known_as(self._resource, edited, self._names) if edited else ""
+        return in_words(error, self._names, edited.get("id"), words)
+
+    async def _read_original(self, record_id: str | None) -> Record | None:
+        """Return the object that an earlier request made; None if it cannot be read."""
+        if record_id is None or not self.kind.has_object_path:
+            return None
+        try:
+            path = self.kind.object_path(record_id)
+            return (await self._api.call("GET", path, part=self.kind.object_part)).record
+        except LedgerError:
+            return None
 
     async def _changed_since(self, values: Mapping[str, str]) -> OtherChanges | FormRefused:
         """Read the object again after a 412; return the changes of others, or why there are none to show."""
@@ -189,14 +216,28 @@ class Submission:
         account_id = values.get("account", "").strip()
         if not account_id:
             return None
-        if self._names.get(account_id) is None:
-            try:
-                answer = await self._api.read(f"/v1/accounts/{quote(account_id, safe='')}")
-            except NotFound:
-                several = self._names.search(account_id)
-                raise FieldErrors({"account": _SEVERAL_ACCOUNTS if several else _NO_ACCOUNT}) from None
-            self._names.learn([answer.record])
+        if self._names.get(account_id) is not None:
+            if self.form.moves_money:
+                await self.read_balance(account_id)
+            return self._names.currency(account_id)
+        try:
+            self._learn_account((await self._api.read(ACCOUNTS.object_path(account_id))).record)
+        except NotFound:
+            several = self._names.search(account_id)
+            raise FieldErrors({"account": _SEVERAL_ACCOUNTS if several else _NO_ACCOUNT}) from None
         return self._names.currency(account_id)
+
+    def _learn_account(self, record: Record) -> None:
+        self._names.learn([record])
+        if isinstance(balance := record.get("balance"), int):
+            self._balances[str(record.get("id"))] = balance
+
+    async def read_balance(self, account_id: str) -> None:
+        """Read an account's balance, with one request; without an answer the balance is unknown."""
+        self._balances.pop(account_id, None)
+        if not self._session.waiting_seconds:
+            with suppress(LedgerError):
+                self._learn_account((await self._api.call("GET", ACCOUNTS.object_path(account_id))).record)
 
     def _require_same_currency(self, values: Mapping[str, str]) -> None:
         """Raise FieldErrors for a transfer between two known accounts of different currencies."""
@@ -289,8 +330,8 @@ def body_of(form: Form, values: Mapping[str, str], currency: str | None = None) 
     for field in form.fields:
         text = values.get(field.name, "").strip()
         if not text:
-            if field.required and not _given_otherwise(field, form, values):
-                errors[field.name] = _missing(field, form)
+            if error := missing(field, form, values):
+                errors[field.name] = error
             continue
         try:
             body[field.name] = _value(field, text, currency)
@@ -301,15 +342,12 @@ def body_of(form: Form, values: Mapping[str, str], currency: str | None = None) 
     return body
 
 
-def _given_otherwise(field: Field, form: Form, values: Mapping[str, str]) -> bool:
-    """Return whether the user filled the alternative field instead of this field."""
-    return field.name in form.either and any(values.get(name, "").strip() for name in form.either)
-
-
-def _missing(field: Field, form: Form) -> str:
-    if field.name in form.either:
-        return f"Give {' or '.join(form.either)}."
-    return f"{field.label} is required."
+def missing(field: Field, form: Form, values: Mapping[str, str]) -> str:
+    """Return a sentence about an empty required field; "" if this field or its alternative is filled."""
+    alternatives = form.either if field.name in form.either else (field.name,)
+    if not field.required or any(values.get(name, "").strip() for name in alternatives):
+        return ""
+    return f"{field.label} is required." if len(alternatives) == 1 else f"Give {' or '.join(alternatives)}."
 
 
 def changes_of(

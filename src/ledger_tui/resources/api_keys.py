@@ -91,7 +91,7 @@ API_KEYS = Resource(
     detail=_detail,
     form=Form(
         title="New API key",
-        done="Created",
+        done="is active",
         fields=(
             Field("name", "Name", required=False, hint="what it is for"),
             Field("role", "Role", "choice", choices=tuple((role, role) for role in _ROLES)),

@@ -158,14 +158,14 @@ class Form:
     """A form to create an object, or to edit one. A form with PATCH sends only the changed fields."""
 
     title: str
-    done: str  # shown after the request, such as "Posted"
+    done: str  # the new state in words, such as "exists", for an object without a status
     fields: tuple[Field, ...]
     path: str = ""  # the path of the request, if it is not the path of the list
     prefill: Callable[[Record | None, Filters], Mapping[str, str]] = lambda _record, _filters: {}
     method: Literal["POST", "PATCH"] = "POST"
     shows_once: str | None = None  # the field of the answer with a secret, shown only once
     either: tuple[str, ...] = ()  # fields of which the user fills in exactly one
-    # Whether the user must type the amount again in live mode before the form is sent.
+    # Whether the form asks before it is sent, even in test mode. In live mode the user types the amount.
     moves_money: bool = False
     sends: tuple[tuple[str, str], ...] = ()  # fixed names and values that are sent with the fields
     way_back: ResourceAction | None = None  # the action that takes the created object back, if there is one
@@ -194,7 +194,7 @@ class ResourceAction:
     part: str | None = None  # the part beyond the contract that offers the action, if any
     # The reason to show if the object does not allow the action, and has no status that explains it.
     why_not: str = ""
-    # Returns the sentence shown after the action. It takes the answer and the object's id.
+    # Returns the sentence shown after the action. It takes the answer and the words for the object.
     result: Callable[[Record, str], str] | None = None
 
 
@@ -339,6 +339,33 @@ def currency_of(record: Record, names: AccountNames | None = None) -> str | None
     if currencies and isinstance(currencies[0], str) and currencies.count(currencies[0]) == len(currencies):
         return currencies[0].upper()
     return names.currency(record.get("account")) if names is not None else None
+
+
+def called(resource: Resource, record: Record) -> str | None:
+    """Return an object's number, or its kind with its URL or name; None for an object without number, URL
+    and name.
+    """
+    if isinstance(number := record.get("number"), str):
+        return literal(number)
+    texts = (record.get(field) for field in ("url", "name"))
+    text = next((text for text in texts if isinstance(text, str)), None)
+    return None if text is None else f"{resource.singular} {literal(text)}"
+
+
+def known_as(resource: Resource, record: Record, names: AccountNames | None = None) -> str:
+    """Return the words for an object inside a sentence: `INV-000202`, `account Till`, `the order of Ada`."""
+    event = record.get("type" if resource.kind == "events" else "event_type")
+    if isinstance(event, str):
+        return literal(event)
+    if (words := called(resource, record)) is not None:
+        return words
+    if isinstance(customer := record.get("customer"), str):
+        return f"the {resource.singular} for {literal(customer)}"
+    if names is not None and (user := names.user(record.get("user_id"))):
+        return f"the {resource.singular} of {literal(user)}"
+    if names is not None and (account := names.get(record.get("account"))):
+        return f"the {resource.singular} on {literal(account.name)}"
+    return f"the {resource.singular}"
 
 
 def joined(cells: Iterable[Cell]) -> list[Cell]:
@@ -504,6 +531,6 @@ def why_not(
         if first is not None and first.allowed(record):
             state = "a draft" if status == "draft" else literal(status)
             return f"Still {state}: {key_of(first)} {first.label}s it first."
-        called = record.get("number") or record.get("id")
-        return f"{literal(called)} is {literal(status)}."
+        words = known_as(resource, record)
+        return f"{words[0].upper()}{words[1:]} is {literal(status)}."
     return action.why_not if action is not None else f"This {resource.singular} cannot be changed."

@@ -130,7 +130,7 @@ USERS = Resource(
     filters=(choice("role", _ROLES, "admin"),),
     form=Form(
         title="New user",
-        done="Created",
+        done="exists",
         fields=(
             Field("name", "Name", hint="Ada Lovelace"),
             Field("email", "Email", hint="ada@example.com"),
@@ -245,7 +245,7 @@ ORDERS = Resource(
     ),
     form=Form(
         title="Place an order",
-        done="Placed",
+        done="is placed",
         fields=(
             Field("user_id", "User", "user", hint="part of a name or email, or an id"),
             Field("items", "Items", "items", hint="2 x Beans @ 12.50 EUR; Filter"),

@@ -213,7 +213,7 @@ def _edit(record: Record, names: AccountNames) -> Form | None:
 
     return Form(
         title="Edit the draft",
-        done="Changed",
+        done="is changed",
         path=f"/v1/invoices/{quote(str(record.get('id')), safe='')}",
         fields=tuple(fields),
         prefill=prefill,
@@ -240,7 +240,7 @@ _SUMS = ("amount", "lines")
 _FIELDS = (
     Field("account", "Account", "account", hint="credited when it is paid"),
     Field("customer", "Customer", hint="who pays it"),
-    Field("amount", "Amount", "amount", hint="12.50"),
+    Field("amount", "Amount", "amount", hint="in the currency of the account"),
     Field("lines", "Lines", "lines", required=False, hint="instead of an amount: ^n adds a line"),
     Field("due_date", "Due", required=False, hint="2026-12-31"),
     Field("description", "Description", required=False),
@@ -269,7 +269,7 @@ INVOICES = Resource(
         choice("status", [*INVOICE_LOOKS], "open"),
         Filter("account", "account", "acc_…", account=True),
     ),
-    form=Form(title="New invoice", done="Drafted", fields=_FIELDS, either=_SUMS),
+    form=Form(title="New invoice", done="is drafted", fields=_FIELDS, either=_SUMS),
     edit=_edit,
     edits=True,
     actions=(

@@ -208,12 +208,12 @@ REVERSE = _reverse()
 _DESCRIPTION = Field("description", "Description", required=False, hint="shown on statements")
 TRANSFER = Form(
     title="Transfer",
-    done="Transferred by",
+    done="is posted",
     path="/v1/transactions",
     fields=(
         Field("account", "From", "account", hint="part of a name, or an id"),
         Field("destination", "→ To", "account", hint="an account of the same currency"),
-        Field("amount", "Amount", "amount", hint="12.50"),
+        Field("amount", "Amount", "amount", hint="in the currency of the account"),
         _DESCRIPTION,
     ),
     prefill=_prefill,
@@ -250,12 +250,12 @@ TRANSACTIONS = Resource(
     ),
     form=Form(
         title="Post a transaction",
-        done="Posted",
+        done="is posted",
         path="/v1/transactions",
         fields=(
             Field("account", "Account", "account", hint="part of a name, or an id"),
             Field("type", "Type", "choice", choices=(("credit", "▲ credit"), ("debit", "▼ debit"))),
-            Field("amount", "Amount", "amount", hint="12.50"),
+            Field("amount", "Amount", "amount", hint="in the currency of the account"),
             _DESCRIPTION,
         ),
         prefill=_prefill,

@@ -48,7 +48,8 @@ _REASONS = {
 }
 
 
-def _events(record: Record) -> Cell:
+def events_of(record: Record) -> Cell:
+    """Return the types of events that an endpoint receives, `all` for every type."""
     kinds = record.get("events")
     if not isinstance(kinds, list):
         return text_of(record, "events", "dim")
@@ -58,7 +59,7 @@ def _events(record: Record) -> Cell:
 def _detail(record: Record, _names: AccountNames) -> Detail:
     facts = [
         Fact("status", status_of(record, _LOOKS)),
-        Fact("events", _events(record)),
+        Fact("events", events_of(record)),
         *facts_of(record, "created"),
     ]
     if (reason := record.get("disabled_reason")) is not None:
@@ -99,14 +100,14 @@ ENDPOINTS = Resource(
     columns=(
         Column("url", 24, lambda r, _n: text_of(r, "url"), grow=2),
         Column("status", 10, lambda r, _n: status_of(r, _LOOKS)),
-        Column("events", 12, lambda r, _n: _events(r), grow=1),
+        Column("events", 12, lambda r, _n: events_of(r), grow=1),
         Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), by="created", rank=1),
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
     ),
     detail=_detail,
     form=Form(
         title="New webhook endpoint",
-        done="Registered",
+        done="is registered",
         fields=(
             Field("url", "URL", hint="https://example.com/hooks"),
             Field("events", "Events", "words", hint="* or invoice.paid order.paid …"),
@@ -245,15 +246,15 @@ def _delivery_detail(record: Record, _names: AccountNames) -> Detail:
     )
 
 
-def _resent(answer: Record, resent_id: str) -> str:
+def _resent(answer: Record, event: str) -> str:
     """Return sentences about a resend: the event sent again, and the skipped endpoints with the reasons."""
     sentences = [
         f"Nothing is sent to {literal(each.get('endpoint'))}: it is {literal(each.get('reason'))}"
         for each in records_of(answer.get("skipped"))
     ]
     if answer.get("data") == []:
-        return ". ".join(sentences) or f"Nothing is sent: no endpoint receives {resent_id}"
-    return ". ".join([f"Sending again {resent_id}", *sentences])
+        return ". ".join(sentences) or f"Nothing is sent: no endpoint receives {event}"
+    return ". ".join([f"Sending {event} again", *sentences])
 
 
 def _resend_path(record: Record) -> str:

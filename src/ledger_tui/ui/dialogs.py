@@ -23,7 +23,7 @@ from ledger_tui.ui.handlers import WorkerFailed, handles, while_running
 from ledger_tui.ui.keys import KeyBar, usefulness
 from ledger_tui.ui.layer import Layer
 
-_ASIDE = frozenset({"names", "check"})  # the groups of workers that a dialog does not wait for
+_ASIDE = frozenset({"names", "check", "balance"})  # the groups of workers that a dialog does not wait for
 
 
 class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):

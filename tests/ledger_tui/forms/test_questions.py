@@ -113,15 +113,23 @@ def asked_of_form(form: Form | None, mode: Mode, typed: dict[str, str], body: di
     names = AccountNames()
     names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
     names.learn_users([{"id": "usr_1", "name": "Ada"}])
-    return question_of_form(form, typed, body, "EUR", names, mode)
+    return question_of_form(form, typed, body, "EUR", names, mode, balances={"acc_1": 750})
 
 
 POSTING = {"account": "acc_1", "type": "credit", "amount": "12.5"}
 POSTED = {**POSTING, "amount": 1250}
 
 
-def test_in_test_mode_a_form_is_sent_without_a_question() -> None:
-    assert asked_of_form(TRANSACTIONS.form, Mode.TEST, POSTING, POSTED) is None
+def test_in_test_mode_only_a_form_that_moves_money_asks() -> None:
+    assert asked_of_form(ACCOUNTS.form, Mode.TEST, {"name": "Till"}, {"name": "Till"}) is None
+    assert asked_of_form(TRANSACTIONS.form, Mode.TEST, POSTING, POSTED) == (
+        "Post a transaction?\n\n"
+        "Account        Till\n"
+        "Type           ▲ credit\n"
+        "Amount         12.50 EUR\n\n"
+        "Credits Till 12.50 EUR\nTill then holds 20.00 EUR",
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,7 +147,7 @@ def test_a_form_that_moves_money_is_named_as_it_was_chosen_and_its_amount_typed_
         "Account        Till\n"
         "Type           ▲ credit\n"
         "Amount         12.50 EUR\n\n"
-        "Credits Till 12.50 EUR.",
+        "Credits Till 12.50 EUR\nTill then holds 20.00 EUR",
         "12.50",
     )
 
@@ -181,12 +189,14 @@ def test_a_posting_is_named_while_it_is_typed_once_it_is_complete() -> None:
     form = TRANSACTIONS.form
     assert form is not None
     typed = {"account": "acc_1", "type": "credit", "amount": "12.5"}
-    assert what_moves(form, typed, names) == "Credits Till 12.50 EUR"
+    assert what_moves(form, typed, names, {}) == "Credits Till 12.50 EUR"
     transfer = {"account": "acc_1", "amount": "12.5", "destination": "acc_2"}
-    assert what_moves(TRANSFER, transfer, names) == "Moves 12.50 EUR from Till to Safe"
-    assert what_moves(TRANSFER, transfer | {"destination": "saf"}, names) == ""
-    assert what_moves(form, typed | {"amount": "1.234"}, names) == ""
-    assert what_moves(form, typed | {"account": "Till"}, names) == ""
+    assert what_moves(TRANSFER, transfer, names, {"acc_1": 2000}) == (
+        "Moves 12.50 EUR from Till to Safe\nTill is left with 7.50 EUR"
+    )
+    assert what_moves(TRANSFER, transfer | {"destination": "saf"}, names, {}) == ""
+    assert what_moves(form, typed | {"amount": "1.234"}, names, {}) == ""
+    assert what_moves(form, typed | {"account": "Till"}, names, {}) == ""
 
 
 def test_of_many_objects_their_sums_are_asked_about_and_five_are_named() -> None:

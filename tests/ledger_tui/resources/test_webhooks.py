@@ -137,20 +137,20 @@ def test_a_forgotten_log_counts_from_zero_and_still_listens() -> None:
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        ({"data": [{"id": "dlv_1"}], "skipped": []}, "Sending again evt_1"),
-        ({}, "Sending again evt_1"),
+        ({"data": [{"id": "dlv_1"}], "skipped": []}, "Sending invoice.paid again"),
+        ({}, "Sending invoice.paid again"),
         (
             {"data": [{}], "skipped": [{"endpoint": "whe_1", "reason": "deleted"}]},
-            "Sending again evt_1. Nothing is sent to whe_1: it is deleted",
+            "Sending invoice.paid again. Nothing is sent to whe_1: it is deleted",
         ),
         (
             {"data": [], "skipped": [{"endpoint": "whe_1", "reason": "disabled"}]},
             "Nothing is sent to whe_1: it is disabled",
         ),
-        ({"data": [], "skipped": []}, "Nothing is sent: no endpoint receives evt_1"),
+        ({"data": [], "skipped": []}, "Nothing is sent: no endpoint receives invoice.paid"),
     ],
 )
 def test_a_resend_says_what_is_sent_and_what_is_not(answer: dict[str, Any], sentence: str) -> None:
     (resend,) = events_resource(WebhookLog()).actions
     assert resend.result is not None
-    assert resend.result(answer, "evt_1") == sentence
+    assert resend.result(answer, "invoice.paid") == sentence

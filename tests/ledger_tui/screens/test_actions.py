@@ -29,7 +29,9 @@ async def test_an_invoice_goes_from_draft_over_open_to_paid_and_its_account_is_c
     await driver.press("3", "n")
     await driver.type("till", "enter")
     await driver.type("Ada", "tab")
-    await driver.type("12.50", "ctrl+s", sees=("Drafted inv_", "○ draft", "12.50  EUR  Ada"))
+    await driver.type(
+        "12.50", "ctrl+s", sees=("The invoice for Ada is a draft: 12.50 EUR", "○ draft", "12.50  EUR  Ada")
+    )
     await driver.press("p", sees="Still a draft: F finalizes it first.")
     await driver.press("F", "y", sees=("INV-000001 is open: 12.50 EUR", "◐ open"))
     await driver.press("p", "y", sees=("INV-000001 is paid: 12.50 EUR", "● paid"))
@@ -58,7 +60,11 @@ async def test_voiding_an_invoice_asks_first(driver: Driver) -> None:
 async def test_a_user_is_created_deactivated_and_restored(driver: Driver) -> None:
     await driver.press("4", "n")
     await driver.type("Ada", "tab")
-    await driver.type("ada@example.com", "ctrl+s", sees=("Created usr_", "ada@example.com", "● active"))
+    await driver.type(
+        "ada@example.com",
+        "ctrl+s",
+        sees=("User Ada is active: member, ada@example.com", "ada@example.com", "● active"),
+    )
     await driver.press("X", "y", sees=("✕ deactivated", "u restores it"))
     await driver.press("u", sees=("User Ada is active", "● active"))
 
@@ -77,11 +83,13 @@ async def test_an_order_is_placed_paid_and_shipped(driver: Driver) -> None:
     user = (await driver.app.api.write("POST", "/api/users", body, None)).record
     await driver.press("5", "n")
     await driver.type(user["id"], "tab")
-    await driver.type("2 x Beans @ 1250; Filter", "ctrl+s", sees=("Placed ord_", "○ open", "2,500"))
+    await driver.type(
+        "2 x Beans @ 1250; Filter", "ctrl+s", sees=("The order of Ada is open: 2,500, 2 items", "○ open")
+    )
     await driver.press("p", sees=("Pay the order, ", "2 items"))
     await driver.press("y", sees="◐ paid")
     await driver.press("s", sees="Ship the order, ")
-    await driver.press("y", sees=("Order ord_", " is shipped: 2,500, 2 items", "● shipped"))
+    await driver.press("y", sees=("The order of Ada is shipped: 2,500, 2 items", "● shipped"))
     await driver.press("enter", sees="2 × 1,250     Beans")
 
 
@@ -159,7 +167,7 @@ async def test_a_draft_is_edited_and_only_what_was_changed_is_sent(driver: Drive
     await driver.press("e", sees=("Edit the draft", "12.50", "Ada"))
     await driver.press("tab", "tab")
     await driver.press("home", "shift+end")
-    await driver.type("20", "ctrl+s", sees=("Changed inv_", "20.00  EUR  Ada"))
+    await driver.type("20", "ctrl+s", sees=("The invoice for Ada is a draft: 20.00 EUR", "20.00  EUR  Ada"))
     sent = [exchange for exchange in driver.app.traffic if exchange.method == "PATCH"]
     assert [exchange.body for exchange in sent] == ['{"amount": 2000}']
 
@@ -205,7 +213,9 @@ async def test_a_transaction_is_reversed_once_after_asking(driver: Driver) -> No
     await driver.app.api.write("POST", "/v1/transactions", body, "t")
     await driver.press("2", sees="by mistake")
     await driver.press("u", sees="Reverse the transaction, ")
-    await driver.press("y", sees=("Transaction txn_", " is reversed", "↩ debit", "−12.50  EUR"))
+    await driver.press(
+        "y", sees=("The transaction on Till is reversed: −12.50 EUR", "↩ debit", "−12.50  EUR")
+    )
     assert " · u reverses it" in " ".join(driver.text().split())
     await driver.press("down", "u", "y", sees="Could not reverse: ")
 
@@ -215,12 +225,14 @@ async def test_u_takes_a_posting_back_from_any_screen_after_asking(driver: Drive
     await driver.sees("Safe")
     await driver.press("down", "x", sees="Till · EUR")
     await driver.type("safe", "enter")
-    await driver.type("5", "ctrl+s", sees="u reverses it")
+    await driver.type("5", "ctrl+s", sees="Transfer?")
+    await driver.press("y", sees="Moved 5.00 EUR from Till to Safe")
+    assert " · u reverses it" in " ".join(driver.text().split())
     await driver.press("u", sees=("Reverse the transaction, −5.00 EUR, Till", "Nothing is deleted."))
-    await driver.press("y", sees=" is reversed: txn_")
+    await driver.press("y", sees="The transaction on Till is reversed: ")
     await driver.press("2", sees=("↩ credit", "+5.00  EUR  Till"))
     driver.app.clear_notifications()
-    await driver.press("0", "u", "y", sees=" is reversed: txn_")
+    await driver.press("0", "u", "y", sees="The transaction on Till is reversed: ")
     rows = (await driver.app.api.read("/v1/transactions")).record["data"]
     assert sum(row["reverses"] is not None for row in rows) == 4  # a reversal is reversed too
 
@@ -306,11 +318,12 @@ async def test_a_transfer_is_one_form_and_then_the_cursor_is_on_what_the_message
     await driver.press("2", "x")
     await driver.type("till", "enter")
     await driver.type("safe", "enter")
-    await driver.type("5", "ctrl+s")
-    await driver.sees("Transferred by txn_", "2 of 2", "−5.00  EUR  Till", "+5.00  EUR  Safe")
+    await driver.type("5", sees=("Moves 5.00 EUR from Till to Safe", "Till is left with −5.00 EUR"))
+    await driver.press("ctrl+s", sees=("Transfer?", "Moves 5.00 EUR from Till to Safe"))
+    await driver.press("y", sees="Moved 5.00 EUR from Till to Safe; Till is left")
+    await driver.sees("2 of 2", "−5.00  EUR  Till", "+5.00  EUR  Safe")
     named = driver.view.selected or {}
     assert named["account"] == driver.app.names.search("till")[0].id
-    assert f"Transferred by {named['id']}" in driver.text()
 
 
 async def test_a_transfer_from_an_account_leaves_the_cursor_there(driver: Driver) -> None:
@@ -318,7 +331,8 @@ async def test_a_transfer_from_an_account_leaves_the_cursor_there(driver: Driver
     await driver.sees("Safe")
     await driver.press("down", "x", sees="Till · EUR")
     await driver.type("safe", "enter")
-    await driver.type("5", "ctrl+s", sees=("Transferred by txn_", "−5.00  EUR", "5.00  EUR"))
+    await driver.type("5", "ctrl+s", sees="Transfer?")
+    await driver.press("y", sees=("Moved 5.00 EUR from Till to Safe", "−5.00  EUR", "5.00  EUR"))
     assert (driver.view.selected or {})["name"] == "Till"
 
 

@@ -27,7 +27,7 @@ async def test_a_form_is_opened_filled_and_sent_in_one_burst(
 ) -> None:
     async with dashboards.open() as driver:
         await driver.burst("n", *"Beans", "tab", *"eur", "enter", *"8", "backspace", "ctrl+s")
-        await driver.sees("Created acc_")
+        await driver.sees("Account Beans exists: EUR")
     assert [(a["name"], a["currency"], a["metadata"]) for a in server.accounts] == [("Beans", "EUR", {})]
 
 
@@ -48,7 +48,7 @@ async def test_text_that_is_pasted_keeps_its_place_among_the_keys(
         driver.app.post_message(events.Key("n", "n"))
         driver.app.post_message(events.Paste("Beans"))
         await driver.burst("tab", *"eur", "ctrl+s")
-        await driver.sees("Created acc_")
+        await driver.sees("Account Beans exists: EUR")
     assert [a["name"] for a in server.accounts] == ["Beans"]
 
 

@@ -27,17 +27,17 @@ async def test_lines_are_entered_summed_removed_sent_and_edited(own_project: Add
         await driver.press("ctrl+s", sees="✕ Line 3: A unit amount is required.")
         assert driver.app.focused is [*driver.app.screen.query(".unit-amount").results(Input)][2]
         await driver.press("ctrl+r", gone="Slip")
-        await driver.press("ctrl+s", sees=("Drafted inv_", "32.00  EUR  Ada"))
+        await driver.press("ctrl+s", sees=("The invoice for Ada is a draft: 32.00 EUR", "32.00  EUR  Ada"))
         beans = {"description": "Beans", "quantity": 2, "unit_amount": 1250}
         mug = {"description": "Mug", "quantity": 1, "unit_amount": 700}
         record = driver.view.selected or {}
         assert (record["lines"], record["account"]) == ([beans, mug], account.record["id"])
 
         await driver.press("e", sees=("Edit the draft", "sum 32.00 EUR"))
-        await driver.press("tab", "tab", "ctrl+r", "ctrl+s", sees=("Changed inv_", "7.00  EUR  Ada"))
+        await driver.press("tab", "tab", "ctrl+r", "ctrl+s", sees=("is a draft: 7.00 EUR", "7.00  EUR  Ada"))
         assert (driver.view.selected or {})["lines"] == [mug]
 
         await driver.press("e", "tab", "tab", "ctrl+r", sees="Amount *")
         assert driver.app.focused is driver.app.screen.query_one("#field-amount", Input)
-        await driver.type("3", "ctrl+s", sees=("Changed inv_", "3.00  EUR  Ada"))
+        await driver.type("3", "ctrl+s", sees=("is a draft: 3.00 EUR", "3.00  EUR  Ada"))
         assert (driver.view.selected or {})["lines"] is None

@@ -77,7 +77,7 @@ async def test_where_the_server_keeps_no_log_the_own_requests_are_shown(with_til
     )
     await with_till.press("1", "n")
     await with_till.type("Second", "tab")
-    await with_till.type("EUR", "ctrl+s", sees="Created acc_")
+    await with_till.type("EUR", "ctrl+s", sees="Account Second exists: EUR")
     await with_till.press("8", sees="✓ 201   POST    /v1/accounts")
     await with_till.press("slash")
     await with_till.type("path:/v1/acc")  # no path of its own, so nothing is below it

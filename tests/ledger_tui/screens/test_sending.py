@@ -59,7 +59,7 @@ async def test_the_answer_closes_the_question_whether_to_leave_without_it(server
         line.hold.clear()
         await driver.press("ctrl+s", "escape", sees="may still succeed")
         line.hold.set()
-        await driver.sees("Created acc_")
+        await driver.sees("Account Till exists")
         assert driver.app.screen is driver.app.dashboard
 
 
@@ -116,10 +116,10 @@ async def test_a_change_after_a_lost_answer_is_not_reported_as_done(server: Cont
         await driver.press("x")
         await driver.press("backspace")
         await driver.type("X", "ctrl+s")
-        await driver.sees("Already done: acc_", "the changes you made since were not sent")
+        await driver.sees("Already done. Account Till exists: EUR", "changes you made since were not sent")
         await driver.press("ctrl+s", "escape")
         assert driver.app.screen is driver.app.dashboard
-        await driver.sees("Already done: acc_")
+        await driver.sees("Already done. Account Till exists: EUR")
     assert [account["currency"] for account in server.accounts] == ["EUR"]
     assert posts(server) == 2
 
@@ -130,7 +130,10 @@ async def test_a_secret_in_a_lost_answer_is_reported(driver: Driver) -> None:
     await driver.app.api.write(
         "POST", "/v1/api_keys", {"role": "admin"}, form.submission.idempotency_key
     )  # as it is with the answer lost
-    await driver.press("ctrl+s", sees=("Already done: key_", "Its key cannot be", "roll it to get another"))
+    await driver.press(
+        "ctrl+s",
+        sees=("Already done. An earlier try succeeded", "Its key cannot be", "roll it to get another"),
+    )
     await driver.press("escape")
     assert driver.app.screen is driver.app.dashboard
 
@@ -144,7 +147,7 @@ async def test_of_two_tries_that_differ_it_is_not_claimed_which_was_done(server:
         await driver.sees("Sending again is safe")
         line.swallows_answers = False
         await driver.press(
-            "ctrl+s", sees=("You changed the form", "between two attempts: check which one took effect.")
+            "ctrl+s", sees=("You changed the form between", "two attempts: check which one took effect.")
         )
 
 
@@ -158,7 +161,7 @@ async def test_an_answer_that_is_no_ledgers_keeps_the_form(server: ContractServe
         server.refuse(200, body)
         await bare.press("ctrl+s", sees=("✕ This is not a ledger's answer.", "Sending again"))
         assert not server.misfortunes
-    await bare.press("ctrl+s", sees="Created acc_")
+    await bare.press("ctrl+s", sees="Account Till exists: EUR")
 
 
 async def test_a_fields_error_is_shown_however_fast_the_form_was_sent(
@@ -208,7 +211,7 @@ async def test_ctrl_q_while_a_form_is_sent_asks(server: ContractServer) -> None:
         await driver.press("ctrl+q", sees="It was sent and may still succeed.")
         await driver.press("x", gone="may still succeed")
         line.hold.set()
-        await driver.sees("Created acc_")
+        await driver.sees("Account Till exists")
 
 
 async def test_ctrl_q_asks_before_a_secret_is_gone_that_is_shown_once(server: ContractServer) -> None:
@@ -229,7 +232,7 @@ async def test_a_form_that_is_sent_warns_that_it_drops_keys_and_pasted_text(serv
         driver.app.post_message(Paste("Till west"))
         await driver.sees("what you type or paste now is dropped")
         line.hold.set()
-        await driver.sees("Created acc_")
+        await driver.sees("Account Till exists")
 
 
 async def test_of_several_pasted_lines_a_field_says_that_it_kept_the_first(server: ContractServer) -> None:

@@ -77,4 +77,5 @@ async def test_n_in_a_statement_posts_to_its_account(driver: Driver) -> None:
     await driver.press("h", sees="Closing balance")
     await driver.press("n", sees=("Post a transaction", "Till · EUR"))
     await driver.press("tab")
-    await driver.type("2.50", "ctrl+s", sees=("Posted txn_", "+2.50", "12.50"))
+    await driver.type("2.50", "ctrl+s", sees=("Credits Till 2.50 EUR", "Till then holds 12.50 EUR"))
+    await driver.press("y", sees=("Credited Till 2.50 EUR", "+2.50", "12.50"))

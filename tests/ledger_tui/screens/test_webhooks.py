@@ -144,7 +144,7 @@ async def test_an_event_is_sent_again(driver: Driver, receiver: str) -> None:
     await make_account(driver, "Twice")
     await until(lambda: len(Receiver.came) == 1)
     await driver.press("escape", sees=("Twice", "✓ 1/1"))
-    await driver.press("s", sees="Sending again evt_")
+    await driver.press("s", sees="Sending account.created again")
     await until(lambda: len(Receiver.came) == 2)
     assert Receiver.came[0][0] == Receiver.came[1][0]
     await driver.sees("✓ 1/1 ×2")
@@ -160,7 +160,7 @@ async def test_a_failing_delivery_waits_for_its_next_attempt_and_is_resent_from_
     await driver.press("h", sees=("Deliveries", "◔ pending", "account.created"))
     await driver.press("enter", sees=("attempt 1", "✕ ", "next          2"))
     Receiver.status = 200
-    await driver.press("escape", "s", sees=("Sending again dlv_", "✓ succeeded"))
+    await driver.press("escape", "s", sees=("Sending account.created again", "✓ succeeded"))
 
 
 async def test_an_endpoint_is_disabled_enabled_rolled_and_deleted(driver: Driver, receiver: str) -> None:
