@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import ConfigDict, Field
-from pydantic.config import JsonDict
+from pydantic import Field
 
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.http.bodies import Body, Metadata
@@ -39,24 +38,12 @@ class OptionalFields(Body):
     metadata: Metadata | None = None
 
 
-# Schemas of an invoice of both an amount and lines, and of neither, because a field may be null.
-_BOTH: JsonDict = {
-    "properties": {"amount": {"type": "integer"}, "lines": {"type": "array", "items": {}}},
-    "required": ["amount", "lines"],
-}
-_NEITHER: JsonDict = {"properties": {"amount": {"type": "null"}, "lines": {"type": "null"}}}
-
-
 class CreateInvoice(OptionalFields):
-    model_config = ConfigDict(json_schema_extra={"not": {"anyOf": [_BOTH, _NEITHER]}})
-
     account: AccountField
     customer: Customer
 
 
 class ChangeInvoice(OptionalFields):
-    model_config = ConfigDict(json_schema_extra={"not": _BOTH})
-
     # The defaults are used only if a field is not sent; these two may be left out, but not be null.
     account: AccountField = Field(default_factory=str)
     customer: Customer = Field(default_factory=str)
