@@ -1,7 +1,7 @@
 """A client for the ledger's interface: `Ledger` and `AsyncLedger`, on httpx alone.
 
-The dashboard and the commands of the server send their requests with this package. Importing the package
-imports httpx and the clients only when you use one of them.
+The dashboard and the commands of the server send their requests with this package. `import ledger_client`
+alone is fast: httpx is imported at the first use of a client.
 """
 
 from __future__ import annotations

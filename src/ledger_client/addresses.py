@@ -1,4 +1,4 @@
-"""Checks of addresses and keys before a request. Usual addresses are checked without importing httpx."""
+"""Checks of addresses and keys before a request. httpx is imported only for unusual addresses."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def root_of(url: str) -> str:
-    """Return `http://host:8700` for `http://host:8700/v1/`: the ledger's prefix is part of each path."""
+    """Return a server's URL without a final `/v1`, because each path of a request begins with `/v1`."""
     return url.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
 def is_address(url: str) -> bool:
-    """Return whether this is the http(s) address of a server that a request can be sent to."""
+    """Return whether this text is an http or https address that a request can be sent to."""
     try:
         parts = urlsplit(url)
         sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -41,18 +41,18 @@ def _is_host(url: str) -> bool:
     import httpx
 
     try:
-        # `host` raises this for a wrong internationalised name, which it decodes
+        # `host` decodes an internationalised name, and raises InvalidURL for a wrong one
         return bool(httpx.URL(url).host)
     except (httpx.InvalidURL, ValueError):
         return False
 
 
 def is_confidential(url: str) -> bool:
-    """Return whether nobody can read the traffic: it is https, or stays on this machine."""
+    """Return whether nobody can read the traffic, because the URL is https or names this machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or parts.hostname in LOOPBACK
 
 
 def is_key(text: str) -> bool:
-    """Return whether this could be a bearer value: one word of printable ASCII."""
+    """Return whether this text can be sent as a key: printable ASCII without spaces."""
     return bool(text) and text.isascii() and text.isprintable() and " " not in text

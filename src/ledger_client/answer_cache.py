@@ -1,6 +1,4 @@
-"""A cache of one credential's latest answers, with their ETags, so that a server need not send an unchanged
-answer again.
-"""
+"""A cache of one credential's latest answers. A server need not send an unchanged answer again."""
 
 from __future__ import annotations
 
@@ -12,11 +10,11 @@ from ledger_client.calls import Answer, ApiCall
 
 ANSWERS_MAX = 32
 BYTES_MAX = 16_000_000  # the limit for all stored answers together
-_ABOUT_ITS_OWN_BODY = frozenset({"content-length", "content-type"})  # a 304 has none
+_ABOUT_ITS_OWN_BODY = frozenset({"content-length", "content-type"})  # a 304 comes without a body
 
 
 class AnswerCache:
-    """The answers with an ETag to the latest GETs; the cache is limited in number and in size."""
+    """The answers to the latest GETs, if they carry an ETag: at most 32 answers and 16 MB."""
 
     def __init__(self) -> None:
         self._answers: dict[Hashable, Answer] = {}
@@ -27,7 +25,7 @@ class AnswerCache:
         return self._answers.get(key)
 
     def store(self, key: Hashable, answer: Answer) -> None:
-        """Remember an answer with an ETag as the latest one."""
+        """Store the latest answer to a request; it replaces the former answer."""
         self._drop(key)
         self._answers[key] = answer
         self._bytes += len(answer.content)
@@ -41,7 +39,7 @@ class AnswerCache:
 
 
 def key_of(call: ApiCall[object]) -> Hashable | None:
-    """Return the key of a request in the cache; None for a request whose answer is not kept there."""
+    """Return the key under which the cache stores the answer to a request; None if it stores no answer."""
     if call.method != "GET" or "if-none-match" in call.headers:
         return None
     query = str(httpx.QueryParams(call.query))

@@ -1,7 +1,6 @@
 """An HTTP client for servers that are not trusted: it limits the size of each answer and the time to read it.
 
-It refuses compressed answers: httpx would decode a few kilobytes to any size, and several nested codings at
-once.
+The client refuses compressed answers, because httpx would expand a few kilobytes to any size.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from ledger_client.errors import LedgerError, NotConnected, NotSent, Unreadable
 
 LIST_BYTES_MAX = 128_000_000  # a page of 100 orders can be 100 MB long, because a request can be 1 MB long
 _AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR")  # the variables that name the trusted authorities
-SMALL_BYTES_MAX = 1_000_000  # of an error, or of an answer with one small object
+SMALL_BYTES_MAX = 1_000_000  # the limit for an error, and for an answer with one small object
 
 
 class Unread(httpx.TransportError):
     """An answer was not read to its end; the message gives the reason.
 
-    `answer` is its head, if the head has arrived.
+    `answer` is the status and the headers of the answer, if they have arrived.
     """
 
     def __init__(self, message: str, answer: httpx.Response | None = None) -> None:
@@ -35,12 +34,11 @@ class Unread(httpx.TransportError):
 
 
 class BoundedClient(httpx.AsyncClient):
-    """A client that raises Unread for an answer, head included, that is larger or takes longer than its
-    limits.
+    """A client that raises Unread for an answer that is too large or takes too long.
 
-    With `stream` a successful answer is returned when its head has arrived, to be read with `events`. It
-    reads the text of every answer as UTF-8 and ignores the charset in Content-Type, which could select any
-    codec.
+    With `stream`, `send` returns a successful answer when its headers have arrived; read the body with
+    `event_stream.events`. The client reads every text as UTF-8. It ignores the charset in Content-Type,
+    because a server could select any codec with it.
     """
 
     def __init__(self, *, bytes_max: int, seconds_max: float, **settings: Any) -> None:
@@ -90,14 +88,14 @@ class BoundedClient(httpx.AsyncClient):
 
 @functools.cache
 def _trusted(trust_env: bool, *_places: str | None) -> ssl.SSLContext:
-    """Return the authorities to trust, which take 30 ms to read. Raises OSError."""
+    """Return the authorities to trust. They are cached: reading them takes 30 ms. Raises OSError."""
     return httpx.create_ssl_context(trust_env=trust_env)
 
 
 def require_plain(answer: httpx.Response) -> None:
     """Raise Unread for an answer that is compressed."""
     if answer.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-        raise Unread("the answer is compressed, which was not asked for", answer)
+        raise Unread("the answer is compressed, although the request forbade it", answer)
 
 
 def no_answer(error: Exception) -> LedgerError:
@@ -125,7 +123,7 @@ def no_answer(error: Exception) -> LedgerError:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and its causes; connecting tries several addresses and raises a group."""
+    """Yield an exception and its causes, also those in a group: each address of a host may fail."""
     while error is not None:
         yield error
         if isinstance(error, BaseExceptionGroup):

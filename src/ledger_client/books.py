@@ -15,7 +15,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 class Accounts(Objects[L]):
-    """Balances, each in one currency."""
+    """The accounts: each holds a balance in one currency."""
 
     path = "/v1/accounts"
 
@@ -69,7 +69,7 @@ class Currencies(Objects[L]):
 
 
 class Transactions(Objects[L]):
-    """Postings: each adds an amount to an account or takes it away."""
+    """The transactions: each adds an amount to an account or takes it away."""
 
     path = "/v1/transactions"
 
@@ -105,7 +105,7 @@ class Transactions(Objects[L]):
     def reverse(
         self, id: str, *, key: str | None = None, if_match: str | None = None
     ) -> ApiCall[Transaction]:
-        """Post the opposite of a transaction, once."""
+        """Post the opposite of a transaction. A transaction can be reversed once."""
         return self._act(Transaction, id, "reverse", key, if_match)
 
     @Operation
@@ -115,7 +115,7 @@ class Transactions(Objects[L]):
 
     @Operation
     def related(self, id: str) -> ApiCall[list[Transaction]]:
-        """Return the counterpart in a transfer, the reversal and the reversed transaction, if they exist."""
+        """Return a transaction's counterpart in a transfer, its reversal and its original, if they exist."""
         return ApiCall(many(Transaction), "GET", path_to(self.path, id, "related"))
 
     @Operation
@@ -161,7 +161,7 @@ class Invoices(Objects[L]):
         metadata: Metadata | None = None,
         key: str | None = None,
     ) -> ApiCall[Invoice]:
-        """Draft an invoice of an amount, or of lines."""
+        """Draft an invoice for an amount, or for lines that add up to it."""
         return self._create(
             Invoice,
             key,
@@ -188,7 +188,7 @@ class Invoices(Objects[L]):
         metadata: Metadata | None = UNSET,
         if_match: str | None = None,
     ) -> ApiCall[Invoice]:
-        """Change fields of a draft; None clears one."""
+        """Change fields of a draft; None clears a field."""
         return self._change(
             Invoice,
             id,
@@ -204,12 +204,12 @@ class Invoices(Objects[L]):
 
     @Operation
     def finalize(self, id: str, *, key: str | None = None, if_match: str | None = None) -> ApiCall[Invoice]:
-        """Open a draft, which gets its number."""
+        """Open a draft and give it a number."""
         return self._act(Invoice, id, "finalize", key, if_match)
 
     @Operation
     def pay(self, id: str, *, key: str | None = None, if_match: str | None = None) -> ApiCall[Invoice]:
-        """Pay an open invoice, which credits its account."""
+        """Pay an open invoice: its account is credited."""
         return self._act(Invoice, id, "pay", key, if_match)
 
     @Operation
@@ -249,7 +249,7 @@ class Users(Objects[L]):
 
     @Operation
     def restore(self, id: str, *, key: str | None = None, if_match: str | None = None) -> ApiCall[User]:
-        """Restore a user within 30 days."""
+        """Restore a user, within 30 days of the deactivation."""
         return self._act(User, id, "restore", key, if_match)
 
     @Operation
@@ -277,7 +277,7 @@ class Orders(Objects[L]):
 
     @Operation
     def create(self, user_id: str, items: Rows, *, key: str | None = None) -> ApiCall[Order]:
-        """Place an order of 1 to 100 items, which are stored as sent."""
+        """Place an order of 1 to 100 items. The server stores the items as they are sent."""
         return self._create(Order, key, user_id=user_id, items=[*items])
 
     @Operation

@@ -1,4 +1,4 @@
-"""Requests and answers as values, and the rules for the next attempt; this module opens no connection."""
+"""Requests, answers and the rule for repeating a request. This module opens no connection."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def require_success(answer: Answer) -> None:
 
 @dataclass
 class ApiCall(Generic[T]):
-    """One request, which the client may send several times; `result_of` turns the answer into a result.
+    """One request. The client may send it several times; `result_of` turns the answer into a result.
 
-    A POST with an idempotency key takes effect once, however often it is repeated. Without a key the client
-    repeats only a GET or PATCH after a lost answer; it repeats every other request only if the rate limit
-    refused it. It does not repeat a PATCH with `if_match` after a lost answer either: if the first attempt
-    took effect, the object no longer matches.
+    After a lost answer the client repeats a GET, a request with an idempotency key, and a PATCH without
+    `if_match`. A POST with a key takes effect once, however often the client sends it. A PATCH with
+    `if_match` is not repeated: if the first attempt took effect, the object no longer matches. A request that
+    the rate limit refused had no effect, so the client repeats it in any case.
     """
 
     result_of: Callable[[Answer], T]
@@ -94,7 +94,7 @@ class ApiCall(Generic[T]):
     is_anonymous: bool = False  # sent without credential or key, because it requests tokens
     is_form: bool = False  # the body is a form for OAuth, not JSON
     attempts: int = 0
-    is_unanswered: bool = False  # an attempt got no answer, so it may have taken effect
+    is_unanswered: bool = False  # an attempt may have taken effect, because its answer was lost or a 5xx
 
     def __post_init__(self) -> None:
         self.headers = {name.lower(): value for name, value in self.headers.items()}
@@ -117,7 +117,7 @@ class ApiCall(Generic[T]):
 
     @cached_property
     def content(self) -> tuple[bytes | None, str]:
-        """Return the body as it is sent, and its media type. Raises ValueError for what JSON cannot hold."""
+        """Return the body to send and its media type. Raises ValueError for a value that JSON lacks."""
         if self.body is None or isinstance(self.body, bytes):
             return self.body, "application/json"
         if self.is_form:
@@ -125,7 +125,7 @@ class ApiCall(Generic[T]):
         return json.dumps(self.body, ensure_ascii=False, allow_nan=False).encode(), "application/json"
 
     def wait_after(self, error: LedgerError, attempts: int) -> float | None:
-        """Return the seconds until the next attempt, None after a final error or the last of `attempts`."""
+        """Return the seconds until the next attempt; None if this error ends the attempts."""
         self.attempts += 1
         is_lost = isinstance(error, NotConnected) and not isinstance(error, Unreadable)
         has_failed = isinstance(error, ApiError) and error.status != 501
@@ -139,9 +139,7 @@ class ApiCall(Generic[T]):
         return max(error.retry_after, wait) if isinstance(error, RateLimited) else wait
 
     def made_before(self, error: LedgerError) -> list[str]:
-        """Return the ids of the objects that an earlier attempt of this call made; empty if the refusal means
-        something else.
-        """
+        """Return the ids of the objects that an earlier attempt made, if the error names them."""
         is_own = isinstance(error, AlreadyDone) and self.is_unanswered and error.same_request
         return [*error.originals] if is_own and isinstance(error, AlreadyDone) else []
 
@@ -175,7 +173,7 @@ def many(kind: type[R]) -> Callable[[Answer], list[R]]:
 
 
 def path_to(path: str, *parts: str) -> str:
-    """Return a path with further parts, which may contain any characters."""
+    """Return a path with more parts. A part may contain any characters: they are escaped."""
     return "/".join((path, *map(partial(quote, safe=""), parts)))
 
 
@@ -184,7 +182,7 @@ class _Unset:
         return "UNSET"
 
 
-UNSET: Any = _Unset()  # marks a field to leave out of the body, because null would clear the field
+UNSET: Any = _Unset()  # the value of a field that is not sent; null would clear the field
 
 
 def body_of(**fields: Any) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The exceptions for refused and unanswered requests; one class for each type of error.
 
 LedgerError
-├── NotSent                no request can be made: the address, the key or a proxy is not valid
-├── NotConnected           no answer: refused, reset, timed out
+├── NotSent                nothing was sent: the address, the key or a proxy is not valid
+├── NotConnected           no answer: the connection was refused or reset, or timed out
 │   └── Unreadable         an answer that is too large, too slow, compressed or of the wrong kind
 ├── InvalidRequest         400, 405, 413 …: `param` names the field
 ├── AuthenticationError    401
@@ -27,9 +27,9 @@ _OBJECT_ID = re.compile(r"\b[a-z]{3}_[0-9a-zA-Z]{4,64}\b")
 class LedgerError(Exception):
     """A request that the server refused, or did not answer.
 
-    `status` is None when there is no answer. `type`, `code` and `param` come from the answers of the ledger
-    surface; on the directory and OAuth surfaces `code` is the field `error`. It is "" when the server is not
-    a ledger. `headers` are the headers of the answer.
+    `status` is None without an answer. `type`, `code` and `param` are the fields of the ledger's error. An
+    error of the directory or of OAuth names only its code, in the field `error`. `code` is "" if the server
+    is not a ledger. `headers` are the headers of the answer.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class NotConnected(LedgerError):
 
 
 class Unreadable(NotConnected):
-    """There was an answer that cannot be read; asking again at once does not help."""
+    """The answer cannot be read; the same request at once would fail again."""
 
 
 class InvalidRequest(LedgerError):
-    """The request is wrong: `param` names the field."""
+    """The request is wrong; `param` names the wrong field."""
 
 
 class AuthenticationError(LedgerError):
@@ -85,14 +85,14 @@ class NotFound(LedgerError):
 
 
 class Conflict(LedgerError):
-    """The state of the object does not allow it."""
+    """The state of the object does not allow the request."""
 
 
 class AlreadyDone(Conflict):
     """The idempotency key was used before.
 
-    `originals` are the known ids of the objects that the first use made; `same_request` is true if the first
-    use was the same request.
+    `originals` are the ids of the objects that the first request with this key made, if they are known.
+    `same_request` is true if the first request was the same as this one.
     """
 
     originals: Sequence[str] = ()
@@ -100,16 +100,16 @@ class AlreadyDone(Conflict):
 
     @property
     def original(self) -> str | None:
-        """Return the id of the first object that the first use made, None if it is not known."""
+        """Return the first of `originals`; None if no id is known."""
         return self.originals[0] if self.originals else None
 
 
 class PreconditionFailed(Conflict):
-    """The object has changed since the ETag in `if_match`; nothing was done."""
+    """The object is no longer in the state that `if_match` names; nothing was done."""
 
 
 class RateLimited(LedgerError):
-    """Too many requests; `retry_after` is the number of seconds before the next one, at least 1."""
+    """Too many requests came; wait for `retry_after` seconds, at least 1, before the next request."""
 
     retry_after = 1.0
 
@@ -167,7 +167,7 @@ def error_of(status: int, headers: Mapping[str, str], body: Any) -> LedgerError:
 
 
 def _text(value: Any) -> str | None:
-    """Return a text without lone surrogates, which cannot be shown; None for anything else."""
+    """Return a text that can be shown, without lone surrogates; None for a value that is no text."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
 
 
@@ -181,6 +181,6 @@ def _originals(headers: Mapping[str, str], fields: Mapping[str, Any], message: s
 
 
 def seconds(text: str | None) -> float:
-    """Return the whole number of seconds in a header, 0 when there is none."""
+    """Return the number of seconds in a header; 0 without a whole number there."""
     is_number = text is not None and text.isascii() and text.isdigit() and len(text) < 16
     return float(text) if is_number and text is not None else 0.0

@@ -1,4 +1,4 @@
-"""Reads the live stream: server-sent events (WHATWG HTML, 9.2), and the ledger's events in them."""
+"""Reads the live stream: server-sent events (WHATWG HTML, 9.2) that contain the ledger's events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ServerSentEvent:
 
 
 async def events(answer: httpx.Response) -> AsyncIterator[ServerSentEvent]:
-    """Yield each event with data when it arrives. Raises NotEvents, Unread and httpx.HTTPError."""
+    """Yield each event with data when the event arrives. Raises NotEvents, Unread and httpx.HTTPError."""
     parser = _Parser(answer)
     assert isinstance(answer.stream, httpx.AsyncByteStream)
     async for part in answer.stream:
@@ -39,7 +39,7 @@ async def events(answer: httpx.Response) -> AsyncIterator[ServerSentEvent]:
 
 
 class _Parser:
-    """Makes events from the bytes of a stream; an event may be divided over several pieces."""
+    """Makes events from the bytes of a stream. An event may arrive in several pieces."""
 
     def __init__(self, answer: httpx.Response) -> None:
         if answer.headers.get("Content-Type", "").partition(";")[0].strip().lower() != "text/event-stream":
@@ -75,7 +75,7 @@ class _Parser:
             self._id = value.decode("utf-8", "replace")
 
     def _lines(self, part: bytes) -> Iterator[bytes]:
-        """Yield the lines, which end with CR, LF or both, without their ends."""
+        """Yield the complete lines without their ends. A line ends with CR, LF or both."""
         if not part:
             return
         if self._after_cr:
@@ -96,10 +96,11 @@ def _require_small(data: bytearray) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StreamMessage:
-    """An event of the live stream: its raw body, as in a webhook, and whether its signature is valid.
+    """A message of the live stream: the raw body of an event, and whether its signature is valid.
 
-    For the first message of a connection `body` is None, and `is_signed` means that the message contains a
-    secret. `id` is the place from which the stream can resume; "" means that the place has not changed.
+    The first message of a connection carries no event: `body` is None, and `is_signed` means that the message
+    contains a secret. After a lost connection the stream can resume from `id`; "" means that the last id
+    still counts.
     """
 
     id: str
@@ -114,8 +115,8 @@ class StreamSession:
         self._secret: str | None = None
 
     def read(self, event: ServerSentEvent) -> StreamMessage | None:
-        """Return the event in a message, None for a message of an unknown kind."""
-        # the client sends the id back in a header, which must be ASCII
+        """Return the message in a server-sent event; None if its kind is unknown."""
+        # the client sends the id back in a header, so it must be ASCII
         id = event.id if event.id.isascii() else ""
         if event.event == "session":
             (self._secret,) = _texts(event.data, "secret")
@@ -131,7 +132,7 @@ class StreamSession:
 
 
 def _texts(text: str, *names: str) -> list[str | None]:
-    """Return the texts of these names in a JSON object, None for a name without a text."""
+    """Return these fields of a JSON object; None for a field that is not a text."""
     try:
         fields = parsed(text)
     except ValueError:

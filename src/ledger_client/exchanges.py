@@ -1,4 +1,4 @@
-"""One attempt of a request as a log shows it, for the hook `on_exchange`. It needs no httpx."""
+"""One attempt of a request, for a log: a client passes it to `on_exchange`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class SentRequest:
     """One attempt of a request and its answer; `status` is None when no answer came.
 
-    It does not contain the credential, but `body` may contain other secrets.
+    The credential is left out, but `body` may contain other secrets.
     """
 
     method: str

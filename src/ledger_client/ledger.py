@@ -1,6 +1,4 @@
-"""The clients: The clients: `AsyncLedger` sends the requests, and `Ledger` runs an `AsyncLedger` in a thread
-and waits for its results.
-"""
+"""The clients. `AsyncLedger` sends the requests; `Ledger` runs an `AsyncLedger` in a thread and waits."""
 
 from __future__ import annotations
 
@@ -31,24 +29,26 @@ from ledger_client.tokens import Tokens, TokenStore
 T = TypeVar("T")
 
 SECONDS_MAX = 60.0  # seconds for one answer
-SILENCE_S = 45.0  # the server sends something every 15 seconds, so after this time the connection is dead
+SILENCE_S = 45.0  # the server writes to a stream every 15 seconds: a longer silence means a dead connection
 RECONNECTS_S = (0.5, 1, 2, 5, 10)
 
 
 class AsyncLedger(AllResources["AsyncLedger"]):
-    """A ledger server, seen as the project and mode of the key. Close the client, or use it in `async with`.
+    """A client of a ledger server; the key selects the project and mode. Close it, or use `async with`.
 
-    The client repeats a request that exceeded the rate limit or got no answer, and sends it at most
-    `attempts` times in all. Each POST carries an idempotency key, yours or a new one, so it takes effect
-    once. Every method raises LedgerError.
+    If a request exceeds the rate limit or its answer is lost, the client sends it again, up to `attempts`
+    times in all. Each POST carries an idempotency key, yours or a new key, so the POST takes effect once.
+    Every method raises LedgerError.
 
-    `key` is an API key, an access token, a TokenPair, or a TokenStore, in which several processes share a
-    pair. A pair is refreshed five minutes before it expires, and its `expires_in` counts from now;
-    `on_refresh` gets each new pair, so that you can store it. Tokens of an app need its `client_id`.
-    `on_exchange` gets each attempt with its answer, or with the error of an attempt without one; but not the
-    live stream, nor an attempt that was cancelled. The client keeps answers with an ETag, so the server sends
-    such an answer again only if it has changed. `settings` are passed to httpx.AsyncClient, for instance
-    `verify`, `proxy` and `trust_env`.
+    `key` is an API key, an access token, a TokenPair, or a TokenStore. Several processes can share the tokens
+    in a TokenStore. Tokens of an app need its `client_id`. The client counts the `expires_in` of a pair from
+    now, and refreshes the pair five minutes before the end. It calls `on_refresh` with each new pair: store
+    the pair there.
+
+    The client calls `on_exchange` after each attempt, with the answer or the error; the live stream and
+    cancelled attempts are left out. The client caches answers with an ETag: the server sends such an answer
+    again only after a change. `settings` are passed to httpx.AsyncClient, for instance `verify`, `proxy` and
+    `trust_env`.
     """
 
     def __init__(
@@ -102,14 +102,13 @@ class AsyncLedger(AllResources["AsyncLedger"]):
     def use(self, key: str) -> None:
         """Send another key or access token from now on."""
         self._key, self._tokens = key, None
-        # A new cache: the answer to a request under way belongs to the former credential and goes to the
-        # former cache.
+        # Requests under way were sent with the former key. Their answers go to the former cache.
         self._cache = AnswerCache()
 
     async def send(self, call: ApiCall[T]) -> T:
         """Send a request, repeat it if that is safe, and return its result.
 
-        If an attempt took effect but its answer was lost, return the object that it made.
+        If the answer of an attempt was lost, return the object that this attempt made.
         """
         if self._attempts > 1:
             call.make_repeatable()
@@ -123,7 +122,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
             await sleep(wait)
 
     async def _made_before(self, call: ApiCall[T], error: LedgerError) -> T:
-        """Return the result of an earlier attempt of this call. Raises the error when there was none."""
+        """Return the objects that an earlier attempt of this call made. Raises the error if none did."""
         ids = call.made_before(error)
         if not ids:
             raise error
@@ -135,12 +134,12 @@ class AsyncLedger(AllResources["AsyncLedger"]):
                     Answer(200, {}, json.dumps({"data": [answer.json for answer in answers]}).encode())
                 ]
             return call.result_of(answers[0])
-        except LedgerError:  # the object it made was deleted, or takes another form
+        except LedgerError:  # the object was deleted, or its form is another
             raise error from None
 
     async def _answer_to(self, call: ApiCall[Any]) -> Answer:
-        """Return the success of one attempt, from the cache when it is unchanged. Raises LedgerError."""
-        # keep this credential's cache, because another credential may be in use when the answer comes
+        """Return the answer to one attempt, from the cache if it is unchanged. Raises LedgerError."""
+        # remember the cache: `use` may replace it before the answer comes
         cache, place = self._cache, key_of(call)
         stored_answer = None if place is None else cache.find(place)
         conditions = {} if stored_answer is None else {"if-none-match": stored_answer.headers["ETag"]}
@@ -167,7 +166,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
     ) -> SentRequest:
         try:
             content, _type = call.content
-        except ValueError:  # it was not sent
+        except ValueError:  # JSON cannot hold the body, so nothing was sent
             content = None
         return SentRequest(
             method=call.method,
@@ -203,7 +202,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
             raise answers.no_answer(error) from error
 
     async def listen(self, last_event_id: str | None = None) -> AsyncGenerator[StreamMessage, None]:
-        """Yield the messages of one connection to the live stream. Raises LedgerError, even at its end."""
+        """Yield the messages of one connection to the live stream. Raises LedgerError when it ends."""
         headers = {"Accept": "text/event-stream"}
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
@@ -228,10 +227,10 @@ class AsyncLedger(AllResources["AsyncLedger"]):
         last_event_id: str | None = None,
         on_loss: Callable[[LedgerError, float], object] = lambda error, wait: None,
     ) -> AsyncGenerator[StreamMessage, None]:
-        """Yield the messages of the live stream, without end and through lost connections.
+        """Yield the messages of the live stream without end. After a lost connection the client reconnects.
 
-        `on_loss` gets the reason and the seconds until the next try. Raises LedgerError for a refusal, such
-        as `invalid_cursor` when the server no longer stores the last event.
+        Before each new connection the client calls `on_loss` with the reason and the seconds to wait. Raises
+        LedgerError for a refusal, such as `invalid_cursor` if the server has deleted the last event.
         """
         failures = 0
         while True:
@@ -252,7 +251,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
 class Ledger(AllResources["Ledger"]):
     """AsyncLedger without `await`: close it, or use it in `with`. Several threads may use it.
 
-    All Ledgers of a process share one thread with an event loop, which can limit the time of a whole answer.
+    All Ledgers of a process share one thread with an event loop. The loop limits the time of whole answers.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Runs the methods of both clients: AsyncLedger returns an awaitable, Ledger the result."""
+"""The methods of both clients, written once: AsyncLedger returns an awaitable, Ledger the result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _THREAD = "ledger client"
 
 
 class Resource(Generic[L]):
-    """Objects of one kind at `path`; with `blocks` the methods return results, not awaitables."""
+    """Objects of one kind, below `path`. With `blocks` the methods wait, and return results."""
 
     path = ""
 
@@ -39,7 +39,7 @@ class Resource(Generic[L]):
 
 
 class Operation(Generic[P, T]):
-    """A method that makes a call; it returns the result, or with AsyncLedger an awaitable."""
+    """A method that sends a request and returns its result; with AsyncLedger it returns an awaitable."""
 
     def __init__(self, call_of: Callable[Concatenate[Any, P], ApiCall[T]]) -> None:
         self.call_of = call_of
@@ -65,7 +65,7 @@ class Operation(Generic[P, T]):
 
 
 class Iteration(Generic[P, T]):
-    """A method that yields batches; it returns an iterator over their items, for `for` or `async for`."""
+    """A method that lists objects: it returns an iterator over them, for `for` or `async for`."""
 
     def __init__(self, batches_of: Callable[Concatenate[Any, P], AsyncGenerator[Sequence[T], None]]) -> None:
         self.batches_of = batches_of
@@ -91,7 +91,7 @@ class Iteration(Generic[P, T]):
 
 
 class Objects(Resource[L]):
-    """The base class of resources: the calls for one object, and the pages of a list."""
+    """The base class of resources: it requests single objects, and lists page by page."""
 
     def _get(self, kind: type[R], id: str, *more: str, **query: Any) -> ApiCall[R]:
         return ApiCall(one(kind), "GET", path_to(self.path, id, *more), query=query)
@@ -141,13 +141,13 @@ def _each(batches: AsyncGenerator[Sequence[T], None]) -> Iterator[T]:
         try:
             yield from batch
         except BaseException:
-            if not sys.is_finalizing():  # when the interpreter ends, the thread no longer runs
+            if not sys.is_finalizing():  # at the end of the interpreter the thread has stopped
                 in_thread(batches.aclose())
             raise
 
 
 def in_thread(work: Coroutine[Any, Any, T]) -> T:
-    """Run the work in the clients' thread and return its result. Raises RuntimeError in that thread."""
+    """Run a coroutine in the clients' thread and return its result. Raises RuntimeError in that thread."""
     with _STARTING:
         loop = _loop(os.getpid())
     if threading.current_thread().name == _THREAD:
@@ -157,14 +157,12 @@ def in_thread(work: Coroutine[Any, Any, T]) -> T:
     try:
         return future.result()
     finally:
-        future.cancel()  # Ctrl-C may have ended the waiting before the work
+        future.cancel()  # after Ctrl-C the coroutine may still run
 
 
 @functools.cache
 def _loop(_process: int) -> asyncio.AbstractEventLoop:
-    """Return this process's event loop, whose thread ends with the process; a forked process gets a loop of
-    its own.
-    """
+    """Return this process's event loop. Its thread ends with the process; a fork starts another loop."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name=_THREAD, daemon=True).start()
     return loop

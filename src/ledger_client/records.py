@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from ledger_client.addresses import is_key
 
-# The values that the interface defines today, for type checkers. A record also keeps other values, which a
-# newer server may send.
+# The values that the interface defines today, for type checkers. A newer server may send other values; a
+# record stores them too.
 TransactionType = Literal["credit", "debit"]
 InvoiceStatus = Literal["draft", "open", "paid", "void"]
 UserStatus = Literal["active", "deactivated"]
@@ -31,8 +31,8 @@ _MOMENTS: tuple[Any, ...] = (datetime, datetime | None)
 class Record:
     """Amounts are integers in the smallest unit of the currency, times are aware datetimes.
 
-    A field that a server does not send is None. `etag` names the state of an object from an answer with this
-    object alone; pass it to `if_match=`.
+    A field that a server does not send is None. `etag` names the state of the object: pass it to `if_match=`.
+    Objects from a list come without an `etag`.
     """
 
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -61,7 +61,7 @@ class Account(Object):
 
 @dataclass(frozen=True, kw_only=True)
 class Currency(Record):
-    """A currency that an account may have; an amount of 1 is one unit of its last decimal."""
+    """A currency that an account may have; an amount of 1 is its smallest unit, such as a cent."""
 
     code: str
     name: str
@@ -156,7 +156,7 @@ class Event(Object):
 
 @dataclass(frozen=True, kw_only=True)
 class WebhookEndpoint(Object):
-    """`secret` is set only in the answer that made or rolled it."""
+    """`secret` is set only in the answer to `create`, `restore` and `roll_secret`."""
 
     url: str
     events: list[str]
@@ -168,7 +168,7 @@ class WebhookEndpoint(Object):
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt(Record):
-    """One attempt of a delivery; `status` is the receiver's, None without an answer."""
+    """One attempt of a delivery; `status` is the receiver's HTTP status, None without an answer."""
 
     number: int
     attempted_at: datetime
@@ -199,7 +199,7 @@ class SkippedEndpoint(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Resent(Record):
-    """The deliveries that a resend began, or queued after the attempt under way."""
+    """The deliveries that a resend started; one with an attempt under way is queued behind it."""
 
     data: list[Delivery]
     skipped: list[SkippedEndpoint]
@@ -207,7 +207,7 @@ class Resent(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ResentFailed(Record):
-    """The number of deliveries to be sent again, and the endpoints that get no delivery again."""
+    """The number of deliveries that the ledger sends again, and the endpoints that it skips."""
 
     deliveries: int
     skipped: list[SkippedEndpoint]
@@ -215,7 +215,7 @@ class ResentFailed(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ApiKey(Object):
-    """`key` is set only in the answer that made or rolled it."""
+    """`key` is set only in the answer to `create` and `roll`."""
 
     name: str | None
     role: Role
@@ -227,7 +227,7 @@ class ApiKey(Object):
 
 @dataclass(frozen=True, kw_only=True)
 class Project(Object):
-    """`api_key` is set only in the answer that made the project."""
+    """`api_key` is set only in the answer to `create`."""
 
     name: str
     plan: Plan
@@ -294,7 +294,7 @@ class LoggedRequest(Object):
 
 @dataclass(frozen=True, kw_only=True)
 class TokenPair(Record):
-    """An access token, and the refresh token for the next pair, which works once; `scope` is set for apps."""
+    """An access token and the refresh token that gets the next pair, once; `scope` is set for apps."""
 
     access_token: str
     token_type: str = "Bearer"
@@ -305,7 +305,7 @@ class TokenPair(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Change(Record):
-    """An object that changed between two moments, in its state at both."""
+    """An object that changed between two times, as it was at each time."""
 
     id: str
     kind: Literal["account", "invoice", "user", "order"]
@@ -334,7 +334,7 @@ def token_pair(answer: Any) -> TokenPair:
 
 
 def _fields(kind: type[Record]) -> dict[str, Callable[[Any], Any]]:
-    """Return for each field's name the function that converts its JSON value."""
+    """Return the fields of a class, each with the function that converts its JSON value."""
     if kind not in _FIELDS:
         hints = get_type_hints(kind)
         names = [member.name for member in dataclasses.fields(kind) if member.name not in ("more", "etag")]

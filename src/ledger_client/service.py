@@ -1,6 +1,4 @@
-"""The resources of a service: events, webhooks, keys, projects, requests and tokens; and the class that
-contains all resources.
-"""
+"""Events, webhooks, keys, projects, requests and tokens; and the class that contains all resources."""
 
 from __future__ import annotations
 
@@ -54,7 +52,7 @@ class Events(Objects[L]):
 
     @Operation
     def deliveries(self, id: str) -> ApiCall[list[Delivery]]:
-        """Return the deliveries of an event, one for each endpoint to which the ledger sent it."""
+        """Return the deliveries of an event: one for each endpoint that it was sent to."""
         return ApiCall(many(Delivery), "GET", path_to(self.path, id, "deliveries"))
 
     @Operation
@@ -69,7 +67,7 @@ class Events(Objects[L]):
     def list(
         self, *, object: str | None = None, at: datetime | None = None
     ) -> AsyncGenerator[Sequence[Event], None]:
-        """Return the events until a time, or only the events about one object, newest first."""
+        """Return the events, newest first: all up to a time, or only those about one object."""
         return self._pages(Event, object=object, at=at)
 
     @Operation
@@ -88,7 +86,7 @@ class Events(Objects[L]):
 
     @Iteration
     async def stream(self, last_event_id: str | None = None) -> AsyncGenerator[Sequence[Event], None]:
-        """Return new events, without end; after a lost connection the stream resumes at the same place."""
+        """Return new events without end. After a lost connection the stream resumes at the same place."""
         async for message in self._ledger.follow(last_event_id):
             if not message.is_signed:
                 raise Unreadable("An event came with a wrong signature.")
@@ -216,7 +214,7 @@ class Projects(Objects[L]):
 
     @Operation
     def archive(self, id: str, *, if_match: str | None = None) -> ApiCall[Project]:
-        """Archive a project, whose keys are then refused."""
+        """Archive a project. Its keys are refused from then on."""
         return self._delete(Project, id, if_match)
 
     @Operation
@@ -231,7 +229,7 @@ class Projects(Objects[L]):
 
     @Operation
     def billing(self) -> ApiCall[Billing]:
-        """Return the plan of the caller's project and the used part of it; needs the role `owner`."""
+        """Return the plan of the caller's project and the use of it so far; needs the role `owner`."""
         return ApiCall(one(Billing), "GET", "/v1/billing")
 
     @Operation
@@ -295,7 +293,7 @@ class TokenGrants(Resource[L]):
 
     @Operation
     def refresh(self, refresh_token: str) -> ApiCall[TokenPair]:
-        """Exchange a refresh token, which counts once, for new tokens."""
+        """Exchange a refresh token for new tokens. A refresh token works once."""
         return _issue("/v1/auth/token", grant_type="refresh_token", refresh_token=refresh_token)
 
     @Operation
@@ -321,7 +319,7 @@ class TokenGrants(Resource[L]):
     def refresh_oauth(
         self, refresh_token: str, client_id: str, *, scope: str | None = None
     ) -> ApiCall[TokenPair]:
-        """Exchange the refresh token of an app, which counts once; a scope narrows the rights."""
+        """Exchange an app's refresh token for new tokens, once. A scope narrows the rights."""
         return _issue(
             "/oauth/token",
             grant_type="refresh_token",
@@ -334,7 +332,7 @@ class TokenGrants(Resource[L]):
     def revoke(
         self, token: str, *, token_type_hint: str | None = None, client_id: str | None = None
     ) -> ApiCall[None]:
-        """Revoke the tokens of an app; an unknown one changes nothing."""
+        """Revoke the tokens of an app; an unknown token changes nothing."""
         body = body_of(token=token, token_type_hint=token_type_hint, client_id=client_id)
         return ApiCall(lambda answer: None, "POST", "/oauth/revoke", body, is_anonymous=True, is_form=True)
 
@@ -411,12 +409,12 @@ class AllResources(Objects[L]):
 
     @Iteration
     def diff(self, from_: datetime, to: datetime) -> AsyncGenerator[Sequence[Change], None]:
-        """Return the objects that changed between two moments."""
+        """Return the objects that changed between two times."""
         query: dict[str, Any] = {"from": from_, "to": to}
         return self._pages(Change, "diff", **query)
 
     @Operation
     def diff_summary(self, from_: datetime, to: datetime) -> ApiCall[dict[str, int]]:
-        """Return how many transactions were posted between two moments, and how many objects changed."""
+        """Return how many transactions were posted between two times, and how many objects changed."""
         query = {"from": from_, "to": to, "limit": 1}
         return ApiCall(lambda answer: dict(answer.object["summary"]), "GET", "/v1/diff", query=query)

@@ -22,7 +22,7 @@ AGAIN_S = 15.0  # the wait after a refresh that failed for a temporary reason
 
 
 class NoTokens(LedgerError):
-    """There is nothing to exchange for tokens; the message gives the reason."""
+    """There are no tokens, and no way to get new ones; the message gives the reason."""
 
 
 class NotStored(LedgerError):
@@ -30,7 +30,7 @@ class NotStored(LedgerError):
 
 
 class StoredTokens(Protocol):
-    """Tokens as they are stored; `expires_at` is Unix time in seconds."""
+    """A stored pair of tokens; `expires_at` is Unix time in seconds."""
 
     @property
     def access_token(self) -> str | None: ...
@@ -43,7 +43,7 @@ class StoredTokens(Protocol):
 class TokenStore(Protocol):
     """A place for tokens that several processes share.
 
-    The methods may block, so they are called in threads. `read` and `keep` raise NotStored.
+    `Tokens` calls the methods in threads, because they may block. `read` and `keep` raise NotStored.
     """
 
     def read(self) -> StoredTokens | None:
@@ -55,9 +55,9 @@ class TokenStore(Protocol):
         ...
 
     def acquire_lock(self) -> AbstractContextManager[object]:
-        """Return a context that holds the lock which all processes take to refresh.
+        """Return a context that holds a lock. All processes take this lock to refresh.
 
-        One thread calls this method and enters and leaves the context; each of the three steps may block.
+        The same thread calls this method, enters the context and leaves it. Each of the three may block.
         """
         ...
 
@@ -68,12 +68,11 @@ def is_final(error: LedgerError) -> bool:
 
 
 class Tokens:
-    """The tokens in use, if any. The server accepts a refresh token only once, so only one refresh runs at a
-    time.
+    """The tokens in use, if any. One refresh runs at a time: the server accepts a refresh token once.
 
-    `exchange` gets the next pair for a refresh token, and `on_change` is called with each pair before it is
-    used. The processes that share a `store` take turns, and each process uses a pair that another process has
-    stored. `problem` describes in a sentence why the last pair could not be stored.
+    `exchange` gets the next pair for a refresh token. `on_change` is called with each pair before its first
+    use. Processes that share a `store` refresh one after the other, and use the pair that the last process
+    stored. If a pair could not be stored, `problem` gives the reason in a sentence.
     """
 
     def __init__(
@@ -92,7 +91,7 @@ class Tokens:
         self.problem = ""
         self._lock = asyncio.Lock()
         self._until = self._try_at = 0.0
-        self._dead_token: str | None = None  # a refresh token that may still be stored and is no longer valid
+        self._dead_token: str | None = None  # the server refused this token; the store may still hold it
 
     def take(self, pair: TokenPair) -> None:
         """Use this pair for the next requests."""
@@ -111,16 +110,16 @@ class Tokens:
 
     @property
     def due_in(self) -> float | None:
-        """Return the seconds until the next refresh; None when there is no refresh token.
+        """Return the seconds until the next refresh; None without a refresh token.
 
-        A token that lasts no longer than the margin is refreshed at half its lifetime, not at once.
+        Tokens are refreshed five minutes before they expire, and short-lived tokens at half their lifetime.
         """
         if self.pair is None or self.pair.refresh_token is None:
             return None
         return max(0.0, self.left - min(EARLY_S, self.pair.expires_in / 2))
 
     async def access(self) -> str:
-        """Return the access token. Raises LedgerError when it has expired and cannot be refreshed."""
+        """Return a valid access token. Raises LedgerError if it has expired and cannot be refreshed."""
         if self.pair is None and not await self.resume():
             raise NoTokens("There are no tokens: sign in.")
         try:
@@ -132,13 +131,13 @@ class Tokens:
         return self.pair.access_token
 
     async def begin(self, pair: TokenPair) -> None:
-        """Use and store the first pair of a grant."""
+        """Use and store the first pair of a sign-in."""
         async with self._lock, self._turn():
             await self._take_and_keep(pair)
             self.rotations = 0
 
     async def resume(self) -> bool:
-        """Use the stored tokens, refreshed if they are about to expire; return whether there are any.
+        """Use the stored tokens, and refresh them if they expire soon. Return whether there are valid tokens.
 
         Raises NotStored, and LedgerError if the refresh failed for a temporary reason.
         """
@@ -157,10 +156,9 @@ class Tokens:
         return self.pair is not None
 
     async def refresh(self, *, when_due: bool = False) -> bool:
-        """Use the next pair, or a pair that another process has stored; return whether a refresh was due.
+        """Get the next pair, or use a pair that another process stored. Return whether a refresh was due.
 
-        Raises LedgerError. After a final refusal the access token stays in use until it expires; there is no
-        new one.
+        Raises LedgerError. After a final refusal the access token stays in use until it expires.
         """
         async with self._lock:
             if when_due and not self._is_due():
@@ -173,18 +171,18 @@ class Tokens:
     def _is_due(self) -> bool:
         if self.pair is None or self.clock() < self._try_at:
             return False
-        # A process that shares the store may have replaced an expired token.
+        # If the token has expired, another process may have stored its successor.
         return self.due_in == 0 or (self._store is not None and self.left == 0)
 
     async def _refresh(self) -> None:
         try:
             tokens = await self._stored()
-        # the pair in memory is still valid, and the next attempt to store reports the problem
+        # the pair in memory is still valid: use it. Storing the next pair reports the problem.
         except NotStored:
             tokens = None
         own = self.pair.refresh_token if self.pair is not None else None
         if tokens is not None and tokens.refresh_token not in (None, own, self._dead_token):
-            # another process has used our refresh token, and a second use would end the grant
+            # another process has used our refresh token; after a second use the server revokes all tokens
             self._take_stored(tokens)
             return
         await self._rotate()
@@ -197,7 +195,7 @@ class Tokens:
         try:
             fresh = await self._exchange(own)
         except LedgerError as error:
-            if is_final(error):  # it is not sent again
+            if is_final(error):  # do not send the refused token again
                 self._dead_token, self.pair = own, replace(self.pair, refresh_token=None)
             raise
         await self._take_and_keep(fresh if fresh.refresh_token else replace(fresh, refresh_token=own))
@@ -206,7 +204,7 @@ class Tokens:
         self.take(pair)
         self._on_change(pair)
         if self._store is not None:
-            try:  # stored before it is used, because the former pair is no longer valid
+            try:  # store the pair before its first use: the former pair is no longer valid
                 await asyncio.to_thread(self._store.keep, pair, time.time() + pair.expires_in)
             except NotStored as error:
                 self.problem = f"The tokens could not be stored: {error}"
@@ -215,8 +213,8 @@ class Tokens:
     async def _turn(self) -> AsyncIterator[None]:
         """Hold the store's lock.
 
-        A lock may belong to a thread, so one thread takes and releases it. That thread does nothing else: if
-        waiting clients filled a shared pool, the lock's holder could not store anything.
+        A lock may belong to a thread, so the same thread takes the lock and releases it. This thread does
+        nothing else: threads of a shared pool could all wait for the lock, and leave none to store the pair.
         """
         store = self._store
         if store is None:
@@ -226,7 +224,7 @@ class Tokens:
         try:
             await asyncio.wrap_future(thread.submit(lambda: lock.enter_context(store.acquire_lock())))
             yield
-        finally:  # after a cancellation the thread still waits for the lock, and then releases it
+        finally:  # after a cancellation the thread may still wait for the lock; it then releases it
             release = thread.submit(lock.close)
             thread.shutdown(wait=False)
         await asyncio.shield(asyncio.wrap_future(release))

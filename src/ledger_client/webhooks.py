@@ -1,4 +1,4 @@
-"""Checks the signature of a webhook, so that you act only on webhooks from your ledger."""
+"""Checks the signature of a webhook: act only on webhooks that your ledger signed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Mapping
 
 
 class NotSigned(Exception):
-    """The body was not signed with the secret, or too long ago."""
+    """The body was not signed with the secret, or was signed too long ago."""
 
 
 def verify(body: bytes, headers: Mapping[str, str], secret: str, tolerance_s: float = 300) -> None:
     """Raise NotSigned unless the raw body was signed with the endpoint's secret.
 
     If the header `webhook-signature` (Standard Webhooks) was sent, it must be valid and at most `tolerance_s`
-    seconds old. If not, `Ledger-Signature` must be valid; it carries no time. For a day after a roll both
-    secrets sign, so you may pass the old or the new one.
+    seconds old. Without this header, `Ledger-Signature` must be valid; that header carries no time. For a
+    day after you roll a secret the ledger signs with both secrets: pass either of them.
     """
     by_name = {name.lower(): value for name, value in headers.items()}
     if "webhook-signature" in by_name:

@@ -1,4 +1,7 @@
-"""Exports: the transactions of one book, oldest first, as text for other programs (docs/export.md)."""
+"""Exports the transactions of a project's mode as text for other programs, oldest first (docs/export.md).
+
+A *book* is one mode of one project.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ from ledger_engine.ledger.transactions import Transaction
 from ledger_engine.store.read_snapshot import AuditUnit, AuditWork
 
 AT_ONCE = 5_000  # transactions that are read together
-# The root of an account in a journal, by the `type` in its metadata; every other account is an asset. The
-# view trial_balance shows the same roots and the same sides (docs/export.md).
+# The root of an account's name in a journal, by the `type` in its metadata. An account without one of these
+# types is an asset. The view trial_balance shows the same roots and the same sides (docs/export.md).
 ROOTS = {
     "asset": "assets",
     "liability": "liabilities",
@@ -33,14 +36,14 @@ ROOTS = {
     "income": "income",
     "expense": "expenses",
 }
-DEBIT_ROOTS = ("assets", "expenses")  # a positive balance is a debit; elsewhere it is a credit
+DEBIT_ROOTS = ("assets", "expenses")  # a positive balance is a debit here, and a credit under other roots
 
 Start = Callable[[AuditWork[list[Transaction]]], Future[list[Transaction]]]
 
 
 @dataclass(slots=True)
 class OpenBook:
-    """An account of the book, with its balance in the smallest unit before the first exported transaction."""
+    """An account of the book; `balance` is its balance in the smallest unit when the export begins."""
 
     id: str
     name: str
@@ -55,9 +58,9 @@ class OpenBook:
 
 @dataclass(slots=True)
 class ExportedBook:
-    """A book before the first exported transaction: its title, and every account, oldest first.
+    """A book as it was before the first exported transaction: its title, and all accounts, oldest first.
 
-    `start` is the millisecond at which the export starts; None for the beginning.
+    The export starts at the millisecond `start`; None means the beginning of the book.
     """
 
     title: str
@@ -82,9 +85,10 @@ def open_book(unit: AuditUnit, tenant: Tenant, start: int | None) -> ExportedBoo
 
 
 def read(start: Start, tenant: Tenant, since: int | None, until: int | None) -> Iterator[list[Transaction]]:
-    """Yield the transactions from the millisecond `since` to `until`, both included, some at a time.
+    """Yield the transactions from the millisecond `since` to `until`, both included, up to 5,000 at a time.
 
-    `start` runs works on one snapshot in parallel, so the next transactions are read while these are written.
+    `start` begins a read in another thread: the next transactions are read while the caller writes these.
+    All reads see one snapshot.
     """
     page = partial(transactions.oldest_first, tenant=tenant, since=since, until=until, limit=AT_ONCE)
     reading = start(partial(page, after=None))
@@ -145,15 +149,16 @@ class ExportTable(Writer):
 
 
 class Journal(Writer):
-    """The transactions as entries of double-entry bookkeeping, each with both of its sides.
+    """The transactions as entries of double-entry bookkeeping, each with a debit and an equal credit.
 
     A positive balance is a debit in an account of assets or expenses, and a credit in every other account.
-    The two sides of a transfer are one entry. The settlement takes what an entry's accounts leave open: the
-    whole amount of a plain transaction, nothing of a transfer between two accounts of one side, and twice
-    the amount of a transfer from one side to the other.
+    The two sides of a transfer are one entry. If the accounts of an entry do not balance, the *settlement*
+    account of the currency takes the rest. The rest of a plain transaction is its whole amount. A transfer
+    between two debit accounts, or between two credit accounts, leaves no rest; any other transfer leaves
+    twice its amount.
 
-    The day before the first entry holds the opening balances, so that a report of the period can leave them
-    out. The last lines assert the balance of every account.
+    The opening balances are dated one day before the first entry: a report on the period leaves them out. The
+    last lines assert the balance of every account.
     """
 
     def __init__(self, book: ExportedBook) -> None:
@@ -170,15 +175,15 @@ class Journal(Writer):
 
     @abstractmethod
     def name(self, account: OpenBook) -> str:
-        """Return the account's name in the journal, which is unique because it contains the account's id."""
+        """Return the account's name in the journal. It is unique, because it contains the account's id."""
 
     @abstractmethod
     def settlement(self, root: str, currency: str) -> str:
-        """Return the name of the currency's settlement in the journal."""
+        """Return the name of the currency's settlement account in the journal."""
 
     @abstractmethod
     def entry(self, date: str, text: str, sides: list[tuple[str, str]], **ids: str) -> str:
-        """Return an entry; each side is an account's name, and an amount with its currency."""
+        """Return an entry. Each of `sides` is the name of an account, and an amount with its currency."""
 
     @abstractmethod
     def balance(self, account: OpenBook, amount: str) -> str:
@@ -194,7 +199,7 @@ class Journal(Writer):
         )
 
     def opening(self) -> str:
-        """Return an entry for every balance that existed before the first transaction."""
+        """Return the entries of the opening balances: one for each account with a balance."""
         return "".join(
             self._moved(_days_later(self._date, -1), "Opening balance", {each.id: each.balance})
             for each in self._accounts.values()
@@ -218,7 +223,7 @@ class Journal(Writer):
         return self._moved(self._date, each.description or "", changes, **ids_present)
 
     def _moved(self, date: str, text: str, changes: dict[str, int], **ids: str) -> str:
-        """Return the entry of changes of balances, by the id of their account, in one currency."""
+        """Return the entry for `changes`: by the id of an account, the amount added to its balance."""
         debits = {id: self._accounts[id].debit(change) for id, change in changes.items()}
         currency = self._accounts[next(iter(changes))].currency
         sides = [(self._names[id], amount_of(debit, currency)) for id, debit in debits.items()]
@@ -231,7 +236,7 @@ _HLEDGER_TYPES = {"assets": "A", "liabilities": "L", "equity": "E", "income": "R
 
 
 class Hledger(Journal):
-    """A journal for hledger, and for Ledger, which reads the same format."""
+    """A journal for hledger. The program Ledger reads the same format."""
 
     def name(self, account: OpenBook) -> str:
         return f"{account.root}:{_one_line(account.name, ':;')}:{account.id}"
@@ -327,25 +332,25 @@ def _days_later(day: str, days: int) -> str:
 
 
 def _settlement_roots(accounts: list[OpenBook]) -> dict[str, str]:
-    """Return the root of each currency's settlement.
+    """Return the root of each currency's settlement account.
 
-    Next to an account of assets it is equity: the source of the money. If a currency has no such account,
-    the money itself is outside the book, and the settlement is the asset.
+    If the book contains asset accounts in the currency, the settlement is equity: the source of their money.
+    If it contains none, the money lies outside the book, and the settlement stands for this asset.
     """
     roots = {each.currency: "assets" for each in accounts}
     return roots | {each.currency: "equity" for each in accounts if each.root == "assets"}
 
 
 def _one_line(text: str, forbidden: str) -> str:
-    """Return the text with single spaces, because more would end a name, and `-` for forbidden characters."""
+    """Return the text in one line, with `-` for forbidden characters. Two spaces would end a name."""
     return re.sub(f"[{forbidden}]", "-", " ".join(printable(text).split()))
 
 
 def _component(text: str) -> str:
     """Return the text as one part of a beancount account's name, made of letters, digits and hyphens.
 
-    The first character must be a capital letter or a digit. So `X-` is put before a letter without a capital
-    form, such as the letters of Chinese and Japanese.
+    Beancount requires a capital letter or a digit as the first character. `X-` is put before a letter without
+    a capital form, such as a Chinese one.
     """
     letters = "".join(
         letter if unicodedata.category(letter) in _IN_COMPONENT else "-"

@@ -15,7 +15,7 @@ from ledger_engine.tools.conform.writing import WRITING
 
 _UNSEEN = "cannot be seen over HTTP alone"
 _READ_ONLY = "needs requests that write"
-_UNREACHED = "a request that this rule needs has failed before"
+_UNREACHED = "an earlier request that this rule needs has failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,7 @@ async def examine(
 ) -> list[RuleVerdict]:
     """Examine the server, and return a verdict on every rule. Raises Unreachable.
 
-    `mark` is part of the names and keys of the objects that the examination creates, so it must differ each
-    time.
+    Pass a new `mark` each time: the names and keys of the objects that the examination creates contain it.
     """
     ask = Examiner(client, key, mark, sleep)
     await _require_ledger(ask)
@@ -69,7 +68,7 @@ async def examine(
 
 
 async def _require_ledger(ask: Examiner) -> None:
-    """Raise Unreachable if neither the health check nor a list gets the answer of a ledger."""
+    """Raise Unreachable if neither the health check nor a list is answered like a ledger answers."""
     if isinstance((await ask.send("GET", "/api/health")).field("ok"), bool):
         return
     answer = await ask.send("GET", "/v1/accounts")

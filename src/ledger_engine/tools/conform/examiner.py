@@ -1,10 +1,9 @@
 """The examiner: sends requests to a server, and notes rule by rule whether the answers are right.
 
-Some rules hold for every answer, for instance about the rate limit's headers: these are checked in every
-answer.
+Some rules hold for every answer, for instance the rule about the rate limit's headers. The examiner checks
+them in each answer.
 
-The rules and their sentences are read from docs/interface.md. The package contains a copy of this page,
-because no other list of the contract's rules exists.
+The rules and their sentences are read from docs/interface.md. The package contains a copy of this page.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from ledger_client.answers import BoundedClient, Unread
 from ledger_client.parsing import parsed
 
 _BODY_SHOWN = 600  # characters of a body in a report
-# How many 429 answers in a row are tolerated. After each, the examiner waits for the answer's Retry-After, at
-# most 65 s.
+# The examiner gives up after this number of 429 answers in a row. After each of them it waits for the seconds
+# in Retry-After, at most 65.
 _WAITS_MAX = 90
 
 
@@ -34,9 +33,9 @@ class Unreachable(Exception):
 
 
 class Unusable(Exception):
-    """A check cannot continue, because an answer that it needs was wrong.
+    """A check cannot continue, because an answer was wrong that its next requests need.
 
-    The broken rules are already noted.
+    The examiner has already noted the broken rules.
     """
 
 
@@ -75,7 +74,7 @@ class ExaminedExchange:
 
 @dataclass(frozen=True, slots=True)
 class RuleFault:
-    """A broken rule: what was expected, the request, and the answer."""
+    """A broken rule: the right answer in words, the request, and the answer that came."""
 
     wanted: str
     request: str
@@ -83,10 +82,10 @@ class RuleFault:
 
 
 def _read_rules() -> dict[str, str]:
-    """Return the text of each rule on the page by its name; for a row of a table, its cells joined by `;`."""
+    """Return the rules of the page: name and text. The text of a table's row is its cells, joined by `;`."""
     here = Path(__file__).resolve()
     page = here.with_name("interface.md")
-    if not page.is_file():  # the package is not installed, but runs from the repository
+    if not page.is_file():  # the package runs from the repository, without the copy
         page = here.parents[4] / "docs" / "interface.md"
     rules = {}
     prose = re.sub(r"(?ms)^```.*?^```", "", page.read_text(encoding="utf-8"))
@@ -106,20 +105,20 @@ _ID = re.compile(r"[A-Za-z0-9_.:~-]{1,200}")
 
 
 def is_id(value: object) -> bool:
-    """Return whether a value can be the id of an object, which becomes a part of a path."""
+    """Return whether a value can be the id of an object, and so part of a path."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
 def is_number(text: str) -> bool:
-    """Return whether a header is a number without a sign, and not too long."""
+    """Return whether a header is a number without a sign and with few digits."""
     return text.isascii() and text.isdigit() and len(text) < 16
 
 
 class Examiner:
     """Sends requests to one server with one key.
 
-    `mark` is part of the names, e-mail addresses and idempotency keys that this examination sends, so that a
-    second examination does not repeat the first one's.
+    `mark` is part of every name, e-mail address and idempotency key that this examination sends. With another
+    mark, a second examination of the same server repeats none of them.
     """
 
     def __init__(
@@ -155,9 +154,9 @@ class Examiner:
         content: bytes | None = None,
         patient: bool = True,
     ) -> ExaminedExchange:
-        """Send a request, with the key unless it is `anonymous`, and return the exchange.
+        """Send a request, and return it with its answer. An `anonymous` request is sent without the key.
 
-        If `patient`, it waits and sends the request again after a 429. Raises Unreachable.
+        A `patient` request is sent again after a 429, when its wait is over. Raises Unreachable.
         """
         sent = {} if anonymous else {"Authorization": f"Bearer {self.key}"}
         sent |= headers or {}
@@ -169,8 +168,7 @@ class Examiner:
                 request = self._client.build_request(
                     method, path, params=params, headers=sent, content=content
                 )
-            # The path or a header contains an id, token or cursor from the server, and cannot be sent with
-            # it.
+            # The path or a header contains an id, token or cursor from the server that makes it invalid.
             except (httpx.InvalidURL, ValueError) as error:
                 raise Unreachable(f"{method} {path[:100]} cannot be sent: {error}") from error
             try:

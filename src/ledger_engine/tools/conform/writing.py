@@ -1,4 +1,4 @@
-"""The checks that create the objects that they need, such as accounts and invoices, in the key's mode."""
+"""The checks that write. They create the accounts, invoices and so on that they need, in the key's mode."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ledger_engine.tools.conform.examiner import ExaminedExchange, Examiner, is_
 from ledger_engine.tools.conform.reading import envelope, is_amount, is_time
 
 _MANY = 21  # one more than a page contains by default
-_OPTIONAL = "the server does not offer what this check needs, which goes beyond the contract"
+_OPTIONAL = "this check needs an operation beyond the contract, and the server does not offer it"
 
 
 async def accounts(ask: Examiner) -> None:
@@ -171,7 +171,7 @@ async def invoices(ask: Examiner) -> None:
     body = {"account": account_made.field("id"), "customer": "Conform", "amount": 1200}
     draft = await ask.send("POST", "/v1/invoices", body)
     if draft.status == 400:
-        ask.skip("the server takes another body for an invoice, which the contract leaves open", *_INVOICES)
+        ask.skip("the contract leaves the body of an invoice open, and this server takes another", *_INVOICES)
         return
     made_one = draft.status == 201 and is_id(draft.field("id"))
     ask.require("post-invoices", made_one, draft, "201 and an invoice with an id")
@@ -333,7 +333,7 @@ async def _rights(ask: Examiner, user: str) -> None:
 
 
 async def rates(ask: Examiner) -> None:
-    """Exceed the limit of the authentication endpoint, which is the lowest limit."""
+    """Exceed the rate limit of the authentication endpoint, because it is the lowest."""
     usual = await ask.send("GET", "/v1/accounts")
     for _ in range(40):
         answer = await ask.send(

@@ -1,1 +1,1 @@
-"""Seeding: loads invented histories from JSON files by the engine's own rules (docs/seeds.md)."""
+"""Seeding: loads invented histories from JSON files through the engine's own rules (docs/seeds.md)."""

@@ -1,8 +1,8 @@
-"""Deeds: actions of a ledger's users, which the demo performs in its last minutes and in its traffic.
+"""Deeds: the actions, such as a payment or an order, that the demo performs for invented users.
 
-They repeat existing records: they make transactions, invoices and orders like earlier ones, with other
-amounts. So they fit whatever data set is loaded. They reach the ledger through `Books`: directly and in the
-past (`tools.seed.recent`), or over HTTP (`tools.seed.traffic`).
+A deed creates a transaction, invoice or order like an earlier one, with another amount. So deeds fit every
+data set. They reach the ledger through the protocol `Books`, in one of two ways: `tools.seed.recent` works in
+the ledger itself, and dates each deed in the past; `tools.seed.traffic` sends requests over HTTP.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ledger_engine.ledger.invoices import Invoice
 from ledger_engine.ledger.orders import Order
 from ledger_engine.ledger.transactions import Transaction
 
-A_SECOND = 3.0  # deeds, on average
-PROMPT = 8  # the next invoice to be paid is one of this many newest open ones
-LATE_PAYERS = 0.01  # the share of payments that may be for any open invoice
+A_SECOND = 3.0  # the average number of deeds in a second
+PROMPT = 8  # a payment chooses among this many newest open invoices
+LATE_PAYERS = 0.01  # this share of the payments chooses among all open invoices
 
 T = TypeVar("T")
 Fields = dict[str, Any]
@@ -27,9 +27,9 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Past changes that may be repeated.
+    """Past changes that a deed may repeat.
 
-    They are read once, so changes that the demo adds are not repeated.
+    They are read once, before the demo adds changes; so no deed repeats a deed.
     """
 
     postings: list[Transaction]
@@ -38,7 +38,7 @@ class Past:
 
 
 class Books(Protocol):
-    """The access of deeds to the ledger. Objects offer their fields as attributes."""
+    """The ledger as deeds see it. Objects offer their fields as attributes."""
 
     @property
     def past(self) -> Past: ...
@@ -56,7 +56,7 @@ class Books(Protocol):
         ...
 
     async def newest(self, kind: str, **only: str) -> list[Any]:
-        """Return the newest objects of a kind, such as `invoices`, whose fields have these values."""
+        """Return the newest objects of a kind, such as `invoices`. `only` names fields and their values."""
         ...
 
     async def create(self, kind: str, fields: Fields) -> None:
@@ -83,7 +83,7 @@ def like_earlier(books: Books) -> Fields | None:
 
 
 async def post(books: Books) -> None:
-    """Post a transaction like an earlier one; debit only money that the account has."""
+    """Post a transaction like an earlier one; debit no more than the balance."""
     fields = like_earlier(books)
     if fields is None:
         return
@@ -144,8 +144,8 @@ async def ship_order(books: Books) -> None:
 
 
 Deed = Callable[[Books], Awaitable[None]]
-# How often each deed is done in a hundred deeds. Objects leave each stage a little more often than they enter
-# it, so drafts and open orders do not pile up however long the demo runs.
+# How many of a hundred deeds are of each kind. Slightly more drafts are finalized than made, and so on at
+# each stage; so drafts and open orders do not pile up in a long demo.
 DEEDS: dict[Deed, int] = {
     post: 59,
     refund: 1,
@@ -159,9 +159,9 @@ DEEDS: dict[Deed, int] = {
 
 
 def about(amount: int, random: Random) -> int:
-    """Return a random amount within a fifth of the given one, and equally round:
+    """Return a random amount at most a fifth more or less than this one, and equally round.
 
-    12,500 stays a multiple of 100.
+    For instance, an amount for 12,500 is a multiple of 100 too.
     """
     grain = 1
     while amount % (grain * 10) == 0 and amount // (grain * 10) >= 10:
@@ -170,5 +170,5 @@ def about(amount: int, random: Random) -> int:
 
 
 def prompt(objects: Sequence[T], random: Random) -> T:
-    """Return one of the newest of these objects, because old invoices are seldom paid at all."""
+    """Return one of the newest of these objects, because few old invoices are still paid."""
     return random.choice(objects if random.random() < LATE_PAYERS else objects[:PROMPT])

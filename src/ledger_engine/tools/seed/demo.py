@@ -26,9 +26,9 @@ from ledger_engine.tools.seed.deeds import Past
 from ledger_engine.tools.seed.reading import read
 from ledger_engine.tools.seed.steps import SeedHistory, SeedStep, UnitInThePast, steps_of
 
-# The receivers of its webhooks: one works, one is slow and sometimes fails, one fails until it is repaired.
+# The receivers of the demo's webhooks: one works, one is slow and sometimes fails, one fails until a repair.
 # They listen on one port of this machine, each with its own path. `POST {path}/repair` repairs a receiver;
-# the dashboard's key `R` sends it.
+# the key `R` of the dashboard sends this request.
 
 
 _HEAD_MAX = 64 * 1024
@@ -38,7 +38,7 @@ _HEAD_MAX = 64 * 1024
 class DemoReceiver:
     """The behaviour of one receiver.
 
-    It answers after `least_s` to `most_s`, with 503 instead of 200 for a share of requests.
+    It answers after `least_s` to `most_s` seconds: some deliveries with 503, the others with 200.
     """
 
     path: str
@@ -106,7 +106,7 @@ async def _read_path(reader: asyncio.StreamReader) -> str:
 
 
 async def _status_for(path: str, by_path: dict[str, DemoReceiver], random: Random) -> int:
-    """Return the status for a request: a repair is answered at once, a delivery after the receiver's time."""
+    """Return the status for a request: at once for a repair, after the receiver's delay for a delivery."""
     repaired = by_path.get(path.removesuffix("/repair")) if path.endswith("/repair") else None
     if repaired is not None:
         repaired.repair()
@@ -122,12 +122,12 @@ async def _status_for(path: str, by_path: dict[str, DemoReceiver], random: Rando
 
 
 DATA_SET = "roastery"  # one of the data sets in the package
-# Lower than the plan's 200, so that a client that sends all its requests at once meets a 429.
+# Lower than the plan's 200: a client that sends all its requests at once gets a 429.
 BURST = 50
-RECENT_S = 540  # the length of the time before now in which the demo makes recent changes
-SENT_AT_START = 90  # how many of the recent changes the webhooks still have to send at the start
-_TURN_STEPS = 200  # steps in one commit; a work must stay far below its time limit
-# The clients that send the traffic: the name of the key, its role, and its scopes if it is restricted.
+RECENT_S = 540  # the recent changes fill so many seconds before the start of the demo
+SENT_AT_START = 90  # how many of the recent changes are sent to the receivers after the start
+_TURN_STEPS = 200  # steps in one commit: a commit must take far less time than its limit
+# The clients that send the traffic. Each line: the name of its key, the role, the scopes of a restricted key.
 CLIENTS = {
     "web shop": NewApiKey("web shop", "member"),
     "tills": NewApiKey("tills", "member"),
@@ -166,15 +166,15 @@ class Demo:
             from ledger_engine.tools.seed.traffic import DemoTraffic
 
             await DemoTraffic(url, self._keys, self._past, BURST, certfile).run()
-        except Exception:  # a demo without traffic is better than no demo
+        except Exception:  # a demo without traffic is better than none
             log.exception("the demo has no traffic any more")
 
 
 @asynccontextmanager
 async def staged(engine: Engine, report: Report) -> AsyncIterator[Demo]:
-    """Load the demo into the first project, which must be empty; run its receivers until the end.
+    """Load the demo into the first project, and run the receivers within the context.
 
-    Raises LedgerError if the data set cannot be loaded.
+    The project must be empty. Raises LedgerError if the data set cannot be loaded.
     """
     receivers = make_receivers()
     async with receiving(receivers, Random()) as root:
@@ -191,7 +191,7 @@ async def staged(engine: Engine, report: Report) -> AsyncIterator[Demo]:
 async def load(
     engine: Engine, report: Report, receivers: Sequence[DemoReceiver] = (), root: str = "", seed: int = 1
 ) -> tuple[Tenant, Past]:
-    """Load the data set and the recent changes in short turns; return the data that the traffic needs."""
+    """Load the data set and the recent changes in short transactions; return the data for the traffic."""
     data_set = read(reading.path(DATA_SET))
     steps = steps_of(data_set)
     random = Random(seed)
@@ -210,7 +210,7 @@ async def load(
     changes = projects.ProjectChanges(burst=BURST)
     project = await engine.write(lambda unit: projects.update(unit, project.id, changes))
     tenant = loading.tenant_of(project)
-    # So that the data set ends before the recent changes, also just after midnight.
+    # The data set ends at the last midnight before the recent changes, even if the demo starts at 00:05.
     start = loading.start_of(data_set, begin)
     ids = IdSource()
     history = SeedHistory()

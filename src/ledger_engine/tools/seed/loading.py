@@ -1,7 +1,7 @@
-"""Loads a data set: the whole history in one transaction, by the engine's own rules.
+"""Loads a data set: the whole history in one transaction, through the engine's own rules.
 
-A load that fails or is interrupted changes nothing. A ledger that does not exist yet is created in a hidden
-folder next to its target, and moved into place when it is complete.
+A load that fails or is interrupted changes nothing. A new ledger is created in a hidden folder next to its
+path, and moved to its path when it is complete.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class LoadingStopped(Exception):
 
 @dataclass(slots=True)
 class LoadingProgress:
-    """How many steps of a load are done.
+    """The number of finished steps of a load.
 
-    Another thread reads this while the work runs, and can stop the work.
+    While the load runs, another thread reads the number, and can stop the load.
     """
 
     done: int = 0
@@ -66,8 +66,8 @@ async def load(
 ) -> LoadResult:
     """Load the data set into the project with this id, by default the first; an error changes nothing.
 
-    A ledger without a project gets one. Call this in a process that does not use the ledger. Raises the
-    errors of `load_into`, NotFound, and StorageUnavailable.
+    If the ledger contains no project, one is created. Call this in a process that does not use the ledger.
+    Raises the errors of `load_into`, NotFound, and StorageUnavailable.
     """
     progress = progress or LoadingProgress()
     work = partial(load_into, project=project, data_set=data_set, steps=steps_of(data_set), progress=progress)
@@ -81,13 +81,13 @@ async def load(
             backup.put_in_place(folder / database.name, database, overwrite=False)
         except FileExistsError:
             raise Conflict(
-                "not_recoverable", f"{database} was created in the meantime; nothing was loaded."
+                "not_recoverable", f"{database} was created during the load; nothing was loaded."
             ) from None
     return result
 
 
 async def load_if_empty(database: Location, data_set: DataSet) -> None:
-    """Load the data set into the first project, as `load` does, if the project's test mode is empty."""
+    """Load the data set into the first project if its test mode is empty; see `load`."""
     if not _is_missing(database):
         engine = open_engine(database)
         try:
@@ -105,17 +105,14 @@ def _is_missing(database: Location) -> bool:
 async def _write(
     database: Location, project: str | None, work: Work[LoadResult], progress: LoadingProgress
 ) -> LoadResult:
-    """Run the load as one transaction.
-
-    If its project is known, works of other projects may run at the same time.
-    """
+    """Run the load as one transaction. If the project is known, other projects may write at the same time."""
     engine = open_engine(database)
     try:
         first = await engine.read(projects.first) if project is None else None
         id = project if first is None else first.id
         return await engine.write(LongWork(work if id is None else BookWork(work, (id, False))))
     except asyncio.CancelledError:
-        progress.is_stopped = True  # otherwise the engine would finish the work before it closes
+        progress.is_stopped = True  # without this the engine would finish the load before it closes
         raise
     finally:
         await engine.close()
@@ -129,11 +126,11 @@ def _awaits_data(unit: Unit) -> bool:
 def load_into(
     unit: Unit, project: str | None, data_set: DataSet, steps: Sequence[SeedStep], progress: LoadingProgress
 ) -> LoadResult:
-    """Load the data set within this work.
+    """Load the data set within this transaction.
 
-    Raises BadDataSet for a step that the engine's rules forbid. Raises Conflict if the data set was loaded
-    before, or if the project contains records from the history's time: lists and running balances are in the
-    order of time, so nothing may be inserted before existing records.
+    Raises BadDataSet for a step that the engine's rules forbid, and Conflict if the data set was loaded
+    before. Raises Conflict too if the project contains a record later than the start of the history: lists
+    and running balances are in the order of time, so no record may be inserted before an existing one.
     """
     tenant = tenant_of(projects.to_add_to(unit, project))
     start = start_of(data_set, unit.now)
@@ -148,14 +145,14 @@ def load_into(
         )
     _require_older(unit, tenant, start)
     before = _count(unit, tenant)
-    progress.done, progress.steps = 0, len(steps)  # start at 0 each time, because a work may run again
+    progress.done, progress.steps = 0, len(steps)  # the engine may run the load again: start at 0 each time
     happen(SeedHistory(), UnitInThePast(unit, IdSource()), tenant, steps, start, progress.count)
     after = _count(unit, tenant)
     return LoadResult(tenant.project, {table: after[table] - before[table] for table in TABLES})
 
 
 def tenant_of(project: Project) -> Tenant:
-    """Return the tenant of the project's test mode, into which data sets are loaded."""
+    """Return the tenant that data sets are loaded into: the project's test mode."""
     return Tenant(
         project.id,
         livemode=False,
@@ -204,8 +201,8 @@ def _require_older(unit: Unit, tenant: Tenant, start: int) -> None:
     if newest >= start:
         raise Conflict(
             "not_recoverable",
-            f"{tenant.project} has records up to {iso(newest)}, but the data set begins at {iso(start)}."
-            " Create a project for it (`ledger-engine projects create NAME`) and name that with --project.",
+            f"{tenant.project} contains records up to {iso(newest)}, but the data set begins at {iso(start)}."
+            " Create a project (`ledger-engine projects create NAME`), and pass its id as --project.",
         )
 
 

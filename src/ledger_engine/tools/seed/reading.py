@@ -1,6 +1,7 @@
-"""Data sets: models of the format, and the reading of a JSON file, with a clear message for each mistake.
+"""Reads a data set from a JSON file, and reports each mistake in the file with its place.
 
-Values that may vary between repetitions are drawn at random when the data set is loaded.
+The models of pydantic below are the format. A value that may vary is read as a range; the load draws a number
+from the range for each repetition.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class BadDataSet(ValueError):
 
 
 def _mistake(message: str, *, field: str = "") -> PydanticCustomError:
-    """Return the error of a value, or of one field in an object that is validated as a whole."""
+    """Return the error for a wrong value; `field` names a wrong field of an object."""
     return PydanticCustomError("mistake", "{message}", {"message": message, "field": field})
 
 
@@ -49,14 +50,14 @@ def _mistake(message: str, *, field: str = "") -> PydanticCustomError:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """An integer drawn from `least` to `most` in steps; for a fixed integer both are the same."""
+    """A range of integers from which one is drawn; `least` equals `most` for a fixed integer."""
 
     least: int
     most: int
     step: int = 1
 
     def draw(self, random: Random) -> int:
-        # Only random() gives the same numbers on every version of Python.
+        # random() returns the same numbers in every version of Python; randrange() does not.
         return self.least + self.step * int(random.random() * ((self.most - self.least) // self.step + 1))
 
 
@@ -93,10 +94,10 @@ def _minute(value: object) -> Whole:
     first, _, last = value.partition("-") if isinstance(value, str) else ("", "", "")
     span = [_TIME.fullmatch(each) for each in (first, last or first)]
     if span[0] is None or span[1] is None:
-        raise _mistake('must be like "09:30", or "08:00-17:30" for some time between.')
+        raise _mistake('must be like "09:30", or like "08:00-17:30" for a random time between the two.')
     least, most = (int(each[1]) * 60 + int(each[2]) for each in span if each is not None)
     if most < least:
-        raise _mistake("must go from the earlier to the later.")
+        raise _mistake("must begin with the earlier time.")
     return Whole(least, most)
 
 
@@ -108,7 +109,7 @@ def _texts(value: object) -> object:
 
 
 def _item(value: object) -> object:
-    """Return an item of an order, which may contain any fields; two of them may vary."""
+    """Return an item of an order. It may contain any fields; two of the fields may be ranges."""
     if not isinstance(value, dict):
         raise _mistake("must be an object.")
     spans = {
@@ -141,7 +142,7 @@ class _Fields(BaseModel):
 
 
 class Once(_Fields):
-    """Objects that are created once, early on a day, so that later entries of that day can use them.
+    """Objects that are created once, early on a day: later entries of the day can use them.
 
     Other entries refer to them by `ref`.
     """
@@ -152,9 +153,9 @@ class Once(_Fields):
 
 
 class Repeat(_Fields):
-    """A repetition from the entry's day to `until` (by default the last day):
+    """A repetition from the entry's day to the day `until`, by default the last day.
 
-    `per_day` times, every `every` days.
+    It happens `per_day` times on a day, and `every` gives the number of days from one such day to the next.
     """
 
     until: Day | None = None
@@ -199,7 +200,7 @@ class Reverse(_Fields):
 
 
 class TransactionEntry(RepeatedEntry):
-    """Transactions. `amount` is None for the account's whole balance, which is "all" in the file."""
+    """Transactions. `amount` is None for the account's whole balance; the file says "all"."""
 
     account: Texts
     type: str
@@ -219,10 +220,10 @@ class LineEntry(_Fields):
 
 
 class InvoiceEntry(RepeatedEntry):
-    """Invoices. `pick` is how many of the `lines` are drawn, each at most once; None means all.
+    """Invoices. `pick` of the `lines` are drawn, each at most once; None means all lines.
 
-    An invoice is finalized `finalize_after` days after it is drafted, and paid or voided the given number of
-    days after that.
+    An invoice is finalized `finalize_after` days after its draft. It is paid `pay_after` days after it was
+    finalized, or voided `void_after` days after it was finalized.
     """
 
     account: str
@@ -240,21 +241,19 @@ class InvoiceEntry(RepeatedEntry):
     @model_validator(mode="after")
     def _check(self) -> InvoiceEntry:
         if (self.amount is None) == (not self.lines):
-            raise _mistake("must be given if there are no lines, and only then.", field="amount")
+            raise _mistake("is required without lines, and forbidden with lines.", field="amount")
         _check_pick(self.pick, len(self.lines))
         if self.finalize_after is None and (self.pay_after or self.void_after) is not None:
-            raise _mistake("must be given for an invoice that is paid or voided.", field="finalize_after")
+            raise _mistake("is required for an invoice that is paid or voided.", field="finalize_after")
         if self.pay_after is not None and self.void_after is not None:
-            raise _mistake("must not be given for an invoice that is paid.", field="void_after")
+            raise _mistake("is forbidden for an invoice that is paid.", field="void_after")
         return self
 
 
 class OrderEntry(RepeatedEntry):
-    """Orders. `pick` is how many of the `items` are drawn; None means all.
+    """Orders. `pick` of the `items` are drawn; None means all items. For a `Whole` a number is drawn too.
 
-    A `Whole` among the fields is drawn too.
-
-    An order is paid `pay_after` days after it is placed, and shipped the given number of days after that.
+    An order is paid `pay_after` days after it was placed, and shipped `ship_after` days after the payment.
     """
 
     user: Texts
@@ -267,7 +266,7 @@ class OrderEntry(RepeatedEntry):
     def _check(self) -> OrderEntry:
         _check_pick(self.pick, len(self.items))
         if self.pay_after is None and self.ship_after is not None:
-            raise _mistake("must be given for an order that is shipped.", field="pay_after")
+            raise _mistake("is required for an order that is shipped.", field="pay_after")
         return self
 
 
@@ -283,7 +282,7 @@ Entry = AccountEntry | UserEntry | TransactionEntry | InvoiceEntry | OrderEntry
 
 
 class Contents(_Fields):
-    """The content of a file; `about` is a text for the people who read it."""
+    """The content of a file; `about` describes the data set to people who read the file."""
 
     title: str
     about: str = ""
@@ -331,7 +330,7 @@ def _check_until(place: str, day: int, repeat: Repeat, days: int) -> None:
 
 
 def _references(entry: Entry) -> dict[str, list[str]]:
-    """Return the refs that an entry names, by the names of their fields."""
+    """Return the refs that an entry uses, for each field that names one."""
     match entry:
         case TransactionEntry(account=account, destination=destination, fee=fee):
             return {"account": account, "destination": destination or [], "fee.to": [fee.to] if fee else []}
@@ -344,9 +343,9 @@ def _references(entry: Entry) -> dict[str, list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A data set, with its entries by their places. `name` is the name of the file.
+    """A data set: the name of its file, and its entries by their places in the file.
 
-    Its history lasts `days` days and ends yesterday.
+    The history lasts `days` days and ends yesterday.
     """
 
     name: str
@@ -411,10 +410,10 @@ def names() -> list[str]:
 
 
 def path(name_or_path: str) -> Path:
-    """Return the path of a data set, which is one of `names()` or the path of any JSON file.
+    """Return the path of an included data set, or of any JSON file.
 
-    An included name has priority, so a file of that name in the working directory has no effect. Raises
-    FileNotFoundError, whose message lists the names.
+    The name of an included data set comes first: a file of that name in the working directory has no effect.
+    Raises FileNotFoundError with a message that lists the names.
     """
     bundled_file = _folder() / f"{name_or_path}.json"
     if name_or_path in names():

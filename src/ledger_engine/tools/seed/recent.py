@@ -1,4 +1,4 @@
-"""The demo's last minutes before it begins: deeds like those in a busy ledger, done in the past.
+"""The minutes before the demo begins: deeds of a busy ledger, each dated in the past.
 
 All changes go through the engine's own rules.
 """
@@ -26,8 +26,8 @@ from ledger_engine.tools.seed.deeds import A_SECOND, DEEDS, Deed, Fields, Past
 from ledger_engine.tools.seed.steps import UnitInThePast
 
 POSTINGS_MAX = 2000  # how many recent transactions may be repeated
-OFTEN = 10  # a transaction must occur this often among them to be repeated; wages, for instance, do not
-_A_TURN = 100  # deeds in one commit
+OFTEN = 10  # a transaction that occurs less often among these is not repeated, for instance wages
+_A_TURN = 100  # the number of deeds in one commit
 
 log = logging.getLogger("ledger_engine.tools.seed.recent")
 
@@ -46,7 +46,7 @@ _ACTIONS: dict[tuple[str, str], Callable[[Unit, Tenant, str], object]] = {
 
 
 class BooksInThePast:
-    """The ledger as the deeds in one work use it; none of its methods waits for anything."""
+    """The ledger for the deeds of one transaction. Its methods never wait."""
 
     def __init__(self, unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
         self.past = past
@@ -80,7 +80,7 @@ class BooksInThePast:
 
 
 def _do_at_once(doing: Awaitable[None]) -> None:
-    """Run a deed to its end within a work, which is not a coroutine; the deed must not wait for anything."""
+    """Run a deed to its end. A transaction is not a coroutine, so the deed must not wait for anything."""
     for _ in doing.__await__():
         raise AssertionError("a deed in the past waits for nothing")
 
@@ -93,14 +93,14 @@ async def make_recent(
     random: Random,
     report: Callable[[int], None] = lambda _deeds: None,
 ) -> None:
-    """Do a deed at each of these times, which are in milliseconds and in order; each commit contains several.
+    """Do a deed at each of these times. The times are in milliseconds, the earliest first.
 
-    `report` is called with the number of deeds in each commit. If the ledger's rules forbid one deed, all
+    After each commit `report` is called with its number of deeds. If the ledger's rules forbid one deed, all
     deeds of its commit are left out. Raises StorageUnavailable.
     """
     ids = IdSource()
     while turn := [*islice(times, _A_TURN)]:
-        # A work may run again and must then do the same, so its random choices are drawn here, once.
+        # The engine may run `work` again, with the same result: the random choices are made here, once.
         deeds_drawn = [
             (at, random.choices([*DEEDS], [*DEEDS.values()])[0], random.getrandbits(64)) for at in turn
         ]
@@ -121,7 +121,7 @@ async def make_recent(
 
 
 def times_between(start: int, end: int, random: Random) -> Iterator[int]:
-    """Yield the times of deeds from `start` to `end`, in milliseconds; on average `A_SECOND` a second."""
+    """Yield random times from `start` to `end` in milliseconds, on average `A_SECOND` in a second."""
     at = start + random.expovariate(A_SECOND) * 1000
     while at < end:
         yield int(at)
@@ -129,7 +129,7 @@ def times_between(start: int, end: int, random: Random) -> Iterator[int]:
 
 
 def recall(unit: Unit, tenant: Tenant) -> Past:
-    """Return the project's recent past."""
+    """Return the recent changes of the project that deeds may repeat."""
     postings: list[Transaction] = []
     request: PageRequest | None = PageRequest(LIMIT_MAX)
     while request is not None and len(postings) < POSTINGS_MAX:
@@ -138,13 +138,13 @@ def recall(unit: Unit, tenant: Tenant) -> Past:
         request = PageRequest(LIMIT_MAX, after=page.next_cursor) if page.next_cursor else None
     times = Counter(each.description for each in postings)
     return Past(
-        # The first side of a transfer represents both.
+        # The first side of a transfer stands for both sides.
         postings=[
             each
             for each in postings
             if each.reverses is None and each.transfer in (None, each.id) and times[each.description] >= OFTEN
         ],
         invoices=invoices.page(unit, tenant, PageRequest(LIMIT_MAX)).items,
-        # Skip orders for nothing, because a repeated one would look like a mistake.
+        # Skip orders with a total of 0, because a repeated one would look like a mistake.
         orders=[each for each in orders.page(unit, tenant, PageRequest(LIMIT_MAX)).items if each.total],
     )

@@ -1,7 +1,7 @@
 """The steps of a data set's history, in order, each with its time.
 
-Each entry uses its own random stream. So the same file gives the same history, and adding an entry changes no
-other entry.
+Each entry draws its numbers from its own random stream. So the same file gives the same history, and a new
+entry changes none of the others.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NOTHING: Parameters = {}
 
 
 class UnitInThePast:
-    """A `Unit` with the time of the history, which is set for each step, and with ids made from that time."""
+    """A `Unit` with the time of the history. Each step sets this time; ids are made from it."""
 
     def __init__(self, unit: Unit, ids: IdSource) -> None:
         self.now = 0
@@ -78,9 +78,9 @@ _MONTHS = (
 
 @dataclass(slots=True)
 class SeedHistory:
-    """The ids of the objects that steps have made, by their names in the data set.
+    """The ids of the objects that earlier steps made, by their names in the data set.
 
-    The next step creates its objects with `unit` and `tenant`.
+    Each step creates its objects with `unit` and `tenant`.
     """
 
     unit: UnitInThePast = field(init=False)
@@ -103,14 +103,13 @@ Happening = tuple[int, Callable[[SeedHistory], None]]  # the time in millisecond
 
 
 def steps_of(data_set: DataSet) -> list[SeedStep]:
-    """Return all steps in order. Raises BadDataSet if there are far too many."""
+    """Return all steps, the earliest first. Raises BadDataSet if there are far too many."""
     steps: list[SeedStep] = []
     for path, entry in data_set.entries.items():
         random = Random(path)
         for number, moment in enumerate(_moments(entry, data_set.days, random), 1):
             for at, happen in _steps(entry, moment, number, f"{path} {number}", random):
-                # Leave out steps after the end, which have not happened yet: an invoice stays open, an order
-                # is not shipped.
+                # Leave out steps after the end of the history: such an invoice stays open, for instance.
                 if at < data_set.days * DAY:
                     steps.append(SeedStep(at, path, happen))
                 if len(steps) > STEPS_MAX:

@@ -1,8 +1,8 @@
-"""The demo's traffic: requests over HTTP like those of several clients, right ones and wrong ones.
+"""The demo's traffic: right and wrong requests over HTTP, like those of several clients.
 
-The clients do the deeds of `tools.seed.deeds`, so the traffic fits whatever data set is loaded. Each client
-uses its own key, and makes its own mistakes: an import sends the same request twice or too many requests at
-once; a report asks for objects that do not exist or that its key may not read.
+The clients do the deeds of `tools.seed.deeds`, so the traffic fits every data set. Each client uses its own
+key, and makes its own mistakes: an import sends the same request twice or too many requests at once; a report
+asks for objects that do not exist or that its key may not read.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.tools.seed.deeds import A_SECOND, DEEDS, Past, like_earlier
 
 FLOOD_EVERY_S = 60.0  # how often a client sends too many requests in a second
-_FLOOD_BEYOND = 8  # how many requests more than the burst it then sends, which are refused
-_READS_AT_START = 15  # reads sent at once, so that the request log is not empty
-_TRIES = 50  # attempts to reach the server, which may not accept requests yet
+_FLOOD_BEYOND = 8  # how many of these requests exceed the burst and are refused
+_READS_AT_START = 15  # reads sent at once to fill the request log
+_TRIES = 50  # attempts to reach the server, because it may not accept requests yet
 _NEWEST = 50  # a client chooses among this many newest objects
 
 PATHS = {
@@ -44,9 +44,9 @@ Record = dict[str, Any]
 
 
 class DemoTraffic:
-    """Sends requests to the server at `url` with these keys, which are listed by the names of their clients.
+    """Sends requests to the server at `url`; `keys` holds the key of each client, by the client's name.
 
-    It is the `Books` that deeds use.
+    Deeds use this class as their `Books`.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class DemoTraffic:
         self._burst = burst
         self._certfile = certfile
         self.random = random or Random()
-        # Ids are in the order of time, so an object with a later id was made by this traffic or by a person.
+        # Ids are in the order of time: an object with a later id was made by this traffic or by a person.
         self._began = IdSource().new("act", round(time.time() * 1000)).partition("_")[2]
         self._ids: set[str] = set()
         self._sent_key = ""  # the idempotency key of the import's last request
@@ -72,7 +72,7 @@ class DemoTraffic:
     async def run(self) -> None:
         """Send requests until cancelled. Raises LedgerError if the server cannot be reached at all."""
         verify: Any = True
-        if self._certfile is not None:  # trust the server's own certificate, whatever name it is for
+        if self._certfile is not None:  # trust the server's own certificate, for any name
             verify = ssl.create_default_context(cafile=self._certfile)
             verify.check_hostname = False
         async with AsyncLedger(self._url, attempts=1, verify=verify, trust_env=False) as ledger:
@@ -100,7 +100,7 @@ class DemoTraffic:
         await self._ledger.health()
 
     async def act(self) -> None:
-        """Do one thing that a client does."""
+        """Do one random act of a client: a deed, a read or a mistake."""
         await self.random.choices([*ACTS], [*ACTS.values()])[0](self)
 
     async def send(
@@ -141,7 +141,7 @@ class DemoTraffic:
         return int(account_found.get("balance", 0))
 
     async def newest(self, kind: str, **only: str) -> list[Any]:
-        """Return those of the newest objects of a kind that belong to the demo."""
+        """Return the demo's objects among the newest of a kind."""
         return await self._newest_by(CLIENT_OF[kind], kind, **only)
 
     async def _newest_by(self, client: str, kind: str, **only: str) -> list[Any]:
@@ -150,7 +150,7 @@ class DemoTraffic:
         return [SimpleNamespace(**each) for each in objects if self._is_of_the_demo(each["id"])]
 
     async def create(self, kind: str, fields: Record) -> None:
-        """Create an object, and note that it belongs to the demo."""
+        """Create an object, and note its id as the demo's."""
         body = {name: value for name, value in fields.items() if value is not None}
         object_made = await self.send(CLIENT_OF[kind], "POST", PATHS[kind], body)
         if "id" in object_made:
@@ -161,10 +161,7 @@ class DemoTraffic:
         await self.send(CLIENT_OF[kind], "POST", f"{PATHS[kind]}/{id}/{action}")
 
     def _is_of_the_demo(self, id: str) -> bool:
-        """Return whether the demo made the object.
-
-        Drafts of a person who explores the demo are left alone.
-        """
+        """Return whether the demo made the object: the traffic leaves the objects of other users alone."""
         return id in self._ids or id.partition("_")[2] < self._began
 
     async def look(self) -> None:
@@ -178,7 +175,7 @@ class DemoTraffic:
     # Mistakes of the clients
 
     async def ask_wrongly(self) -> None:
-        """Send an invalid request, which is answered with 400."""
+        """Send an invalid request; the server answers 400."""
         wrong: tuple[tuple[str, str, Record | None, Record], ...] = (
             ("reporting", "/v1/transactions", None, {"created_after": "yesterday"}),
             ("reporting", "/v1/accounts", None, {"limit": 500}),
@@ -189,16 +186,16 @@ class DemoTraffic:
         await self.send(client, "GET" if body is None else "POST", path, body, **params)
 
     async def ask_for_nothing(self) -> None:
-        """Ask for an object that does not exist, which is answered with 404."""
+        """Ask for an object that does not exist; the server answers 404."""
         name, path = self.random.choice((("acc", "/v1/accounts"), ("inv", "/v1/invoices")))
         await self.send("reporting", "GET", f"{path}/{name}_{'0' * 26}")
 
     async def overstep(self) -> None:
-        """Post with a key that may only read, which is answered with 403."""
+        """Post with a key that may only read; the server answers 403."""
         await self.send("reporting", "POST", "/v1/transactions", like_earlier(self) or {})
 
     async def repeat(self) -> None:
-        """Send the same request twice; the second is answered with 409."""
+        """Send the same request twice; the server answers the second with 409."""
         body = like_earlier(self)
         if body is None or body["type"] == "debit":
             return
@@ -206,20 +203,20 @@ class DemoTraffic:
         await self._send("old import", "POST", "/v1/transactions", body)
 
     async def pay_again(self) -> None:
-        """Pay an invoice that is already paid, which is answered with 409."""
+        """Pay an invoice that is already paid; the server answers 409."""
         if invoice := await self._newest_by("old import", "invoices", status="paid"):
             await self.send("old import", "POST", f"/v1/invoices/{invoice[0].id}/pay")
 
     async def flood(self) -> None:
-        """Send more requests in one second than a client may; some are answered with 429."""
-        # Wait for the next second of the wall clock, by which requests are counted.
+        """Send more requests in one second than a client may; the server answers some with 429."""
+        # Wait for the next second of the clock: the server counts the requests of each second.
         await asyncio.sleep(1 - time.time() % 1)
         many = self._burst + _FLOOD_BEYOND
         await asyncio.gather(*(self.send("old import", "GET", "/v1/accounts", limit=1) for _ in range(many)))
 
 
 Act = Callable[[DemoTraffic], Awaitable[None]]
-# How often each act is done, relative to a hundred deeds.
+# How often each act is done in the time of a hundred deeds.
 ACTS: dict[Act, int] = dict[Act, int](DEEDS.items()) | {
     DemoTraffic.look: 12,
     DemoTraffic.ask_wrongly: 4,

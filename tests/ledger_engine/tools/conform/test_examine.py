@@ -200,7 +200,7 @@ async def test_a_part_that_a_server_does_not_offer_is_not_applicable_and_no_faul
             reply.data["next_cursor"] = None
 
     verdicts = await examined(breakage)
-    beyond = "goes beyond the contract"
+    beyond = "beyond the contract"
     for rule, reason in (
         ("invoice-void", beyond),
         ("delete-invoices-id", beyond),

@@ -115,7 +115,7 @@ async def test_nothing_is_put_in_front_of_records_that_are_there(
 ) -> None:
     await seed(engine, project, written("one", transactions=[CREDIT]))
     before = await counted(engine)
-    with pytest.raises(Conflict, match="has records up to"):
+    with pytest.raises(Conflict, match="contains records up to"):
         await seed(engine, project, written("two", transactions=[CREDIT]))
     assert await counted(engine) == before
 
@@ -341,7 +341,7 @@ async def test_a_new_ledger_replaces_none_that_was_created_meanwhile(
 ) -> None:
     path = tmp_path / "ledger.db"
     monkeypatch.setattr(LoadingProgress, "count", lambda self: path.write_bytes(b"another"))
-    with pytest.raises(Conflict, match="created in the meantime"):
+    with pytest.raises(Conflict, match="created during the load"):
         await load(path, None, written())
     assert path.read_bytes() == b"another"
 

@@ -56,7 +56,10 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ),
     ({"transactions": [{**CREDIT, "time": "25:00"}]}, "transactions[0].time: must be like"),
     ({"transactions": [{**CREDIT, "time": 9}]}, "transactions[0].time: must be like"),
-    ({"transactions": [{**CREDIT, "time": "10:00-09:00"}]}, "transactions[0].time: must go from the earlier"),
+    (
+        {"transactions": [{**CREDIT, "time": "10:00-09:00"}]},
+        "transactions[0].time: must begin with the earlier",
+    ),
     ({"transactions": [{**CREDIT, "repeat": 3}]}, "transactions[0].repeat: must be an object"),
     (
         {"transactions": [{**CREDIT, "repeat": {"every": 0}}]},
@@ -80,22 +83,22 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"transactions": [{**CREDIT, "reverse": {"share": 3}}]}, "transactions[0].reverse.after: is missing"),
     (
         {"invoices": [{**INVOICE, "lines": [{"description": "d", "unit_amount": 1}]}]},
-        "invoices[0].amount: must",
+        "invoices[0].amount: is required",
     ),
     (
         {"invoices": [{"account": "bank", "customer": "C"}]},
-        "invoices[0].amount: must be given if there are no lines",
+        "invoices[0].amount: is required without lines",
     ),
     ({"invoices": [{"account": "bank", "customer": "C", "lines": [{}]}]}, "invoices[0].lines[0].description"),
-    ({"invoices": [{**INVOICE, "pay_after": 3}]}, "invoices[0].finalize_after: must be given"),
+    ({"invoices": [{**INVOICE, "pay_after": 3}]}, "invoices[0].finalize_after: is required"),
     (
         {"invoices": [{**INVOICE, "finalize_after": 0, "pay_after": 3, "void_after": 3}]},
-        "invoices[0].void_after: must not be given",
+        "invoices[0].void_after: is forbidden",
     ),
     ({"orders": [{**ORDER, "user": "eve"}]}, "orders[0].user: there is no ref 'eve'"),
     ({"orders": [{**ORDER, "items": [5]}]}, "orders[0].items[0]: must be an object"),
     ({"orders": [{**ORDER, "items": [{"quantity": 0}]}]}, "orders[0].items[0].quantity: must lie"),
-    ({"orders": [{**ORDER, "ship_after": 1}]}, "orders[0].pay_after: must be given"),
+    ({"orders": [{**ORDER, "ship_after": 1}]}, "orders[0].pay_after: is required"),
 ]
 
 
