@@ -1,8 +1,7 @@
 """The command line `ledger-engine`, with one module for each group of commands.
 
-A module is imported when one of its commands is needed, so `--help` takes a third of the time that importing
-all modules would take. Errors are one line on stderr; the exit status is 1 for a failure, and 2 for wrong
-usage.
+A module is imported when one of its commands runs. `--help` imports none of them, and takes a third of the
+time. Errors are one line on stderr; the exit status is 1 for a failure, and 2 for wrong usage.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ _VARIABLE = "_LEDGER_ENGINE_COMPLETE"
 
 
 class LazyCommands(UserDict[str, click.Command]):
-    """The commands of a group by name; each is imported when it is needed.
+    """The commands of a group by name. A command is imported at its first use.
 
-    `lazy` contains for each command its module in `package`, its variable there, and its short help for the
-    list of commands.
+    `lazy` gives two texts for each command: the module in `package` with the variable in this module, and the
+    short help.
     """
 
     def __init__(self, package: str, lazy: Mapping[str, tuple[str, str]]) -> None:
@@ -50,14 +49,14 @@ class LazyCommands(UserDict[str, click.Command]):
         return command
 
     def short_help(self, name: str, limit: int) -> str:
-        """Return the short help of a command, of at most this many characters, without importing it."""
+        """Return the short help of a command without importing the command, in at most `limit` characters."""
         entry = self._lazy.get(name)
         command = self[name] if entry is None else click.Command(name, help=entry[1])
         return command.get_short_help_str(limit)
 
 
 class OneLineErrors(click.Group):
-    """A command group that prints each error as one line, although click prints three."""
+    """A command group that prints each error as one line. click itself prints three lines."""
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         if not isinstance(self.commands, LazyCommands):
@@ -85,13 +84,13 @@ class OneLineErrors(click.Group):
         except click.Abort:
             _end("Stopped.", 1)
         except BrokenPipeError:
-            # The program that reads the output has closed it, so the command ends.
+            # The program that read the output has ended; end too.
             discard_output()
             sys.exit(1)
         except LedgerError as error:
             _end(str(error), 1)
         except UnicodeEncodeError as error:
-            # Python represents bytes of arguments that are not UTF-8 as lone surrogates.
+            # Python turns a byte of an argument that is not UTF-8 into a lone surrogate.
             if error.encoding == "utf-8":
                 _end("An argument is not UTF-8.", 2)
             _end(f"The output cannot be written: it contains characters that {error.encoding} lacks.", 1)
@@ -104,7 +103,7 @@ class OneLineErrors(click.Group):
 def _require_streams() -> None:
     """Open the null device for a closed stdin or stderr. Raises ClickException if stdout is closed.
 
-    Some results can be printed only once, such as a new key, so a command does not begin if it cannot print.
+    Some results are printed only once, such as a new key. So a command does not begin if it cannot print.
     """
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
@@ -116,14 +115,14 @@ def _require_streams() -> None:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP raise an error in the command, so that unfinished files are removed.
+    """Make SIGTERM and SIGHUP raise an error in the command: the command then removes unfinished files.
 
-    `serve` and `listen` have handlers of their own.
+    `serve` and `listen` handle these signals themselves.
     """
     before = {}
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is signal.SIG_DFL:  # under nohup SIGHUP is ignored and stays so
+            if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP: leave it ignored
                 before[number] = signal.signal(number, _stop)
     try:
         yield
@@ -137,7 +136,7 @@ def _stop(number: int, _: object) -> NoReturn:
 
 
 def _end(message: str, status: int) -> NoReturn:
-    # The message may quote an argument, which may be a key, and no screen or log may show a key.
+    # The message may quote an argument that is a key. No screen or log may show a key, so mask it.
     click.echo(f"ledger-engine: {printable(masked(' '.join(message.split())))}", err=True)
     try:
         if sys.stdout is not None:
@@ -150,12 +149,12 @@ def _end(message: str, status: int) -> NoReturn:
 def discard_output() -> None:
     """Send stdout to the null device.
 
-    Nothing can be written to stdout any more. Without this, Python's flush at exit would fail too.
+    Call this when the reader of stdout has ended. Without it, Python's flush at exit would fail too.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-# The commands by task: the place of each one, and its line in the list of commands.
+# The commands by task. Each line: the module and variable of the command, and its short help.
 _TASKS = {
     "Serve and look": {
         "serve": ("serve:serve", "Serve the ledger over HTTP."),

@@ -90,7 +90,7 @@ def update_project(ledger: LedgerSource, id: str, **fields: Any) -> None:
 @click.argument("id")
 @options.ledger()
 def archive_project(ledger: LedgerSource, id: str) -> None:
-    """Archive the project ID: everything is kept, and its keys are refused within a second."""
+    """Archive the project ID: its data stays, and its keys are refused within a second."""
     tenant = Tenant(id, livemode=False)
     _print_project(ledger, ledger.write(partial(ledger_projects.archive, tenant=tenant, id=id)))
 
@@ -110,9 +110,8 @@ def _print_project(ledger: LedgerSource, project: Project) -> None:
 
 
 def _shown_project(project: Project) -> dict[str, Any]:
-    # Every object shows a mode (docs/decisions.md#conventions-objects). A project spans both modes, so over
-    # HTTP it shows the credential's mode. Commands use no credential, so here it shows their default mode,
-    # which is test.
+    # Every object shows a mode (docs/decisions.md#conventions-objects). A project belongs to both modes: over
+    # HTTP it shows the mode of the credential. Commands use no credential; they show test, the default mode.
     return shown(project, livemode=False)
 
 
@@ -159,7 +158,7 @@ def create_key(ledger: LedgerSource, role: str, scopes: tuple[str, ...], name: s
 @click.option("--all", "revoked_too", is_flag=True, help="Include revoked keys.")
 @options.ledger(options.project)
 def list_keys(ledger: LedgerSource, revoked_too: bool) -> None:
-    """List the keys of a project, newest first, without their values, which are not stored."""
+    """List the keys of a project, newest first. Their values are not stored, and so not shown."""
 
     def find(unit: Unit) -> tuple[list[ApiKey], str]:
         owner = ledger.owner(unit)
@@ -181,7 +180,7 @@ def list_keys(ledger: LedgerSource, revoked_too: bool) -> None:
 
 def _key_id(text: str) -> str:
     if text.startswith("sk_"):
-        raise ValueError("give the id of the key, key_…, which `keys list` shows, not its value.")
+        raise ValueError("give the id of the key, not its value: key_…, as `keys list` shows it.")
     return text
 
 
@@ -205,7 +204,7 @@ def revoke_key(ledger: LedgerSource, id: str) -> None:
 @click.argument("id", type=_KEY_ID)
 @options.ledger()
 def roll_key(ledger: LedgerSource, id: str) -> None:
-    """Revoke the key ID and create one with the same rights, whose value is printed only this once."""
+    """Replace the key ID with a new key with the same rights. Its value is printed only this once."""
     tenant = ledger.read(partial(api_keys.tenant_of, id=id))
     value = api_keys.new_value(tenant.livemode)
     key = ledger.write(partial(api_keys.roll, tenant=tenant, id=id, value=value))

@@ -29,7 +29,7 @@ READ_WITHIN_S = 1.0  # seconds; the reader of a pipe normally takes a line withi
 def announcing(settings: ServeSettings, database_named: bool = True) -> Announce:
     """Return the function that announces a ready server.
 
-    If the user named no ledger, it also prints where the ledger is.
+    Unless `database_named`, the announcement also names the place of the ledger.
     """
     return partial(
         announce, issuer=settings.issuer, database=settings.database, database_named=database_named
@@ -50,7 +50,7 @@ def announce(
         if database is not None and _is_journal(sys.stdout):
             was_shown = _hide_key(ready.key, database)
         else:
-            # A reader that ends after the first line, such as `head -1`, must not cause the loss of the key.
+            # The reader may end after the first line, like `head -1`: the key must not get lost.
             is_read = _is_read(sys.stdout)
             is_printed = _say(f"A {_mode(ready.key)} key for the ledger, shown this once: {ready.key}")
             was_shown = is_read and is_printed and _is_read(sys.stdout)
@@ -67,14 +67,14 @@ def announce(
 
 
 def on_this_machine(url: str) -> str:
-    """Return a URL of the same server that programs on this machine can use."""
+    """Return the server's URL for programs on this machine: with 127.0.0.1 instead of 0.0.0.0."""
     return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
 def _is_journal(output: TextIO | None) -> bool:
-    """Return whether the output goes to systemd's journal, which stores it and which other users may read.
+    """Return whether the output goes to systemd's journal. Other users may read the journal.
 
-    systemd names the device and inode of the stream that it has opened for the journal.
+    systemd names the device and inode of the stream to its journal in JOURNAL_STREAM.
     """
     if output is None:
         return False
@@ -86,10 +86,10 @@ def _is_journal(output: TextIO | None) -> bool:
 
 
 def _is_read(output: TextIO | None) -> bool:
-    """Return whether somebody reads the output: it is open, and not a pipe whose reader has ended.
+    """Return False if the output is closed, goes to the null device, or is a pipe without a reader.
 
-    This waits at most READ_WITHIN_S for the reader of a pipe to take the printed text. The result is true for
-    a reader that is slower.
+    The reader of a pipe may be about to end, so this function waits until it has taken the printed text, but
+    at most READ_WITHIN_S. A slower reader counts as a reader.
     """
     try:
         if output is None or os.path.samestat(os.fstat(output.fileno()), os.stat(os.devnull)):
@@ -113,7 +113,7 @@ def _is_read(output: TextIO | None) -> bool:
 
 
 def _hide_key(key: str, database: Location) -> bool:
-    """Write the key to a private file next to the database; return whether that succeeded."""
+    """Write the key to a private file next to the database; return whether the file was written."""
     kind_of_key = f"{_mode(key)} key"
     another = f"`ledger-engine keys create --mode {_mode(key)}` creates one."
     if isinstance(database, str):

@@ -1,7 +1,7 @@
-"""`ledger-engine api`, `trigger` and `conform`: requests to a server.
+"""`ledger-engine api`, `trigger` and `conform`: the commands that send requests to a server.
 
-`api` sends one request, `trigger` the requests that produce an event, and `conform` the requests that check a
-server against the contract.
+`api` sends one request. `trigger` sends the requests that lead to an event. `conform` checks a server against
+the contract.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 _IN_QUERY = ("GET", "DELETE")
-# How each type of event is produced: the type that must come before it, the request, and the request's body.
-# `{account}` is the id of the account that an earlier step created.
+# The request that produces each type of event: the type of event that must come first, the method and path of
+# the request, and its body. `{account}` stands for the id of the account that an earlier step created.
 _STEPS: dict[str, tuple[str | None, str, str, dict[str, Any] | None]] = {
     "account.created": (None, "POST", "/v1/accounts", {"name": "Test account", "currency": "EUR"}),
     "transaction.created": (
@@ -69,7 +69,7 @@ def api(target: ServerTarget, method: str, path: str, fields: tuple[str, ...], d
     """Send one request and print the answer.
 
     NAME=VALUE is a field of the body; in a GET or DELETE it is a query parameter. In a body, a VALUE that is
-    valid JSON, such as 1250 or null, is sent as that JSON value; any other is sent as a string.
+    valid JSON, such as 1250 or null, is sent as JSON; any other VALUE is sent as a string.
     """
     if not path.startswith("/"):
         raise click.UsageError(f"{path!r} is not a path like /v1/accounts.")
@@ -105,7 +105,7 @@ def api(target: ServerTarget, method: str, path: str, fields: tuple[str, ...], d
 @any_server
 @options.as_json
 def trigger(target: ServerTarget, type: str, as_json: bool) -> None:
-    """Produce an event of TYPE, like invoice.paid, by the requests that lead to it, in test mode."""
+    """Produce an event of TYPE, like invoice.paid, in test mode: send the requests that lead to it."""
     if target.livemode or not (target.given_key or "sk_test_").startswith("sk_test_"):
         raise click.UsageError("trigger makes test data, so it needs a key that begins with sk_test_.")
     records = asyncio.run(_produce(target, type))
@@ -117,7 +117,7 @@ def trigger(target: ServerTarget, type: str, as_json: bool) -> None:
 
 
 async def _produce(target: ServerTarget, type: str) -> dict[str, Any]:
-    """Send the requests that lead to an event; return the object of each step by its type of event."""
+    """Send the requests that lead to an event; return the object in each answer, by the type of event."""
     steps: list[str] = []
     before: str | None = type
     while before is not None:
@@ -164,9 +164,9 @@ _ANSWER_SECONDS_MAX = 60.0
 )
 @options.as_json
 def conform(url: str, key: str, read_only: bool, junit: Path | None, as_json: bool) -> None:
-    """Check whether the server at URL keeps the contract, rule by rule, over HTTP alone.
+    """Check rule by rule, over HTTP alone, whether the server at URL keeps the contract.
 
-    It makes the objects that it needs, in test mode. Exits with 1 when a rule failed.
+    The command creates the objects that it needs, in test mode. It exits with 1 if a rule failed.
     """
     if not read_only and not key.startswith("sk_test_"):
         raise click.UsageError("conform writes, so it needs a key that begins with sk_test_, or --read-only.")

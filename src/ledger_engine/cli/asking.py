@@ -1,4 +1,4 @@
-"""Requests of a command to a server: to the server of `--url`, or to the server of the ledger."""
+"""Selects the server that a command sends its requests to: the one at `--url`, or the ledger's own."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ServerTarget:
 
     @asynccontextmanager
     async def key(self, rights: NewApiKey) -> AsyncIterator[str]:
-        """Yield the given key, or create one with these rights and revoke it at the end."""
+        """Yield the key of the options, or a new key with these rights that is revoked at the end."""
         if self.given_key is not None:
             yield self.given_key
             return
@@ -71,16 +71,15 @@ class ServerTarget:
     async def connected(self, name: str, *, attempts: int = 1) -> AsyncIterator[AsyncLedger]:
         """Yield a client with the rights of an owner; `name` is the name of the command.
 
-        For several `attempts` the command shows its progress itself, and no notice of waiting is printed. A
-        LedgerError inside becomes a ClickException, because a refused or unanswered request ends the command.
+        A refused or unanswered request ends the command: a LedgerError inside becomes a ClickException. With
+        several `attempts` no notice of waiting is printed, because the command shows its own progress.
         """
         # Imported here, because httpx takes longer to load than most commands take to run.
         from ledger_client.errors import LedgerError
         from ledger_client.ledger import AsyncLedger
 
         root = self.root()
-        # Proxies in the environment are ignored: they are not meant for this machine or for the server of
-        # --url.
+        # Ignore the proxies in the environment: they are not meant for this machine, nor for --url.
         settings: dict[str, Any] = {"trust_env": False, "seconds_max": ANSWER_SECONDS_MAX, "timeout": None}
         async with self.key(NewApiKey(name, "owner", session=True)) as key:
             try:
@@ -95,9 +94,9 @@ class ServerTarget:
 
 @contextmanager
 def notice_of_waiting(for_what: str) -> Iterator[Callable[[], None]]:
-    """If the wait is long, print a notice on a terminal; yield a function that ends the notice.
+    """Print a notice if the wait is long; yield a function that prevents the notice.
 
-    If stderr is not a terminal, nothing but the line of an error is printed there.
+    The notice is only for a terminal. If stderr is not a terminal, only an error is printed there.
     """
     line = partial(say, f"Waiting for {for_what} …", err=True)
     timer = asyncio.get_running_loop().call_later(NOTICE_AFTER_S, line) if sys.stderr.isatty() else None
@@ -136,7 +135,7 @@ def any_server(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def refusal(error: LedgerError, server: str) -> str:
-    """Return the reason why a server refused a request or cannot be reached, as a sentence."""
+    """Return a sentence with the reason why a server refused a request or cannot be reached."""
     if error.status is None or 200 <= error.status < 300:
         return f"{server} cannot be reached: {str(error).removesuffix('.')}."
     if not error.code:

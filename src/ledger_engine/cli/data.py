@@ -44,7 +44,7 @@ _PROGRESS_S = 0.05  # seconds between two updates of a load's progress bar
 def seed(ledger: LedgerSource, file: str) -> None:
     """Load the data set FILE.
 
-    FILE is the name of an included data set, or a JSON file. It is loaded into test mode, with a history that
+    FILE is the name of an included data set, or a JSON file. It is loaded into test mode, and its history
     ends yesterday. If FILE contains a mistake, or the load is interrupted, nothing is loaded.
     """
     from ledger_engine.tools.seed import reading
@@ -85,8 +85,8 @@ async def _show(work: Coroutine[Any, Any, T], progress: LoadingProgress, name: s
 def backup(ledger: LedgerSource, dest: Path, overwrite: bool) -> None:
     """Copy the ledger as it is now to DEST, and check the copy.
 
-    A server may run at the same time, and is not slowed down. Copy a ledger on PostgreSQL with PostgreSQL's
-    pg_dump.
+    A server may run at the same time; the copy does not slow it down. Copy a ledger on PostgreSQL with
+    PostgreSQL's pg_dump.
     """
     from ledger_engine.upkeep import backups
 
@@ -121,8 +121,8 @@ def restore(ledger: LedgerSource, src: Path) -> None:
 def recover(ledger: LedgerSource, dest: Path) -> None:
     """Write the contents of a lost database's log to DEST.
 
-    Use this for a ledger that is refused because its file is missing, empty or not a ledger. The log and the
-    file are not changed. DEST is checked; then run `restore DEST` to put it in place.
+    Use this if a server refuses the ledger because its file is missing, empty or not a ledger. The log and
+    the file are not changed. The command checks DEST; to use it as the ledger, run `restore DEST`.
     """
     from ledger_engine.upkeep import backups
 
@@ -133,8 +133,8 @@ def recover(ledger: LedgerSource, dest: Path) -> None:
         return
     if result.doubt is not None:
         say(
-            f"The log was not written for the file it was applied to ({result.doubt}). The books"
-            " are correct, but keys, names and other texts may be out of date: check them."
+            f"The log was not written for this file ({result.doubt}). The books are correct,"
+            " but keys, names and other texts may be out of date: check them."
         )
     if result.damaged:
         say(f"The last {in_words(result.damaged, 'frames')} of the log cannot be read and are left out.")
@@ -145,7 +145,7 @@ def _print_copied(ledger: LedgerSource, file: Path, report: AuditReport, more: d
 
 
 def counts(report: AuditReport) -> str:
-    """Return in words how many records were checked."""
+    """Return the number of checked records in words, such as `2 accounts, 5 transactions`."""
     counts = {
         "accounts": report.accounts,
         "transactions": report.transactions,
@@ -156,7 +156,7 @@ def counts(report: AuditReport) -> str:
 
 # Copies for other programs and from other servers
 
-_READERS = 2  # one reader reads accounts or transactions, while the other reads the next transactions
+_READERS = 2  # while one page of transactions is written, the next page is read
 
 
 @click.command()
@@ -217,8 +217,8 @@ def export(
 def migrate(source: Location, target: Location, as_json: bool) -> None:
     """Copy the ledger SOURCE to TARGET: one is a SQLite file, the other postgresql://….
 
-    TARGET is a new file or an empty database. The copy is exact; it is compared and verified at the end. No
-    server may run at the same time. If the command is interrupted, TARGET stays empty.
+    TARGET is a new file or an empty database. The copy is exact: at the end the command compares and verifies
+    it. No server may run at the same time. If the command is interrupted, TARGET stays empty.
     """
     if isinstance(source, str) == isinstance(target, str):
         raise click.UsageError(

@@ -1,4 +1,4 @@
-"""`ledger-engine events` and `webhooks`: events, the endpoints they are sent to, and their deliveries."""
+"""`ledger-engine events` and `webhooks`: events, webhook endpoints, and the deliveries between them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def list_events(ledger: LedgerSource, limit: int) -> None:
 @click.option("--endpoint", metavar="ID", help="To this endpoint only.")
 @options.ledger(options.project, options.mode)
 def resend(ledger: LedgerSource, id: str | None, failed_since: int | None, endpoint: str | None) -> None:
-    """Send the event ID again, now, to the enabled endpoints that want its kind.
+    """Send the event ID again, now, to the enabled endpoints that accept its type.
 
     A running server sends the event within a second. If no server runs, the next server sends it when it
     starts.
@@ -114,7 +114,7 @@ def webhooks() -> None:
 )
 @options.ledger(options.project, options.mode)
 def create(ledger: LedgerSource, url: str, kinds: tuple[str, ...]) -> None:
-    """Send the events from now on to URL. The signing secret is printed only this once."""
+    """Send all later events to URL. The signing secret is printed only this once."""
     from ledger_engine.events.webhooks.sending import check_url
 
     asyncio.run(check_url(url, livemode=ledger.mode == "live"))
@@ -128,7 +128,7 @@ def create(ledger: LedgerSource, url: str, kinds: tuple[str, ...]) -> None:
 
 
 @webhooks.command("list")
-@click.option("--deleted", is_flag=True, help="List only deleted ones, which can be restored.")
+@click.option("--deleted", is_flag=True, help="List the deleted endpoints that you can restore.")
 @options.ledger(options.project)
 def list_endpoints(ledger: LedgerSource, deleted: bool) -> None:
     """List the webhook endpoints of both modes, oldest first."""
@@ -147,7 +147,7 @@ def list_endpoints(ledger: LedgerSource, deleted: bool) -> None:
 @click.argument("id")
 @options.ledger()
 def delete(ledger: LedgerSource, id: str) -> None:
-    """Delete the endpoint ID, which can be restored for 30 days."""
+    """Delete the endpoint ID. You can restore it for 30 days."""
     _change(ledger, endpoints.delete, id, "deleted")
 
 
@@ -223,7 +223,7 @@ def list_deliveries(ledger: LedgerSource, id: str, limit: int) -> None:
 
 
 def _new_secret() -> tuple[str, str]:
-    """Return a new signing secret, and its stored form."""
+    """Return a new signing secret, and the form of it that is stored."""
     secret = endpoints.new_secret()
     return secret, Seal.from_environment().close(secret)
 

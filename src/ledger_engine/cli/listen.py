@@ -118,7 +118,7 @@ def _subject(record: dict[str, Any]) -> Any:
 
 
 def _kept_secret() -> str:
-    """Return the signing secret of this user's listeners, which the first listener creates."""
+    """Return the signing secret of this user's listeners. The first listener creates it."""
     try:
         file = default_database().with_name("listen.secret")
         if not file.exists():
@@ -127,13 +127,13 @@ def _kept_secret() -> str:
         return file.read_text(encoding="utf-8").strip()
     except StorageUnavailable as error:
         raise click.ClickException(
-            "The signing secret of your listeners is kept in your data directory, which cannot be made. Name"
-            " another directory in the variable XDG_DATA_HOME."
+            "Your data directory cannot be created. The signing secret of your listeners is stored there:"
+            " name another directory in the variable XDG_DATA_HOME."
         ) from error
 
 
 def _follow(target: ServerTarget, work: Callable[[str, str], Awaitable[None]]) -> None:
-    """Run `work` with the server's address and a key until Ctrl-C or SIGTERM; both end with exit status 0."""
+    """Run `work` with the server's address and a key until Ctrl-C or SIGTERM; the exit status is then 0."""
 
     async def follow() -> None:
         # Imported here, because httpx takes longer to load than most commands take to run.

@@ -1,8 +1,8 @@
-"""Follows the events of any ledger server, and posts each to a local address, signed like a webhook.
+"""Follows the events of any ledger server, and posts each event to a local address, signed like a webhook.
 
-This is for a handler on a machine that no server can reach. All deliveries to the handler are signed with one
-secret, so the handler is configured once. The secret of a session with the server is used only to check the
-server's signatures.
+Use it for a handler on a machine that no server can reach. The listener signs all its deliveries with one
+secret, so you configure the handler once. Each session with the server has another secret; the listener uses
+that secret only to check the server's signatures.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ledger_engine.cli.asking import notice_of_waiting, refusal
 from ledger_engine.events.webhooks.signing import signed_headers
 
 RETRIES_S = (1, 5, 30, 120, 600)
-RETRIES_MAX = 100  # deliveries that wait for another attempt; if there are more, the listener waits
+RETRIES_MAX = 100  # while so many deliveries wait for another attempt, the listener takes no new event
 SILENCE_TIMEOUT_S = 45
 DEADLINE_S = 15  # seconds for one delivery, the same as on the server
 UNREADABLE = "The server sent an event that cannot be read. Is it a ledger?"
@@ -37,7 +37,7 @@ class StreamRefusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """An event from the stream: the raw body, and the id and type in it."""
+    """An event from the stream: the raw body, with the id and the type that the body contains."""
 
     body: bytes
     id: str
@@ -48,8 +48,8 @@ class StreamEvent:
 class EventFollower:
     """Follows the events of one server; `write_line` gets each line for people.
 
-    `begin` is called once, when the server has answered with events. If the server cannot be reached before
-    that, `events` ends with an error, because the address may be wrong.
+    `begin` is called once, when the stream is open. If the server cannot be reached before, `events` raises
+    an error, because the address may be wrong. Later it tries again without end.
     """
 
     server: str
@@ -63,7 +63,7 @@ class EventFollower:
     _wait: float | None = None
 
     async def events(self) -> AsyncGenerator[StreamEvent, None]:
-        """Yield each future event, and reconnect if the connection is lost. Raises StreamRefusal."""
+        """Yield each later event; connect again after a lost connection. Raises StreamRefusal."""
         last: str | None = None
         settings: dict[str, Any] = {"seconds_max": SILENCE_TIMEOUT_S, "trust_env": False}
         async with AsyncLedger(self.server, self.key, **settings) as ledger, self._noticed():
@@ -112,7 +112,7 @@ class EventFollower:
             self.begin()
 
     def _read(self, message: StreamMessage) -> StreamEvent:
-        """Return the event in a message; its id and type are checked, so that headers can contain them."""
+        """Return the event in a message. Its id and type go into headers, so they must be ASCII."""
         if not message.is_signed or message.body is None:
             raise StreamRefusal("An event came with a wrong signature.")
         try:
@@ -167,7 +167,7 @@ class WebhookListener:
         self.write_line(f"The signing secret: {self.secret}")
 
     async def _forward(self, receiver: BoundedClient, event: StreamEvent, attempt: int) -> bool:
-        """Post the event and return whether it was accepted; print a line before and after the request."""
+        """Post the event, and print a line before and after; return whether the handler accepted it."""
         self.write_line(f"--> {event.kind} {event.id}{'' if attempt == 1 else f' (attempt {attempt})'}")
         headers = {
             **self.headers,
@@ -180,7 +180,7 @@ class WebhookListener:
         }
         began = time.monotonic()
         try:
-            # The body of a 2xx answer is not read, because the status alone decides, as for a webhook.
+            # Do not read the body of a 2xx answer: as for a webhook, the status alone counts.
             async with receiver.stream(
                 "POST", self.forward_to, content=event.body, headers=headers
             ) as answer:

@@ -35,7 +35,7 @@ def _key(text: str) -> VerifierKey:
 
 
 def _watched(text: str) -> tuple[str, VerifierKey]:
-    """Return the log that a witness watches: its origin and its key."""
+    """Return the origin and the key of a log that a witness watches."""
     from ledger_engine.log.notes import LOG
 
     origin, _, key_text = text.partition("=")
@@ -51,7 +51,7 @@ _KEY = options.ParsedText("vkey", _key)
 @click.command()
 @options.ledger(options.mode, options.project)
 def checkpoint(ledger: LedgerSource) -> None:
-    """Print the last checkpoint of a log, with the signatures of witnesses that are there."""
+    """Print the last checkpoint of a log, with the witnesses' signatures so far."""
     from ledger_engine.log import notes, stored
     from ledger_engine.log.checkpoints import Checkpoint
 
@@ -112,14 +112,13 @@ def proof(ledger: LedgerSource, id: str, entry: Path | None) -> None:
 def check_proof(
     proof: Path, entry: Path, log_key: VerifierKey, witness_keys: tuple[VerifierKey, ...]
 ) -> None:
-    """Check without a ledger that PROOF proves ENTRY, the body of an event as webhooks deliver it."""
+    """Check without a ledger that PROOF proves ENTRY. ENTRY is an event as webhooks deliver it."""
     from ledger_engine.log.checkpoints import Proof
     from ledger_engine.log.notes import BadNote
     from ledger_engine.log.tree import BadProof
 
     try:
-        # Read bytes, because a text file would turn each CRLF and CR into a newline, and the standard allows
-        # only newlines.
+        # Read bytes: reading text would turn CRLF and CR into newlines, and the standard forbids them.
         claim = Proof.parse(proof.read_bytes().decode())
         if claim.checkpoint.origin != log_key.name:
             raise click.UsageError(f"The proof is of {claim.checkpoint.origin}, the key of {log_key.name}.")
@@ -141,7 +140,7 @@ def log_key() -> None:
 @log_key.command()
 @options.ledger(options.mode, options.project)
 def show(ledger: LedgerSource) -> None:
-    """Print the key of a log, for checking its proofs; earlier keys go to stderr."""
+    """Print the public key that checks the proofs of a log; earlier keys go to stderr."""
     _print(ledger)
 
 
@@ -151,9 +150,9 @@ def show(ledger: LedgerSource) -> None:
 def rotate(ledger: LedgerSource, yes: bool) -> None:
     """Make a new key for all logs, and print it. A running server signs with it within a second.
 
-    The command asks first, because it destroys the old secret key: nothing can be signed with it again.
-    Everyone who checks proofs needs the new public key, and a witness signs nothing until it is started with
-    the new public key. Proofs that the old key signed stay valid, and are checked with the old public key.
+    The command asks first, because it destroys the old secret key: nothing can be signed with that key again.
+    Everyone who checks proofs needs the new public key, and a witness signs nothing until you start it with
+    the new public key. Proofs that the old key signed stay valid; check them with the old public key.
     """
     from ledger_engine.events.webhooks.signing import Seal
     from ledger_engine.log import keys, notes
@@ -214,7 +213,7 @@ def witness(listen: str, state: Path, logs: tuple[tuple[str, VerifierKey], ...])
     except OSError as error:
         raise click.ClickException(f"Cannot listen on {listen}: {error.strerror}.") from error
     stops = (signal.SIGTERM, signal.SIGINT)
-    # Block them in the thread too, so that only `sigwait` receives them.
+    # Block the signals before the thread starts: it inherits the block, and only `sigwait` receives them.
     signal.pthread_sigmask(signal.SIG_BLOCK, stops)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     say(f"Listening on http://{host}:{server.server_port}")

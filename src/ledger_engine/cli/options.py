@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 class ParsedText(click.ParamType[T]):
-    """An option whose text `parse` converts. `parse` raises ValueError with a sentence about the fault."""
+    """The type of an option that `parse` converts. `parse` raises ValueError with a sentence for the user."""
 
     def __init__(self, name: str, parse: Callable[[str], T]) -> None:
         self.name = name
         self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
-        """Return the value; if it is not a text, it was already converted."""
+        """Return the converted value. click may convert a value twice: the second time nothing changes."""
         if not isinstance(value, str):
             result: T = value
             return result
@@ -51,18 +51,17 @@ def _url(text: str, *, server: bool, default_scheme: str | None) -> str:
 
 
 def url(*, server: bool = False, default_scheme: str | None = None) -> ParsedText[str]:
-    """Return the option type of an http(s) URL with its scheme.
+    """Return the option type of an http or https URL.
 
-    For a `server` the URL has no query and no user.
-
-    With `default_scheme` the text may lack the scheme, or may be a port of this machine.
+    The URL of a `server` must be without query and user. If there is a `default_scheme`, the text may lack
+    the scheme, or may be a port of this machine.
     """
     return ParsedText("url", partial(_url, server=server, default_scheme=default_scheme))
 
 
 def _bearer(text: str) -> str:
-    if not is_key(text):  # the value is a secret, so the message does not contain it
-        raise ValueError("the key is empty or has characters that a key cannot have.")
+    if not is_key(text):  # the key is a secret, so the message leaves it out
+        raise ValueError("the key is empty, or contains characters that no key contains.")
     return text
 
 
@@ -77,7 +76,7 @@ def _moment(text: str, parse: Callable[[str, str], int]) -> int:
 
 
 MOMENT = ParsedText("time", partial(_moment, parse=parse_moment))  # in milliseconds
-END = ParsedText("time", partial(_moment, parse=parse_end))  # the last millisecond of a date or time
+END = ParsedText("time", partial(_moment, parse=parse_end))  # a date means its last millisecond
 
 
 class Number(click.IntRange):
@@ -127,7 +126,7 @@ def file_of(database: Location, why: str) -> Path:
 
 
 def of_server(key_help: str) -> Callable[[Command], Command]:
-    """Declare the options for the server to which a command sends requests: its URL, and a required key."""
+    """Declare the two required options of a command that sends requests to a server: its URL and a key."""
     key = click.option(
         "--key",
         type=BEARER,
@@ -171,7 +170,7 @@ mode = click.option(
 def ledger(
     *more: Callable[[Callable[..., None]], Callable[..., None]], with_json: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Declare the options of a command on a ledger, which receives them as a LedgerSource.
+    """Declare the options of a command on a ledger. The command receives them as a LedgerSource.
 
     `more` contains the options `project` and `mode`, if the command takes them. Without `with_json` the
     command prints no JSON.

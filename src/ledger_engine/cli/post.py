@@ -24,7 +24,7 @@ _AGAIN = "Run the command again to go on: nothing is posted twice."
 
 
 class _Post(click.Command):
-    """The command `post`, which takes a word such as -5 as an amount and not as an option."""
+    """The command `post`. A word such as -5 is an amount here, and not an option."""
 
     def parse_args(self, context: click.Context, words: list[str]) -> list[str]:
         """Parse the words. Raises UsageError for a negative amount."""
@@ -70,15 +70,15 @@ def post(
 ) -> None:
     """Post a transaction: credit or debit AMOUNT, in the smallest unit of the currency, on ACCOUNT.
 
-    With --file it posts the transactions of a file, in batches of up to 1,000. Each batch is posted as a
-    whole or not at all. If you run it again with the same file, nothing is posted twice; to post an equal
+    With --file the command posts the transactions of a file in batches of up to 1,000, each batch as a whole
+    or not at all. If you run the command again with the same file, nothing is posted twice. To post an equal
     file a second time, give another --once KEY.
     """
     single = {"account": account, "amount": amount, "type": type}
     optional = {"description": description, "destination": destination}
     if file is not None:
         if any(value is not None for value in (*single.values(), *optional.values())):
-            raise click.UsageError("With --file the file contains the transactions; leave out the others.")
+            raise click.UsageError("--file posts the transactions of a file: leave out other arguments.")
         _post_file(target, file, once, dry_run=dry_run, as_json=as_json)
         return
     if dry_run:

@@ -2,9 +2,9 @@
 
 The columns, or the names in each JSON object, are `account` (an id or a whole name), `type` (credit or
 debit), either `amount` (in the smallest unit, as exports and the API write it) or `decimal_amount` (such as
-12.50), and optionally `description` and `destination`. The other columns of an export are ignored, but a
-`currency` must be that of the account. A row that is one side of a transfer is refused, because the export
-contains both sides, and the transfer would be made twice.
+12.50), and optionally `description` and `destination`. A `currency` must be the currency of the account. The
+other columns of an export are ignored. One side of a transfer is refused: an export contains both sides, so
+the transfer would be posted twice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FILE_BYTES_MAX = 64_000_000
 _DESCRIPTION_MAX = 500  # characters, the same as on the server (docs/decisions.md#transactions-amount)
 _USED = ("account", "type", "amount", "decimal_amount", "description", "destination", "currency")
 _IGNORED = ("id", "object", "balance_after", "created", "livemode", "transfer", "reverses")
-# An export writes a ' before a text that begins with one of these.
+# An export writes a ' before a text that begins with one of these characters.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _DECIMAL_AMOUNT = re.compile(r"[0-9]{1,16}(?:\.[0-9]*)?|\.[0-9]+")
 _DIGITS_MAX = 20  # more than MAX_AMOUNT needs
@@ -38,7 +38,7 @@ class BadFile(ValueError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class RowFault:
-    """A reason not to post the file. `line` is 0 for a fault of the whole file."""
+    """A reason not to post the file; `line` is the faulty line, 0 for the whole file."""
 
     line: int
     message: str
@@ -102,7 +102,7 @@ def read_rows(name: str, text: str) -> PostedContent:
 
 
 def _csv_lines(text: str) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """Yield the number of each line, with its values or with a sentence about its fault. Raises BadFile."""
+    """Yield each line: its number, and its values or a sentence about its fault. Raises BadFile."""
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
         columns = reader.fieldnames or ()
@@ -126,13 +126,13 @@ def _cell(name: str, value: str) -> Any:
     if value[:1] == "'" and value[1:].startswith(_FORMULA):
         value = value[1:]
     if name == "amount" and value.isascii() and value.isdigit():
-        # Cut the text, because Python refuses to read thousands of digits.
+        # Cut the text: Python refuses to convert thousands of digits.
         return int(value.lstrip("0")[:_DIGITS_MAX] or "0")
     return value
 
 
 def _json_lines(text: str) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """Yield the number of each line, with its values or with a sentence about its fault."""
+    """Yield each line: its number, and its values or a sentence about its fault."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield number, _values_of(line)

@@ -1,7 +1,7 @@
-"""Posts the transactions of a file in batches, so that repeating the command posts nothing twice.
+"""Posts the transactions of a file in batches. A second run with the same file posts nothing twice.
 
-The idempotency key of a batch is derived from its transactions and its number in the file. If an earlier run
-has posted a batch, the server refuses its key, and this module treats the batch as posted.
+The idempotency key of a batch is made from its transactions and its number in the file. If an earlier run
+posted the batch, the server refuses the key, and this module counts the batch as posted.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ledger_engine.cli.posted_file import FileRow, RowFault, in_smallest_unit
 from ledger_engine.core.money import DECIMALS
 
 BATCH_ROWS_MAX = 1000  # the server's maximum (docs/decisions.md#transactions-batch)
-_BATCH_BYTES_MAX = 900_000  # bytes, because a body may have at most 1 MB
-_READ_ONE_BY_ONE = 100  # accounts; for more, reading the list of all accounts is faster
+_BATCH_BYTES_MAX = 900_000  # less than 1 MB, the server's limit for a body
+_READ_ONE_BY_ONE = 100  # up to so many accounts are read one by one; a list of all is faster for more
 _PATH = "/v1/transactions/batch"
 _ITEM = re.compile(r"transactions\.(\d+)(?:\.|$)")
 
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """One transaction in the form in which it is sent, with its line in the file and its currency."""
+    """One transaction as it is sent, with its line in the file and its currency."""
 
     line: int
     body: Mapping[str, Any]
@@ -39,7 +39,7 @@ class Posting:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The transactions of one request, posted all or none, and the idempotency key for all its attempts."""
+    """The transactions of one request, posted all or none, and the request's idempotency key."""
 
     postings: Sequence[Posting]
     key: str
@@ -51,22 +51,22 @@ class NotPosted(Exception):
 
 @dataclass(slots=True)
 class PostingProgress:
-    """How many transactions of the file are posted, by this run or by earlier ones."""
+    """How many transactions of the file this run has posted, and how many earlier runs had posted."""
 
     posted: int = 0
     posted_before: int = 0
 
 
 class _BatchCall(ApiCall[Answer]):
-    """The request for a batch. If its answer is lost, its transactions are not read again."""
+    """The request for a batch. If its answer is lost, the client does not read the transactions again."""
 
     def made_before(self, error: LedgerError) -> list[str]:
-        """Return no ids: the client raises AlreadyDone, which here means that the batch is posted."""
+        """Return no ids. The client then raises AlreadyDone, and this module counts the batch as posted."""
         return []
 
 
 async def prepared(ledger: AsyncLedger, rows: Sequence[FileRow]) -> tuple[list[Posting], list[RowFault]]:
-    """Return the transactions to send, with their accounts' ids, and the faults. Raises LedgerError."""
+    """Return the transactions to send, with the ids of their accounts; and the faults. Raises LedgerError."""
     names = {row.account for row in rows} | {row.destination for row in rows if row.destination}
     accounts = await _accounts(ledger, names)
     postings, faults = list[Posting](), list[RowFault]()
@@ -142,7 +142,7 @@ def _posting(row: FileRow, accounts: Mapping[str, Account | str]) -> Posting:
 def batches_of(postings: Iterable[Posting], name: str | None = None) -> list[Batch]:
     """Return the transactions in batches that fit into a request.
 
-    Equal files give equal keys, so their content is posted only once; another `name` gives other keys.
+    Equal files give equal keys, so their content is posted once. Another `name` gives other keys.
     """
     batches: list[list[Posting]] = []
     size = 0
@@ -166,7 +166,7 @@ def _text(value: object) -> str:
 
 
 def totals(postings: Iterable[Posting]) -> dict[tuple[str, str], int]:
-    """Return the sums by type and currency, in the smallest unit."""
+    """Return the sum of the amounts for each type and currency, in the smallest unit."""
     sums: Counter[tuple[str, str]] = Counter()
     for posting in postings:
         sums[posting.body["type"], posting.currency] += posting.body["amount"]
@@ -176,9 +176,9 @@ def totals(postings: Iterable[Posting]) -> dict[tuple[str, str], int]:
 async def post_batches(
     ledger: AsyncLedger, batches: Sequence[Batch], progress: PostingProgress, report: Callable[[int], object]
 ) -> None:
-    """Post the batches in their order, and `report` the size of each; stop at the first failure.
+    """Post the batches in their order, and `report` the size of each. The first failure ends the run.
 
-    Raises NotPosted for a refusal, and NotConnected, ApiError or RateLimited if all attempts failed.
+    Raises NotPosted for a refusal, and NotConnected, ApiError or RateLimited after the last attempt.
     """
     for batch in batches:
         try:
@@ -195,7 +195,7 @@ async def post_batches(
 
 
 async def post_batch(ledger: AsyncLedger, batch: Batch) -> bool:
-    """Post a batch, and return False if an earlier attempt had already posted it. Raises LedgerError."""
+    """Post a batch; return False if an earlier run had posted it. Raises LedgerError."""
     body = {"transactions": [posting.body for posting in batch.postings]}
     try:
         await ledger.send(_BatchCall(as_it_is, "POST", _PATH, body, key=batch.key))

@@ -1,7 +1,7 @@
-"""Runs works for commands: opens the database, runs one work, and closes it, even next to a running server.
+"""Opens the database for a command and runs the command's work on it, even next to a running server.
 
 The module also prints the output of commands: JSON for programs, lines and tables for people, and the
-progress of a long work.
+progress of a long command.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def known_project(unit: Unit, id: str | None) -> Project:
 
 
 def shown(record: Record, **more: Any) -> dict[str, Any]:
-    """Return the JSON object of a record together with further fields."""
+    """Return a record as a JSON object, with `more` fields."""
     return {**as_json(record), **more}
 
 
@@ -69,7 +69,7 @@ def print_json(value: object, *, indent: int | None = 2) -> None:
 def say(line: str, *, err: bool = False) -> None:
     """Print one line for people, on stdout or stderr.
 
-    The line may contain names that other people chose, so control characters are escaped.
+    Control characters are escaped, because the line may contain names that other people chose.
     """
     _write(printable(line), err=err)
 
@@ -81,9 +81,9 @@ def in_words(count: int, kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LedgerSource:
-    """The ledger that the options of a command select, and the way in which the command prints its result.
+    """The ledger that the options of a command select; and the printing of the result, with or without JSON.
 
-    `project` and `mode` come from the options of the commands that take them.
+    `project` and `mode` are set for commands with these options.
     """
 
     database: Location
@@ -116,7 +116,7 @@ class LedgerSource:
         return Tenant(self.owner(unit).id, self.mode == "live")
 
     def new_tenant(self, unit: Unit) -> Tenant:
-        """Return the tenant for a command that adds to the project, which is created if there is none."""
+        """Return the tenant for a command that adds data. A database without a project gets one."""
         owner = projects.to_add_to(unit, self.project)
         return Tenant(owner.id, self.mode == "live", quota=owner.limits.stored_objects)
 
@@ -126,9 +126,9 @@ class LedgerSource:
         columns: Mapping[str, Callable[[R], str]],
         show: Callable[[R], dict[str, Any]] = shown,
     ) -> None:
-        """Print records as JSON or as a table; `columns` maps each column's heading to the text of its cells.
+        """Print records as JSON or as a table; `columns` gives each heading and the text of a record's cell.
 
-        A column is as wide as its widest cell; without records only the headings are printed.
+        A column is as wide as its widest cell. Without records only the headings are printed.
         """
         if self.as_json:
             print_json([show(record) for record in records])
@@ -142,8 +142,7 @@ class LedgerSource:
     def print_one(self, value: dict[str, Any], line: str, note: str | None = None) -> None:
         """Print the result of a command, as JSON or as a line for people.
 
-        If there is a `note`, it goes to stderr, and the line is only a value, which you can assign to a
-        variable or pipe.
+        A `note` goes to stderr. The line is then a bare value that a script can assign to a variable or pipe.
         """
         if self.as_json:
             print_json(value)
@@ -163,7 +162,7 @@ def _write(text: str, *, err: bool = False) -> None:
 
 
 def in_thread(work: Callable[[], T]) -> Future[T]:
-    """Run the work in a thread. The program can end without waiting for this thread."""
+    """Run the work in a thread. The end of the program does not wait for this thread."""
     outcome: Future[T] = Future()
 
     def run() -> None:
@@ -177,9 +176,9 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
 
 
 def with_progress(work: Callable[[], T], look: Callable[[], tuple[str, int, int]]) -> T:
-    """Run the work in a thread; `look` returns its label, the amount done and the whole amount.
+    """Run the work in a thread and show its progress: `look` returns a label, a count and the total.
 
-    If stderr is not a terminal, only the line of an error is printed there.
+    If stderr is not a terminal, only an error is printed there.
     """
     outcome = in_thread(work)
     what, _, length = look()

@@ -24,12 +24,12 @@ from ledger_engine.core.settings import (
     is_url,
 )
 
-# Options that can also be set by environment variables and by a TOML file. The command line has priority over
-# the environment, and the environment over the file. For example, the variable of `--auth-rate-limit` is
-# LEDGER_AUTH_RATE_LIMIT, and its line in the file is `auth-rate-limit = "20/5"`.
+# Options can be set in three ways: on the command line, by environment variables and in a TOML file. The
+# command line has priority over the environment, and the environment over the file. For example, the variable
+# for `--auth-rate-limit` is LEDGER_AUTH_RATE_LIMIT; its line in the file is `auth-rate-limit = "20/5"`.
 
 
-# A key in the meta data of click's context. Its value maps the name of a parameter to its line in the file.
+# A key in the meta data of click's context, for a dict: the name of each parameter, and its line in the file.
 _LINES = "ledger_engine.lines_of_file"
 
 
@@ -60,10 +60,10 @@ _GROUPS = {
 
 
 class ConfigurableCommand(click.Command):
-    """A command whose options can be set in all three ways.
+    """A command whose options can be set on the command line, by variables and in a file.
 
-    An option may have a variable of its own. Hidden options and `--config` are not allowed in the file. An
-    error names the variable, or the file and line, in which the bad value was set.
+    Hidden options and `--config` are not allowed in the file. The error for a bad value names the variable,
+    or the file and the line, that set it.
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -75,7 +75,7 @@ class ConfigurableCommand(click.Command):
                     option.type = TrueOrFalse()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options in the groups of `_GROUPS`, and then all others."""
+        """Write the options of each group in `_GROUPS`, and the remaining options at the end."""
         lines = {param.name: param.get_help_record(ctx) for param in self.get_params(ctx)}
         for title, names in _GROUPS.items():
             group = [line for name in names if (line := lines.pop(name, None)) is not None]
@@ -87,7 +87,7 @@ class ConfigurableCommand(click.Command):
             formatter.write_dl(others)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read all options. Raises UsageError, which names the place where a bad value was set."""
+        """Read all options. Raises UsageError, with the place where a bad value was set."""
         try:
             return super().parse_args(ctx, args)
         except click.BadParameter as error:
@@ -97,15 +97,15 @@ class ConfigurableCommand(click.Command):
 
 
 def line_name(option: click.Option) -> str:
-    """Return the name of an option in the file, which is its name on the command line without the dashes."""
+    """Return the name of an option in the file: `auth-rate-limit` for `--auth-rate-limit`."""
     return max(option.opts, key=len).removeprefix("--")
 
 
 def read_file(ctx: click.Context, param: click.Parameter, file: Path | None) -> None:
-    """Use the options in the file as defaults if neither the command line nor the environment sets them.
+    """Use the options in the file as defaults: the command line and the environment have priority.
 
-    The callback of `--config`. The file may set every option of `serve`; another command uses only the
-    entries for its own options. Raises UsageError, which names the file and the line.
+    This is the callback of `--config`. The file may set every option of `serve`; another command ignores the
+    options that it does not take. Raises UsageError, with the file and the line.
     """
     if file is None:
         return
@@ -138,7 +138,7 @@ def read_file(ctx: click.Context, param: click.Parameter, file: Path | None) -> 
 
 
 def _value_of(option: click.Option, value: Any, file: Path, place: str) -> Any:
-    """Return a value from the file in the form that the option takes. Raises UsageError."""
+    """Return a value from the file, converted for the option. Raises UsageError for a wrong type."""
     many = value if option.multiple and isinstance(value, list) else [value]
     if option.multiple:
         kind, is_right = "texts in quotes", all(isinstance(each, str) for each in many)
@@ -156,7 +156,7 @@ def _value_of(option: click.Option, value: Any, file: Path, place: str) -> Any:
 
 
 def _from_folder(folder: Path, path: str, type: click.Path) -> str:
-    """Return a path in the file joined to the file's folder; return the address of a database unchanged."""
+    """Return a path in the file, relative to the file's folder. The address of a database is not changed."""
     is_address = isinstance(type, options.OfLedger) and is_url(path)
     return path if is_address else str(folder / path)
 
@@ -409,9 +409,9 @@ def serve(
     settings = _settings(database, demo, host=host, port=port, embedded=embedded, **others)
     try:
         settings.check()
-        # Imported here, when it is certain that the server will start, because the web framework takes longer
-        # to load than everything else. Garbage collection is off during the imports: they produce no garbage,
-        # and it would take a tenth of their time.
+        # Imported after all checks of the options, because the web framework takes longer to load than all
+        # other modules. Garbage collection is off during the imports: they produce no garbage, and a
+        # collection takes a tenth of their time.
         gc.disable()
         from ledger_engine import server
         from ledger_engine.server.serving import collect_rarely
@@ -430,9 +430,9 @@ def _is_set(context: click.Context, name: str) -> bool:
 
 
 def settings_from_environment() -> ServeSettings:
-    """Return the settings for another ASGI server, which has its own options for addresses and processes.
+    """Return the settings for another ASGI server. Such a server sets addresses and processes itself.
 
-    Raises UsageError for an unusable variable, or an unusable line of the file.
+    The settings come from variables and the file. Raises UsageError for a wrong value.
     """
     with serve.make_context("serve", []) as context:
         own = ("host", "port", "certfile", "keyfile")

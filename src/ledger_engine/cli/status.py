@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from ledger_engine.log.stored import SealState
     from ledger_engine.store import Unit
 
-ANSWER_SECONDS_MAX = 5.0  # a server whose database hangs answers after 4
+ANSWER_SECONDS_MAX = 5.0  # if its database hangs, a server answers after 4 seconds
 _COLUMNS = 80
 _LABEL = 10
-_NAMES_MAX = 12  # of keys on the screen, for each mode
-_NAME_MAX = 40  # columns of a name
+_NAMES_MAX = 12  # the names of keys on the screen, for each mode
+_NAME_MAX = 40  # the columns of one name
 _UNITS_S = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 
 
@@ -42,9 +42,9 @@ _UNITS_S = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 class ServerStatus:
     """A process that serves the ledger, and its answer to the health check.
 
-    `ok` is None if the server was not asked, because it has stored no address, is on another machine, or is
-    silent. `is_silent` is true for a server whose heartbeat stopped. `failure` is the reason why the server
-    did not answer, or is not healthy.
+    The command asks no server that has stored no address, runs on another machine, or is silent; `ok` is then
+    None. `is_silent` is true for a server whose heartbeat stopped. `failure` is the reason why the server did
+    not answer, or is not healthy.
     """
 
     id: str | None = None
@@ -62,7 +62,7 @@ class ServerStatus:
 
 @dataclass(frozen=True, slots=True)
 class LedgerContent:
-    """The stored part: the valid keys with their projects, the logs, and on PostgreSQL the servers."""
+    """The part of the state that the database holds: valid keys, logs, and on PostgreSQL the servers."""
 
     keys: Sequence[tuple[str, ApiKey]]
     log: SealState
@@ -83,8 +83,8 @@ class BackupsStatus:
 class LedgerStatus:
     """The state of a ledger.
 
-    `killed` is the last server of a file if it ended without notice. `content` is None if the ledger cannot
-    be read, for the reason in `failure`. `backups` is None if the folder of the backups is not known.
+    `killed` is the last server of a file, if it ended without notice. If the ledger cannot be read, `content`
+    is None and `failure` gives the reason. `backups` is None if the folder of the backups is not known.
     """
 
     database: Location
@@ -103,8 +103,8 @@ class LedgerStatus:
 def status(ledger: LedgerSource, backup_to: Path | None) -> None:
     """Show the server, keys, backups, log and notice of a ledger.
 
-    Give it the --config of your server, or --database and --backup-to. It changes nothing, and exits with 0
-    whether a server runs or not.
+    Give the --config of your server, or --database and --backup-to. The command changes nothing. It exits
+    with 0, with or without a running server.
     """
     database = ledger.database
     if isinstance(database, Path):
@@ -177,14 +177,14 @@ async def _asked(servers: Sequence[ServerStatus]) -> list[ServerStatus]:
 
 
 async def _with_health(server: ServerStatus) -> ServerStatus:
-    """Ask a server on this machine for its health; the address of another machine may be private."""
+    """Ask a server for its health if it is on this machine: another machine's address may be private."""
     if server.url is None or server.is_silent or server.host not in (None, socket.gethostname()):
         return server
     # Imported here: httpx takes longer to load than most commands to run.
     from ledger_client.errors import LedgerError
     from ledger_client.ledger import AsyncLedger
 
-    # No credential is sent, so the certificate need not name the address on this machine.
+    # No credential is sent, so the certificate is not checked: it may lack the address on this machine.
     settings: dict[str, Any] = {"trust_env": False, "timeout": None, "verify": False}
     settings["seconds_max"] = ANSWER_SECONDS_MAX
     url = on_this_machine(server.url)
@@ -230,7 +230,7 @@ def _key_as_object(project: str, key: ApiKey) -> dict[str, Any]:
 
 
 def _screen(state: LedgerStatus) -> Iterator[str]:
-    """Yield the lines: a label, and a text that continues below itself."""
+    """Yield the lines of the screen. A long text continues in the next line, right of the label."""
     for label, text in _rows(state):
         line, is_empty = label.ljust(_LABEL), True
         for word in printable(text).split(" "):

@@ -24,7 +24,7 @@ from ledger_engine.store import Unit
 
 @click.group()
 def users() -> None:
-    """Create and list the users of a project, and set their passwords."""
+    """Create and list the users of a project, and set passwords."""
 
 
 @users.command("create")
@@ -47,7 +47,7 @@ def create_user(ledger: LedgerSource, name: str, email: str, role: str) -> None:
 @options.limit
 @options.ledger(options.project, options.mode)
 def list_users(ledger: LedgerSource, role: str | None, limit: int) -> None:
-    """List the newest users, with the deactivated ones."""
+    """List the newest users, active and deactivated."""
 
     def find(unit: Unit) -> list[User]:
         return ledger_users.page(unit, ledger.tenant(unit), per_page=limit, role=role).items
@@ -68,7 +68,7 @@ def list_users(ledger: LedgerSource, role: str | None, limit: int) -> None:
 @click.option("--password-stdin", is_flag=True, help="Read the password from stdin instead of asking for it.")
 @options.ledger(options.mode, options.project)
 def set_password(ledger: LedgerSource, email: str, password_stdin: bool) -> None:
-    """Set the password of the user with the address EMAIL, for signing in."""
+    """Set the sign-in password of the user with the address EMAIL."""
     from ledger_engine.access.oauth import passwords
 
     password_hash = passwords.hash_password(_read_password(password_stdin))
@@ -83,9 +83,9 @@ def set_password(ledger: LedgerSource, email: str, password_stdin: bool) -> None
 def _read_password(from_stdin: bool) -> str:
     if not from_stdin:
         if not sys.stdin.isatty():
-            raise click.UsageError("There is no terminal to ask for the password on; use --password-stdin.")
+            raise click.UsageError("No password can be asked for without a terminal: use --password-stdin.")
         return str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
-    # `echo` adds one line end, which does not belong to the password.
+    # Remove one line end: `echo` adds it to the password.
     return sys.stdin.read().removesuffix("\n").removesuffix("\r")
 
 
@@ -129,7 +129,7 @@ def create_app(ledger: LedgerSource, name: str, redirect_uris: tuple[str, ...], 
 
 
 @apps.command("list")
-@click.option("--deleted", is_flag=True, help="List only deleted ones, which can be restored.")
+@click.option("--deleted", is_flag=True, help="List the deleted apps that you can restore.")
 @options.ledger(options.project)
 def list_apps(ledger: LedgerSource, deleted: bool) -> None:
     """List the apps of a project, newest first."""
@@ -148,7 +148,7 @@ def list_apps(ledger: LedgerSource, deleted: bool) -> None:
 @click.argument("id")
 @options.ledger()
 def delete_app(ledger: LedgerSource, id: str) -> None:
-    """Delete the app ID: its users' grants end, in a running server within a second."""
+    """Delete the app ID and its grants. A running server refuses its tokens within a second."""
     ledger.print_one(_shown_app(ledger.write(partial(oauth_apps.delete, id=id))), f"{id} is deleted.")
 
 

@@ -58,9 +58,9 @@ def verify(
 ) -> None:
     """Compute everything from the transactions and events again, and compare.
 
-    If there are faults, it prints each on one line and exits with 1. With --checkpoint it also compares the
-    ledger with a checkpoint that was saved elsewhere. With --since it skips everything before that
-    checkpoint.
+    The command prints each fault on a line, and exits with 1 if there is one. With --checkpoint it also
+    compares the ledger with a checkpoint that you saved elsewhere. With --since it skips everything before
+    the checkpoint.
     """
     from ledger_engine.verify import audit, kept
 
@@ -102,7 +102,7 @@ def _say_correct(report: AuditReport, older: Sequence[KeptCheckpoint]) -> None:
 
 
 def _wait_for_seal(ledger: LedgerSource) -> None:
-    """Wait until the log of each book with events is sealed, which takes a running server a second."""
+    """Wait until a running server has sealed the log of each book with events, normally a second."""
     from ledger_engine.verify import kept
 
     deadline = time.monotonic() + _SEALED_WITHIN_S
@@ -111,7 +111,7 @@ def _wait_for_seal(ledger: LedgerSource) -> None:
 
 
 def pause() -> None:
-    """Wait a moment, so that a running server can seal."""
+    """Wait a moment for a running server to seal the log."""
     time.sleep(0.1)
 
 
@@ -120,8 +120,8 @@ def _audit(
 ) -> AuditReport:
     """Run the audit in several threads, and show its progress on stderr.
 
-    If no fault was found, save the checkpoints of the audited snapshot to `save`; checkpoints of later events
-    are not saved, because these events were not audited.
+    If there is no fault, save the checkpoints of the audited snapshot to `save`, and no later checkpoints:
+    their events were not audited.
     """
     from ledger_engine.store.engine import open_snapshot
     from ledger_engine.verify import audit, kept

@@ -56,7 +56,7 @@ def test_a_home_in_which_the_secret_cannot_be_kept_is_one_line() -> None:
     words = ("listen", "--forward-to", "3000", *URL, "--key", "sk_test_x")
     done = CliRunner().invoke(main, words, env={"HOME": "/proc", "XDG_DATA_HOME": ""})
     assert done.exit_code == 1
-    assert done.output.startswith("ledger-engine: The signing secret of your listeners")
+    assert done.output.startswith("ledger-engine: Your data directory cannot be created")
     assert len(done.output.splitlines()) == 1
 
 
@@ -92,6 +92,6 @@ def test_a_key_that_cannot_be_sent_is_a_wrong_call_that_does_not_repeat_it(tmp_p
     done = listen(tmp_path, *TARGET, *URL, key=key)
     assert done.exit_code == 2
     assert done.output == (
-        "ledger-engine: Invalid value for '--key': the key is empty or has characters that a key cannot "
-        "have.\n"
+        "ledger-engine: Invalid value for '--key': the key is empty, or contains characters that no "
+        "key contains.\n"
     )
