@@ -1,7 +1,7 @@
 """Write docs/errors.md, the catalogue of errors, from the code: `python -m tools.error_page`.
 
-Statuses, types and codes are those of `http/errors.py`, the bodies are rendered by it, and the messages are
-read from the places in the source that raise the errors. What a code means to a caller is written here.
+Statuses, types, codes and the form of the bodies come from `http/errors.py`. The messages are read from the
+places in the source that raise the errors. The meaning of each code to a caller is written here.
 """
 
 from __future__ import annotations
@@ -23,70 +23,72 @@ from ledger_engine.http.errors import CODES, OAUTH_CODES, RateLimited, render
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "errors.md"
 SOURCE = Path(ledger_engine.__file__).resolve().parent
-# What a request can reach. Commands raise the same errors with messages of their own.
+# The packages that a request can reach. Commands raise the same errors with other messages.
 PACKAGES = ("core", "access", "store", "events", "ledger", "log", "sandbox", "http")
-# Errors that are raised with their message alone.
+# Errors whose class fixes the code: they are raised with a message alone.
 _BY_CLASS = {
     "ExpiredCredential": "expired_credential",
     "BodyTimeout": "invalid_value",
     "PreconditionFailed": "precondition_failed",
-    # Of the connection (`http/wire/`), as `from_wire` translates them.
+    # Errors of the connection (`http/wire/`), as `from_wire` translates them.
     "BadRequest": "invalid_value",
     "TargetTooLong": "uri_too_long",
     "HeadTooLarge": "headers_too_large",
 }
 UNKNOWN = "…"
 
-# What each code means, and what to do about it.
+# The meaning of each code, and the caller's next step.
 MEANINGS: dict[str, str] = {
     "missing_field": "A required field or parameter is absent. Send what `param` names.",
-    "unknown_field": "The operation has no such field or parameter. Check the spelling: nothing is ignored.",
-    "invalid_value": "A value breaks a rule. The message says which rule, `param` names the field.",
+    "unknown_field": "The operation takes no such field or parameter. Check the spelling: the server ignores"
+    " nothing.",
+    "invalid_value": "A value breaks a rule. The message names the rule, `param` the field.",
     "invalid_json": "The body is not a JSON object in the [strict sense](conventions.md#requests). The"
-    " message says where.",
-    "invalid_cursor": "The cursor never was the id of an object of this list. Begin the list again.",
+    " message names the place.",
+    "invalid_cursor": "The cursor was never the id of an object of this list. Begin the list again.",
     "unsupported_content_type": "Send JSON: `Content-Type: application/json`, or no such header.",
     "currency_mismatch": "The two accounts of a transfer have different currencies.",
-    "insufficient_funds": "The debit would take the account below zero, and the project forbids that.",
-    "balance_out_of_range": "The balance would be beyond ±(2^53 − 1), which not every client can hold.",
+    "insufficient_funds": "The debit would take the account below zero, and the project forbids this.",
+    "balance_out_of_range": "The balance would be beyond ±(2^53 − 1). Some clients cannot hold it.",
     "unsupported_grant_type": "`POST /v1/auth/token` knows two grant types.",
-    "header_conflict": "A header stands twice, or two contradict each other. A proxy may have added one.",
+    "header_conflict": "A header occurs twice, or two headers contradict each other. A proxy may have added"
+    " a header.",
     "missing_credential": "The request has no `Authorization` header.",
     "invalid_credential": "The key or token is unknown or badly written, or a refresh token was used before."
-    " Check that the whole key was copied, and that it is a key of this server.",
-    "expired_credential": "An access token lives for an hour. Refresh it, or ask for a new one with the key.",
+    " Check that you copied the whole key, and that it is a key of this server.",
+    "expired_credential": "An access token is valid for an hour. Refresh it, or get a token with the key.",
     "revoked_credential": "Somebody revoked the key, or archived its project. Get a new key.",
     "missing_scope": "The credential is restricted, and lacks the scope that the message names.",
-    "missing_role": "The credential's role is too low. The message names the role that is needed.",
-    "missing_live_key": "The project has live keys, so this takes one of them and not a test key.",
+    "missing_role": "The credential's role is too low. The message names the necessary role.",
+    "missing_live_key": "The project has live keys, so this request needs a live key.",
     "quota_exceeded": "A limit of the plan is reached, or too many listeners follow the event stream. Take a"
-    " larger plan, delete webhook endpoints that are not needed, or close a stream.",
+    " larger plan, delete webhook endpoints that you do not need, or close a stream.",
     "not_found": "There is no such path, or no such object in the credential's project and mode. A test key"
-    " does not see objects of the live mode, nor a live key those of the test mode.",
-    "method_not_allowed": "The path exists, but not with this method. The header `Allow` names those of the"
-    " path.",
-    "duplicate_idempotency_key": "The work of this key is done. [Idempotency keys](idempotency.md) shows how"
-    " to read what it made.",
+    " does not see objects of the live mode, and a live key does not see objects of the test mode.",
+    "method_not_allowed": "The path exists, but not with this method. The header `Allow` names the methods of"
+    " the path.",
+    "duplicate_idempotency_key": "An earlier request with this key succeeded. [Idempotency"
+    " keys](idempotency.md) shows how to read its result.",
     "invoice_not_draft": "The invoice has been opened, so it cannot be changed or opened again.",
     "invoice_not_open": "Only an open invoice can be paid or voided. Look at its `status`.",
     "order_not_open": "Only an open order can be paid. Look at its `status`.",
     "order_not_paid": "Only a paid order can be shipped. Look at its `status`.",
     "user_deactivated": "The user is deactivated. Restore the user first, within 30 days.",
-    "email_taken": "An active user of this project and mode has the address already.",
-    "not_recoverable": "The state of the object does not allow this: it was undone before, or the time to"
-    " undo it is over.",
-    "not_sealed_yet": "What was just made is in the log within a second. Ask again then.",
-    "precondition_failed": "The object is not in the state that `If-Match` names: somebody has changed it"
-    " since. Nothing was done. Get the object, look at what is different, and [send the change with the new"
-    " `ETag`](conventions.md#conditional-changes).",
+    "email_taken": "Another active user of this project and mode has the address.",
+    "not_recoverable": "The state of the object does not allow this: the change was undone before, or can no"
+    " longer be undone.",
+    "not_sealed_yet": "A new event is in the log within a second. Ask again then.",
+    "precondition_failed": "The object is not in the state that `If-Match` names: somebody has changed the"
+    " object since. Nothing was done. Get the object, look at the difference, and [send the change with the"
+    " new `ETag`](conventions.md#conditional-changes).",
     "payload_too_large": "A JSON body may have 1 MB. Send fewer objects at a time.",
     "uri_too_long": "A URL may have 8 KB.",
     "headers_too_large": "All headers together may have 16 KB. Cookies of other programs count too.",
-    "internal_error": "A fault of the server. Its log has the details, under the id in the message.",
-    "storage_unavailable": "The disk is full, hangs or is gone. The message says what became of the change.",
+    "internal_error": "A fault of the server. The server's log shows the details for the id in the message.",
+    "storage_unavailable": "The disk is full, hangs or is gone. The message states if the change was made.",
 }
 OAUTH_MEANINGS: dict[str, str] = {
-    "invalid_request": "a parameter is missing, stands twice, or has a wrong value",
+    "invalid_request": "a parameter is missing, occurs twice, or has a wrong value",
     "invalid_grant": "the code or refresh token is unknown, expired or used, or the verifier does not fit",
     "invalid_scope": "a scope is unknown, or more than the user may give",
     "unsupported_grant_type": "the grant type is neither `authorization_code` nor `refresh_token`",
@@ -101,22 +103,22 @@ _HEAD = """\
 <!-- Made from the code: `make catalogues` writes this page anew. -->
 
 Reference: every error of the server, as a list to search. [The interface](interface.md#errors) and the
-[decisions](decisions.md#errors) have the rules.
+[decisions](decisions.md#errors) contain the rules.
 
 **Decide by `code`** (or by the status), and show `message` to people: messages may change, codes do not.
 
 | status | can you send the same request again? |
 | --- | --- |
-| 400, 404, 405, 409, 413, 414, 431 | no: it will be refused again |
+| 400, 404, 405, 409, 413, 414, 431 | no: the server would refuse the request again |
 | 412 | after you get the object again, with its new `ETag` |
 | 401 | after you get another token, or with another key |
 | 403 | after a change of the credential or the plan |
 | 408 | yes |
-| 429 | yes, after as many seconds as `Retry-After` says |
+| 429 | yes, after the number of seconds in `Retry-After` |
 | 500, 503, and no answer at all | yes; a POST with the same [`Idempotency-Key`](idempotency.md) |
 
-Each answer has an id in the header `Request-Id`. If the credential was valid, you find the request under this
-id in the [request log](webhooks.md#the-request-log).
+The header `Request-Id` of each answer contains an id. If the credential was valid, you find the request under
+this id in the [request log](webhooks.md#the-request-log).
 
 ## The shapes
 
@@ -135,7 +137,7 @@ def page() -> str:
 
 @cache
 def messages() -> dict[str, list[str]]:
-    """Return the messages that the source raises each code with, `…` where a value of the request stands."""
+    """Return for each code the messages in the source, with `…` for a value of the request."""
     found: dict[str, set[str]] = {}
     for package in PACKAGES:
         for file in sorted((SOURCE / package).rglob("*.py")):

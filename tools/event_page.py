@@ -1,7 +1,7 @@
 """Write docs/events.md, the catalogue of events, from the code: `python -m tools.event_page`.
 
-Each example is made by the ledger's own rules, as `POST /v1/test_helpers/events` makes an event happen, at a
-fixed time and with ids that are the same each time.
+The ledger's own rules make each example, as in `POST /v1/test_helpers/events`. Times and ids are the same in
+each run.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "events.md"
 START = 1_795_149_060_123  # 2026-11-20T04:31:00.123Z
 STEP_MS = 61_377  # from one example to the next
 
-# What happened when an event of a kind is sent.
+# The meaning of each kind of event.
 MEANINGS: dict[str, str] = {
     "account.created": "An account was created.",
     "transaction.created": "A transaction was posted: by a request, a batch, a payment or a reversal. A"
-    " transfer has two transactions, and an event of each.",
+    " transfer makes two transactions, each with an event.",
     "invoice.created": "A draft was created.",
-    "invoice.updated": "A draft was changed by `PATCH`. One that changes nothing makes no event.",
-    "invoice.opened": "A draft was finalized: it has its `number`, and waits for its payment.",
-    "invoice.paid": "An open invoice was paid. `transaction` is the payment, whose own `transaction.created`"
-    " comes before.",
+    "invoice.updated": "A draft was changed by `PATCH`. A `PATCH` that changes nothing makes no event.",
+    "invoice.opened": "A draft was finalized: the invoice has its `number`, and waits for the payment.",
+    "invoice.paid": "An open invoice was paid. `transaction` is the payment; its `transaction.created` comes"
+    " first.",
     "invoice.voided": "An open invoice was voided.",
     "user.created": "A user was created.",
-    "user.deactivated": "A user was deactivated. After 30 days the name and the address are erased, in their"
-    " events too: `name` and `email` are then null.",
+    "user.deactivated": "A user was deactivated. After 30 days the name and the address are erased, in the"
+    " user's events too: `name` and `email` are then null.",
     "user.restored": "A deactivated user was restored.",
     "order.created": "An order was placed.",
     "order.paid": "An open order was paid.",
@@ -53,15 +53,15 @@ _HEAD = """\
 
 Reference: every kind of event, with an example. [Webhooks](webhooks.md) describes how events are sent,
 signed and retried. You get the same JSON by webhook, by `GET /v1/events/stream` and in `GET /v1/events`.
-The list adds `request`, the id of the request that caused the event.
+`GET /v1/events` adds `request`, the id of the request that caused the event.
 
-`data.object` is the object at the time of the event; `GET` it for its present state. A webhook may come late,
-after the webhook of a later event, or twice with the same `id`.
+`data.object` is the object at the time of the event; `GET` the object for its present state. A webhook may
+come late, after the webhook of a later event, or twice with the same `id`.
 
-To have any of these events in a test, start a server with `--test-helpers` and send
+To get any of these events in a test, start a server with `--test-helpers` and send
 `POST /v1/test_helpers/events {"type": "invoice.paid"}` ([testing](testing.md#the-helpers)).
 
-An endpoint registered for `["*"]` also gets kinds that a later version adds: ignore unknown ones.
+An endpoint registered for `["*"]` also gets the kinds of later versions: ignore unknown kinds.
 
 | `type` | |
 | --- | --- |

@@ -1,4 +1,4 @@
-"""API keys: long-lived credentials of one project and mode, stored as a hash and shown once.
+"""API keys: long-lived credentials of one project and mode. A key is shown once, and stored as a hash.
 
 See docs/decisions.md#credentials.
 """
@@ -24,7 +24,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest
 from ledger_engine.store.rows import insert, reader, update_row
 
-TOPIC = "credentials"  # announced if the rights of a credential have changed
+TOPIC = "credentials"  # announced to all readers when the rights of a credential change
 NAME_MAX = 255
 SECRET_LENGTH = 32
 _SECRET_ALPHABET = string.ascii_letters + string.digits
@@ -32,7 +32,7 @@ _SECRET_ALPHABET = string.ascii_letters + string.digits
 
 @dataclass(slots=True)
 class ApiKey:
-    """An API key without its value; `last4` is the end of it. `scopes` is None when it is not restricted."""
+    """An API key without its value. `last4` is the end of the value; `scopes` is None without restriction."""
 
     OBJECT: ClassVar[str] = "api_key"
 
@@ -50,8 +50,8 @@ class ApiKey:
 class NewApiKey:
     """The fields of a new API key.
 
-    `session` marks the key of a dashboard that runs its own server: it is revoked when that server ends
-    (`sessions`). `server` is the id of that server, if several may serve the ledger.
+    `session` marks the key of a program next to a server, such as a dashboard that runs its own server. The
+    key is revoked when the server ends. `server` is the id of the server, if several may serve the ledger.
     """
 
     name: str | None = None
@@ -70,15 +70,15 @@ def hash_secret(value: str) -> str:
 
 
 def new_secret(prefix: str) -> str:
-    """Return a fresh value with this prefix.
+    """Return a new random value with this prefix.
 
-    The value is random, so it is made outside of the work that stores it.
+    Call this outside the transaction that stores the value: a transaction may run twice.
     """
     return f"{prefix}_{''.join(secrets.choice(_SECRET_ALPHABET) for _ in range(SECRET_LENGTH))}"
 
 
 def new_value(livemode: bool) -> str:
-    """Return a fresh `sk_test_…` or `sk_live_…`."""
+    """Return a new value `sk_test_…` or `sk_live_…` for an API key."""
     return new_secret("sk_live" if livemode else "sk_test")
 
 
@@ -118,8 +118,8 @@ def create(unit: Unit, tenant: Tenant, new: NewApiKey, value: str, key: str | No
 def ensure(unit: Unit, tenant: Tenant, value: str) -> None:
     """Make sure that the tenant has an owner's key with this value.
 
-    Raises Conflict if the value belongs to a key that was revoked, has fewer rights, or is another project's.
-    Also raises the errors of `create`.
+    Raises Conflict if the value belongs to a key that was revoked, has fewer rights or belongs to another
+    project. Raises the errors of `create` too.
     """
     row = unit.first("SELECT * FROM api_keys WHERE hash = :hash", {"hash": hash_secret(value)})
     if row is None:
@@ -143,7 +143,7 @@ def get(unit: Unit, tenant: Tenant, id: str) -> ApiKey:
 
 
 def page(unit: Unit, tenant: Tenant, request: PageRequest) -> Page[ApiKey]:
-    """Return a page of the API keys of the project and mode, newest first, including the revoked ones."""
+    """Return a page of the API keys of the project and mode, revoked keys included, newest first."""
     return _LISTING.page(unit, tenant, request, {})
 
 
@@ -178,11 +178,10 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
 
 
 def revoke(unit: Unit, tenant: Tenant, id: str) -> ApiKey:
-    """Revoke the API key, so that it and its tokens are refused from now on. A revoked key is not changed.
+    """Revoke the API key: the key and its tokens are refused from now on. A revoked key is not changed.
 
-    Raises PermissionDenied if the key has more rights than the credential that revokes it, because a
-    credential must not lock out another one with more rights. Any other key can be revoked, including the
-    caller's own key.
+    A caller may revoke its own key. Raises PermissionDenied if the key has more rights than the caller: a
+    credential must not lock out a credential with more rights.
     """
     old = get(unit, tenant, id)
     _require_rights_of(tenant, old.role, old.scopes)
@@ -194,22 +193,22 @@ def revoke(unit: Unit, tenant: Tenant, id: str) -> ApiKey:
 
 
 def remove(unit: Unit, id: str) -> None:
-    """Delete an API key that nobody has seen."""
+    """Delete an API key whose value was shown to nobody."""
     unit.execute("DELETE FROM api_keys WHERE id = :id", {"id": id})
 
 
 def roll(unit: Unit, tenant: Tenant, id: str, value: str, key: str | None = None) -> ApiKey:
-    """Revoke the API key, and create one with this value and with the old key's name and rights.
+    """Revoke the API key, and create a key with this value and with the old key's name and rights.
 
-    If the key belongs to a session, the new key belongs to the same session, and ends with its server. Raises
-    PermissionDenied as `revoke` does, and Conflict if the key is already revoked, because rolling twice must
-    not leave a second key behind.
+    If the key belongs to a session, the new key belongs to the same session and ends with its server. Raises
+    PermissionDenied as `revoke` does. Raises Conflict if the key is already revoked: to roll a key twice must
+    not make two new keys.
     """
     row = _LISTING.row(unit, tenant, id)
     old = _read(row)
     new = NewApiKey(old.name, old.role, old.scopes, bool(row["session"]), row["server"])
-    # Create the key first, so that a repeated request fails because of its idempotency key, and not because
-    # the API key is already revoked.
+    # Create the key first: a repeated request must fail because of its idempotency key, and not because the
+    # API key is already revoked.
     api_key = create(unit, tenant, new, value, key)
     if old.revoked_at is not None:
         raise Conflict("not_recoverable", f"{id} has already been revoked; create a new key instead.")
@@ -256,9 +255,9 @@ _LISTING: Listing[ApiKey] = Listing("api_keys", "API key", _read)
 
 
 # Sessions: keys that end with their server, such as the key of a dashboard that runs its own server. If
-# several servers may serve one ledger, each has a row in `servers` and counts up its `beats`. A server has
-# ended if its beats no longer change while another server counts several beats of its own, so no clocks are
-# compared. A session whose server has no row ends with the next beat of any server.
+# several servers may serve one ledger, each writes a row in `servers` and counts its `beats` there. If these
+# beats stay the same during several beats of another server, the server has ended. So no clocks are compared.
+# If the server of a session has no row, the session ends with the next beat of any server.
 
 
 _OPEN = "session = 1 AND revoked_at IS NULL"
@@ -273,7 +272,7 @@ def end_all(unit: Unit) -> None:
 async def key_of(
     engine: Engine, find_tenant: Callable[[Unit], Tenant], rights: NewApiKey
 ) -> AsyncIterator[str]:
-    """Yield the value of a new key for a program next to the server, and revoke the key at the end."""
+    """Yield the value of a new key for a program next to the server; revoke the key at the end."""
     tenant = await engine.read(find_tenant)
     value = new_value(tenant.livemode)
     key = await engine.write(partial(create, tenant=tenant, new=rights, value=value))
@@ -285,10 +284,10 @@ async def key_of(
 
 @dataclass(frozen=True, slots=True)
 class ServerEntry:
-    """A server of a ledger that several may serve, as its row describes it.
+    """The row of a server, for a ledger that several servers may serve.
 
-    `url` is None if another program owns its socket. `host` is the name of its machine. `beaten` is the time
-    of its last beat, by its own clock.
+    `url` is None if another program owns the server's socket. `host` is the name of the server's machine.
+    `beaten` is the time of the last beat by the server's own clock.
     """
 
     id: str
@@ -305,11 +304,10 @@ def begin(unit: Unit, server: ServerEntry) -> None:
 
 
 def beat(unit: Unit, server: ServerEntry, silent: Mapping[str, int]) -> dict[str, int]:
-    """Count a beat of the server, and end the sessions of ended servers; return the beats of the other
-    servers.
+    """Count a beat of the server, end the sessions of ended servers, and return the other servers' beats.
 
-    `silent` holds the last seen beats of servers that have not beaten for too long. If such a server has
-    beaten since, its sessions are kept.
+    `silent` holds servers without a beat for too long, each with its last count of beats. If such a server
+    has counted on since, its sessions stay.
     """
     _note_beat(unit, server, 1)
     for id, beats in silent.items():

@@ -1,8 +1,8 @@
 """Credentials: finds the API key or token with a bearer value, and its rights.
 
 An access token is valid for an hour. A refresh token is valid for 30 days, and works once: see
-docs/interface.md#auth-access-token, #auth-refresh-once. Both act for the API key from which they came: they
-have its project, mode, role and scopes, for as long as the key is valid.
+docs/interface.md#auth-access-token, #auth-refresh-once. Both tokens act with the project, mode, role and
+scopes of the API key that they were exchanged for, as long as this key is valid.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ledger_engine.store.rows import insert
 class Credential:
     """A credential that is valid until `expires_at` (milliseconds; None for an API key).
 
-    For an API key and its tokens `id` is the key's id; for the token of an app it is the app's id. `user` is
-    the user for whom an app acts.
+    `id` is the id of the API key, also for a token of the key; for a token of an app it is the app's id. An
+    app acts for the user `user`.
     """
 
     kind: str  # "api_key", "access_token" or "oauth_token"
@@ -45,7 +45,7 @@ class Credential:
 
     @property
     def counted_on(self) -> str:
-        """Return the name under which its requests are counted (docs/decisions.md#rate-limits-tokens)."""
+        """Return the name under which requests are counted (docs/decisions.md#rate-limits-tokens)."""
         return self.id if self.user is None else f"{self.id}/{self.user}"
 
     def tenant(self, request: str, traceparent: str | None = None) -> Tenant:
@@ -68,7 +68,7 @@ class Credential:
             raise ExpiredCredential("The access token has expired.", self.expires_at)
 
 
-# The columns of a credential and its project, the same for each way to find a credential.
+# The columns of a credential and its project. Every statement that finds a credential reads the same columns.
 _PROJECT = "p.plan, p.rate_limit, p.burst, p.overdraft, p.archived_at"
 _KEY = f"k.id, NULL AS user_id, k.project, k.livemode, k.role, k.scopes, k.revoked_at, {_PROJECT}"
 _API_KEY = (
@@ -86,13 +86,13 @@ def find(unit: Unit, value: str) -> Credential:
 
 
 def find_key(unit: Unit, value: str, param: str | None = None) -> Credential:
-    """Return the API key with this value. Raises AuthenticationError, with this `param`."""
+    """Return the API key with this value. Raises AuthenticationError with `param`."""
     row = unit.first(f"{_API_KEY} WHERE k.hash = :hash", {"hash": hash_secret(value)})
     return _read("api_key", row, param)
 
 
 def require_valid_key(unit: Unit, id: str, param: str) -> None:
-    """Raise AuthenticationError, which names `param`, unless the API key with this id is valid."""
+    """Raise AuthenticationError with `param` unless the API key with this id is valid."""
     _read("api_key", unit.first(f"{_API_KEY} WHERE k.id = :id", {"id": id}), param)
 
 
@@ -145,14 +145,14 @@ def _read(kind: str, row: Row | None, param: str | None = None) -> Credential:
 
 ACCESS_SECONDS = 3600
 REFRESH_SECONDS = 30 * 86_400
-# Milliseconds for which an expired token stays stored. During this time the error is `expired_credential`.
+# For this time in milliseconds an expired token stays stored, and its error is `expired_credential`.
 FORGOTTEN_AFTER_MS = 7 * DAY
-FORGOTTEN_AT_ONCE = 100  # expired tokens deleted in one work; after a long pause there may be many
+FORGOTTEN_AT_ONCE = 100  # the most expired tokens that one transaction deletes: there may be many
 
 
 @dataclass(slots=True)
 class TokenPair:
-    """The values of one access and one refresh token; `expires_in` is the access token's, in seconds."""
+    """The values of an access and a refresh token. The access token is valid for `expires_in` seconds."""
 
     access_token: str
     token_type: Annotated[str, OneOf("Bearer")]
@@ -161,7 +161,7 @@ class TokenPair:
 
 
 def new_pair() -> TokenPair:
-    """Return new values. They are random, so call this outside of the work that stores them."""
+    """Return new random values. Call this outside the transaction, because a transaction may run twice."""
     return TokenPair(new_secret("at"), "Bearer", ACCESS_SECONDS, new_secret("rt"))
 
 
@@ -174,7 +174,7 @@ def exchange(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
 def refresh(unit: Unit, refresh_token: str, pair: TokenPair) -> TokenPair:
     """Use up the refresh token and store the new pair. Raises AuthenticationError.
 
-    One statement marks the token as used, so if several requests use it at the same time, only one succeeds.
+    If several requests use the token at the same time, one succeeds: one statement checks and marks it.
     """
     used = unit.first(
         "UPDATE tokens SET used_at = :now"
@@ -209,7 +209,7 @@ def _store(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
     for value, kind, seconds in secrets:
         token = {"hash": hash_secret(value), "kind": kind, "api_key": api_key}
         insert(unit, "tokens", token | {"created": unit.now, "expires": unit.now + seconds * 1000})
-    # Each new pair deletes some tokens that expired long ago, so that the table does not grow for ever.
+    # Each new pair deletes some tokens that expired long ago: the table must not grow for ever.
     unit.execute(
         "DELETE FROM tokens WHERE hash IN"
         " (SELECT hash FROM tokens WHERE expires < :expired ORDER BY expires LIMIT :limit)",

@@ -23,14 +23,12 @@ _READ = (
 
 
 class UnusedKeys:
-    """Keys of a book that are known to be unused.
+    """Keys of a book that are known to be unused. `take` uses such a key without a query.
 
-    The keys of a whole group are read at once (`prefetch`).
-
-    Taking such a key needs no answer from the database.
+    Before a group of requests runs, one query looks up all its keys (`prefetch`).
     """
 
-    # No tables are named: a new row does not make these keys invalid, because `take` removes its key.
+    # No tables: a new row of `idempotency_keys` changes nothing here, because `take` has removed its key.
     tables: ClassVar[frozenset[str]] = frozenset()
     __slots__ = ("_cache", "_keys", "_tenant")
 
@@ -40,25 +38,25 @@ class UnusedKeys:
         self._keys: set[str] = set()
 
     def read(self, keys: Iterable[str]) -> None:
-        """Find out which of these keys are unused."""
+        """Look up which of these keys are unused."""
         distinct = list(dict.fromkeys(keys))
         for first in range(0, len(distinct), _READ_TOGETHER):
             chunk: list[str | None] = [*distinct[first : first + _READ_TOGETHER]]
             self._keys.update(each for each in chunk if each is not None)
-            # Filled up with None, so that one statement serves any number of keys.
+            # Fill up with None: the same statement then serves any number of keys.
             chunk += [None] * (_READ_TOGETHER - len(chunk))
             rows = self._cache.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, chunk, strict=True))))
             self._keys.difference_update(row["key"] for row in rows)
 
     def take(self, key: str) -> bool:
-        """Return whether the key is known to be unused, and forget it, because it is used now."""
+        """Return whether the key is known to be unused. From now on the key counts as used."""
         if key not in self._keys:
             return False
         self._keys.remove(key)
         return True
 
     def write(self) -> None:
-        """Do nothing, because the rows of new keys wait with the other rows."""
+        """Do nothing: the rows of new keys are written together with other rows."""
 
 
 def parse(key: str | None) -> str | None:
@@ -72,7 +70,7 @@ def parse(key: str | None) -> str | None:
         raise InvalidRequest(
             "invalid_value", f"{HEADER} must be 1 to 255 printable ASCII characters.", HEADER
         )
-    if holds_secret(key):  # the key would be stored, and logged with the request, in clear text
+    if holds_secret(key):  # the key is stored and logged as plain text
         raise InvalidRequest(
             "invalid_value",
             f"{HEADER} looks like a secret; idempotency keys are stored as they are, so send another value.",
@@ -82,9 +80,9 @@ def parse(key: str | None) -> str | None:
 
 
 def fingerprint(method: str, target: bytes, body: bytes) -> int:
-    """Return a number that identifies an equal request: 64 bits of a hash, with a sign.
+    """Return a number that is the same for equal requests: 64 bits of a hash, with a sign.
 
-    Two bodies are equal if they are equal byte for byte; `target` is the path with its query.
+    `target` is the path with its query. Two bodies are equal if all their bytes are equal.
     """
     digest = blake2b(b"%b %b\n" % (method.encode(), target), digest_size=8)
     digest.update(body)
@@ -100,7 +98,7 @@ def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey 
     )
     if row is None:
         return None
-    # A key has no fingerprint if an older version stored it, or a request that did not come over HTTP.
+    # The fingerprint is missing if an older version stored the key, or a command.
     comparable = row["fingerprint"] is not None and tenant.fingerprint is not None
     return DuplicateIdempotencyKey(
         row["object"],
@@ -110,10 +108,10 @@ def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey 
 
 
 def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
-    """Store `key`, unless it is None, with the id of the object, in the commit that creates the object.
+    """Store `key` with the id of the object, in the transaction that creates the object; do nothing for None.
 
     Keys are separate for each project and mode. Raises DuplicateIdempotencyKey if the key was used before. If
-    the work fails afterwards, the key is unused again.
+    the transaction fails, the key stays unused.
     """
     if key is None:
         return
@@ -134,10 +132,10 @@ def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
 
 
 def name_all(unit: Unit, tenant: Tenant, key: str | None, ids: Sequence[str]) -> None:
-    """Store the ids of all objects of a request with its key, which was taken before, unless it is None.
+    """Store the ids of all objects of a request with its key; do nothing for None. Call `take` first.
 
-    These are the ids of a batch, in its order, or the id of an action's object and the ids of the objects
-    that the action made.
+    These are the ids of a batch in its order, or the id of an action's object and the ids of the objects that
+    the action made.
     """
     if key is not None:
         unit.execute(
@@ -148,7 +146,7 @@ def name_all(unit: Unit, tenant: Tenant, key: str | None, ids: Sequence[str]) ->
 
 
 def _folded(ids: Sequence[str]) -> str:
-    """Return ids as one text: their common beginning, and the rest of each id.
+    """Return ids as one short text: their common beginning, and the rest of each id.
 
     Ids of one batch differ only in 9 or 10 of their letters.
     """
@@ -159,7 +157,7 @@ def _folded(ids: Sequence[str]) -> str:
 
 
 def unfolded(text: str | None) -> list[str]:
-    """Return the ids that `name_all` has stored, in their order."""
+    """Return the ids in a text that `name_all` stored, in their order."""
     if text is None:
         return []
     common, *rests = text.split(" ")

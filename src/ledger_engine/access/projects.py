@@ -1,7 +1,8 @@
-"""Projects: each owns the objects in it, and its plan sets the limits (docs/decisions.md#projects).
+"""Projects: a project owns the objects in it, and its plan sets the limits (docs/decisions.md#projects).
 
-Over HTTP a credential sees its own project and its children, which are the projects created with one of its
-credentials; for every other project the answer is 404. The local administrator sees all projects.
+A project that is created with a credential is a *child* of the credential's project. Over HTTP a credential
+sees its own project and the children; for every other project the answer is 404. The local administrator sees
+all projects.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ _RISING_PLANS = tuple(PLANS)
 
 @dataclass(slots=True)
 class Project:
-    """The owner of everything stored in it, limited by its plan.
+    """A project: the owner of all objects in it, limited by its plan.
 
-    `rate_limit` (requests a minute) and `burst` (requests a second) are None unless an enterprise project has
-    its own. `parent` is the project whose credential created this project; it is None if the administrator
-    created the project.
+    `rate_limit` (requests a minute) and `burst` (requests a second) are an enterprise project's own limits;
+    None means the limits of the plan. `parent` is the project whose credential created this project; None if
+    the administrator created it.
     """
 
     OBJECT: ClassVar[str] = "project"
@@ -57,9 +58,9 @@ class Project:
 class Billing:
     """A project's plan and its use in one mode.
 
-    `rate_limit` is in requests a minute and `burst` in requests a second, for each API key; `stored_objects`
-    counts the objects of the mode, of `stored_objects_max` at most (None for no limit). `created` is the time
-    at which the project was created.
+    Each API key may send `rate_limit` requests a minute and `burst` requests a second. `stored_objects` is
+    the number of objects in the mode, `stored_objects_max` the highest number, None for no limit. `created`
+    is the time at which the project was created.
     """
 
     OBJECT: ClassVar[str] = "billing"
@@ -105,7 +106,7 @@ class ProjectChanges:
 
 
 def limits_of(plan: str, rate_limit: int | None, burst: int | None) -> Plan:
-    """Return the limits of a plan; only enterprise may have its own rate and burst."""
+    """Return the limits of a plan. On the plan enterprise, `rate_limit` and `burst` replace its limits."""
     limits = PLANS[plan]
     if plan != "enterprise":
         return limits
@@ -146,22 +147,22 @@ def get(unit: Unit, id: str) -> Project:
 
 
 def first(unit: Unit) -> Project | None:
-    """Return the database's first project, which commands without `--project` use."""
+    """Return the database's first project. Commands without `--project` use it."""
     row = unit.first("SELECT * FROM projects WHERE archived_at IS NULL ORDER BY id LIMIT 1")
     return read(row) if row else None
 
 
 def first_or_new(unit: Unit) -> tuple[Project, bool]:
-    """Return the database's first project, and whether it was created now.
+    """Return the database's first project, and whether this call created it.
 
-    It is created without limits, because its owner also runs the server.
+    A new project is created without limits, because its owner also runs the server.
     """
     project = first(unit)
     return (create(unit, NewProject(FIRST_NAME, "enterprise")), True) if project is None else (project, False)
 
 
 def to_add_to(unit: Unit, id: str | None) -> Project:
-    """Return the project with this id, or the database's first project, which is created if there is none.
+    """Return the project with this id, or the database's first project. Without a project, create one.
 
     Raises NotFound, and Conflict for an archived project, because nobody could see new objects in it.
     """
@@ -180,7 +181,7 @@ def remove_unused(unit: Unit, id: str) -> None:
 
 
 def every(unit: Unit) -> list[Project]:
-    """Return all projects of the database, including archived ones, the oldest first."""
+    """Return all projects of the database, archived projects included, oldest first."""
     return [read(row) for row in unit.execute("SELECT * FROM projects ORDER BY id")]
 
 
@@ -219,7 +220,7 @@ def visible(unit: Unit, tenant: Tenant, id: str) -> Project:
 
 
 def page(unit: Unit, tenant: Tenant, request: PageRequest) -> Page[Project]:
-    """Return a page of the projects that the caller sees, newest first, including archived ones."""
+    """Return a page of the projects that the caller sees, archived projects included, newest first."""
     parameters: dict[str, Value] = {
         "project": tenant.project,
         "rows": request.limit + 1,
@@ -255,8 +256,8 @@ def create_child_with_key(
 def create_child(unit: Unit, tenant: Tenant, new: NewChild, key: str | None = None) -> Project:
     """Create a child of the caller's project, with the same limits.
 
-    Raises PermissionDenied for a higher plan than the parent's, unless the caller may change the parent's
-    plan.
+    Raises PermissionDenied for a plan that is higher than the parent's. A caller that may change the parent's
+    plan may choose any plan.
     """
     parent = get(unit, tenant.project)
     plan = parent.plan if new.plan is None else new.plan
@@ -298,17 +299,17 @@ def billing(unit: Unit, tenant: Tenant) -> Billing:
 def change_plan(unit: Unit, tenant: Tenant, plan: str) -> Billing:
     """Move the caller's project to another plan, at once.
 
-    Objects beyond the quota of a lower plan stay; nothing can be added until the project is below the quota.
-    Raises PermissionDenied for a key of the test mode once the project has keys of the live mode.
+    Objects beyond the quota of a lower plan stay; new objects are refused until the project is below the
+    quota. Raises PermissionDenied for a key of the test mode if the project has keys of the live mode.
     """
     return _billing_of(unit, tenant, change(unit, tenant, tenant.project, ProjectChanges(plan=plan)))
 
 
 def archive(unit: Unit, tenant: Tenant, id: str) -> Project:
-    """Archive a project that the caller sees: all its data is kept, and its credentials stop working at once.
+    """Archive a project that the caller sees: all its data stays, and its credentials stop working at once.
 
-    An archived project is not changed. Raises NotFound, and PermissionDenied for a key of the test mode once
-    the project has keys of the live mode, because a test must not stop the live mode.
+    An archived project is not changed. Raises NotFound. Raises PermissionDenied for a key of the test mode if
+    the project has keys of the live mode: a test must not stop the live mode.
     """
     project = visible(unit, tenant, id)
     if project.archived_at is not None:
@@ -320,10 +321,10 @@ def archive(unit: Unit, tenant: Tenant, id: str) -> Project:
 
 
 def restore(unit: Unit, id: str) -> Project:
-    """Restore an archived project, so that its credentials work again.
+    """Restore an archived project: its credentials work again.
 
-    Only the local administrator can do this: a request over HTTP would need one of the project's own keys,
-    and these do not work. Raises NotFound, and Conflict for a project that is not archived.
+    Only the local administrator can do this. A request over HTTP would need a key of the project, and these
+    keys do not work. Raises NotFound, and Conflict for a project that is not archived.
     """
     if get(unit, id).archived_at is None:
         raise Conflict("not_recoverable", f"The project {id} is not archived.")

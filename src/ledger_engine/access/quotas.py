@@ -31,19 +31,19 @@ RECOVERABLE_FOR = 30 * DAY  # how long deleted objects can be restored
 PLANS = {
     "free": Plan(requests_per_minute=60, burst=10, stored_objects=10_000, webhook_endpoints=5),
     "pro": Plan(requests_per_minute=600, burst=50, stored_objects=500_000, webhook_endpoints=50),
-    # The limits of the enterprise plan are negotiated, so a project may have its own limits
+    # A project on the enterprise plan may have its own limits, because they are negotiated
     # (docs/decisions.md#projects-enterprise).
     "enterprise": Plan(requests_per_minute=6_000, burst=200, stored_objects=None, webhook_endpoints=None),
 }
 
 
 def stored_objects(unit: Unit, tenant: Tenant) -> int:
-    """Return the number of objects of the project and mode, as the quota counts them."""
+    """Return the number of objects in the project and mode that count toward the quota."""
     return unit.cached(StoredObjects, tenant).number
 
 
 class StoredObjects:
-    """The number of a project and mode's stored objects (`CachedValues`)."""
+    """The number of stored objects in a project and mode, cached for the works of a group."""
 
     tables: ClassVar = frozenset({"counters"})
     __slots__ = ("_cache", "_tenant", "_written_number", "number")
@@ -63,9 +63,10 @@ class StoredObjects:
         self._cache.change(self)
 
     def with_new(self, tenant: Tenant, objects: int, before: int) -> int:
-        """Return the number of objects including these new ones, which are not counted yet.
+        """Return the number of objects with these new objects; they are not counted yet.
 
-        Raises PermissionDenied if they exceed the quota; `before` is the number before the request.
+        Raises PermissionDenied if the new objects exceed the quota. `before` is the number before the
+        request.
         """
         number, quota = self.number + objects, tenant.quota
         if quota is not None and number > quota:

@@ -1,4 +1,4 @@
-"""The ledger's clock: milliseconds since 1970-01-01 UTC, which never go back."""
+"""The ledger's clock: it shows milliseconds since 1970-01-01 UTC, and never goes back."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CALENDAR_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 class Clock(Protocol):
-    """A source of the current time, which tests replace."""
+    """A source of the current time. Tests replace it."""
 
     def now(self) -> int:
         """Return milliseconds since 1970-01-01 UTC, never less than an earlier result."""
@@ -53,17 +53,16 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Return seconds since some fixed moment, for measuring waits, because nobody sets this clock."""
+        """Return seconds from a clock that nobody can set. Measure waits with it."""
         ...
 
 
 class SystemClock:
     """The machine's clock, prevented from going back.
 
-    Records are listed in the order of their ids, which contain this time, and tokens expire by it. If the
-    machine's clock is set back, this clock continues from its latest moment at seven eighths of the pace of
-    the monotonic clock, until the machine's clock has caught up. So no record is dated before an earlier one,
-    no expired token becomes valid again, and no lead over the machine's clock is permanent.
+    If somebody sets the machine's clock back, this clock goes on from its latest time, but at seven eighths
+    of the normal pace, until the machine's clock has caught up. So no expired token becomes valid again. No
+    record is dated before an earlier record: ids contain this time, and lists are in the order of ids.
     """
 
     def __init__(self) -> None:
@@ -88,8 +87,8 @@ class SystemClock:
         return time.monotonic()
 
     def _now(self) -> int:
-        # Read the wall clock first: a pause between the two readings can then make the ledger's time lag
-        # behind the machine's, but never lead it.
+        # Read the wall clock first: if the process pauses between the two readings, the ledger's time can
+        # fall behind the machine's, but not get ahead of it.
         wall = self.machine()
         tick = time.monotonic_ns()
         carried_on = self._latest + (tick - self._seen_at_ns) * 7 // 8_000_000
@@ -97,16 +96,15 @@ class SystemClock:
             self._latest = wall
             self._seen_at_ns = tick
             return wall
-        # Leave `_latest` and `_seen_at_ns` as they are: updating them here would round down at each call.
+        # Do not update `_latest` and `_seen_at_ns` here: each call would round the time down.
         return carried_on
 
 
 def read_together(clock: Callable[[], int], monotonic: Callable[[], float]) -> tuple[int, float]:
     """Return the times of the two clocks, read less than a second apart.
 
-    Comparing two such pairs shows whether the clock was set. A pause between the two readings, for instance
-    of a stopped process, would look as if the clock had been set, so after a pause both clocks are read
-    again.
+    Two such pairs show whether somebody has set the clock between them. A pause between the two readings, for
+    instance of a stopped process, would look the same. After such a pause both clocks are read again.
     """
     while True:
         start = monotonic()
@@ -133,24 +131,24 @@ def _date(day: int) -> str:
     return (_EPOCH + timedelta(days=day)).date().isoformat()
 
 
-# A page of a hundred records contains a hundred moments. `datetime` takes three times as long as these
-# tables to write one.
+# A page of a hundred records contains a hundred times. With these tables `iso` writes a time three times as
+# fast as `datetime` does.
 _TWO = [f"{number:02}" for number in range(60)]
 _THREE = [f"{number:03}" for number in range(1000)]
 
 
 def parse_moment(text: str, param: str) -> int:
-    """Return the milliseconds of an ISO 8601 date or date-time; without an offset it is UTC.
+    """Return an ISO 8601 date or date-time in milliseconds; a text without an offset is in UTC.
 
-    A fraction finer than a millisecond is cut off. Raises InvalidRequest, which names `param`, for any other
-    text. See docs/decisions.md#transactions-created-after.
+    A fraction finer than a millisecond is cut off. For any other text it raises InvalidRequest with `param`.
+    See docs/decisions.md#transactions-created-after.
     """
     try:
         if is_date(text):
             moment = datetime.combine(date.fromisoformat(text.upper()), datetime.min.time(), tzinfo=UTC)
         elif _DATE_TIME.fullmatch(text):
             moment = datetime.fromisoformat(text.upper().replace(",", "."))
-            # Convert to UTC here, so that an offset that leads out of the calendar is refused.
+            # Convert to UTC inside the `try`: an offset may lead out of the calendar.
             moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
         else:
             raise ValueError
@@ -164,7 +162,7 @@ def parse_moment(text: str, param: str) -> int:
 
 
 def parse_end(text: str, param: str) -> int:
-    """Return the last millisecond of a period that ends with `text`; a date includes the whole day.
+    """Return the last millisecond of a period that ends at `text`; a date includes the whole day.
 
     Raises the errors of `parse_moment`.
     """
@@ -178,7 +176,7 @@ def is_date(text: str) -> bool:
 
 
 def parse_date(text: str, param: str) -> str:
-    """Return `text` if it is a date such as `2026-11-20`; raise InvalidRequest naming `param` if not."""
+    """Return `text`, a date such as `2026-11-20`. Raises InvalidRequest with `param` for another text."""
     try:
         if _CALENDAR_DATE.fullmatch(text):
             return date.fromisoformat(text).isoformat()

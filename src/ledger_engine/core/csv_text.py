@@ -10,9 +10,9 @@ _STARTS_A_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # some spreadsheets also ac
 
 
 def as_text(cell: str) -> str:
-    """Return the cell with a leading ' if a spreadsheet would read it as a formula.
+    """Return the cell, with a ' in front if a spreadsheet would read the cell as a formula.
 
-    Call this only for texts that callers wrote, so that the ledger's own negative numbers stay numbers.
+    Call this only for texts that callers wrote: the ledger's own negative numbers must stay numbers.
     """
     return "'" + cell if cell.startswith(_STARTS_A_FORMULA) else cell
 

@@ -1,4 +1,4 @@
-"""The form of an e-mail address that is used for comparing."""
+"""Compares e-mail addresses."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import unicodedata
 
 
 def fold(email: str) -> str:
-    """Return the address in the form for comparing, without regard to case and the encoding of accents."""
+    """Return the address for a comparison: in lower case, with each accent encoded in the same way."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", email).casefold())

@@ -11,7 +11,7 @@ LedgerError
 │   └── PreconditionFailed 412  … the object is not in the state that the request names
 └── StorageUnavailable     503  the database cannot be read or written now
 
-docs/decisions.md#error-codes lists the `code`s; OAuth's codes come from RFC 6749, 4.1.2.1 and 5.2. Only
+docs/decisions.md#error-codes lists the `code`s; OAuth's codes come from RFC 6749, 4.1.2.1 and 5.2.
 `http/errors.py` turns these errors into statuses and bodies.
 """
 
@@ -80,9 +80,9 @@ class PreconditionFailed(Conflict):
 class DuplicateIdempotencyKey(Conflict):
     """An idempotency key was used before, for the object `original` (docs/decisions.md#idempotency).
 
-    `same_request` is true if this request equals the first one, and None if that is unknown. `originals` are
-    the ids of all objects of a batch, or the id of an action's object and the ids of the objects that the
-    action made.
+    `same_request` is true if this request equals the first request with the key; None if that is unknown.
+    `originals` are the ids of all objects of the first request: the objects of a batch, or the object of an
+    action and the objects that the action made.
     """
 
     def __init__(
@@ -109,9 +109,9 @@ NO_MEMORY = "there is not enough memory"
 class StorageUnavailable(LedgerError):
     """The database cannot be read or written now.
 
-    `reason` completes the sentence of the message. `detail` is the database's own message. It may name hosts,
-    roles and files, so only `str` contains it, for commands and logs, and the message for clients does not.
-    `unknown` means that the change may have been committed anyway.
+    `reason` completes the sentence of the message. `detail` is the database's own message; it may name hosts,
+    roles and files. So the message for clients leaves `detail` out, and `str` contains it, for commands and
+    logs. `unknown` means that the change may have been committed.
     """
 
     def __init__(self, reason: str, *, detail: str = "", unknown: bool = False) -> None:
@@ -122,7 +122,7 @@ class StorageUnavailable(LedgerError):
         )
         super().__init__("storage_unavailable", f"The storage is not available: {reason}. {outcome}.")
         self.reason = reason
-        # The reason alone, for log entries, because these need not be about a change.
+        # The reason without the outcome: a log entry need not be about a change.
         self.cause = f"{reason} ({detail})" if detail else reason
         if detail:
             self.args = (f"The storage is not available: {reason} ({detail}). {outcome}.",)

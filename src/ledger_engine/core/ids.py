@@ -27,7 +27,7 @@ _random_bits = _generator.getrandbits
 
 
 def id_pattern(*prefixes: str) -> str:
-    """Return the regular expression, for JSON Schema, that matches ids with one of these prefixes."""
+    """Return a regular expression for JSON Schema that matches ids with one of these prefixes."""
     return rf"^({'|'.join(prefixes)})_[{_ALPHABET}]{{{_LENGTH}}}$"
 
 
@@ -50,10 +50,10 @@ FaultId = Annotated[str, Pattern(id_pattern("flt"))]
 
 
 class IdSource:
-    """A generator of ids, each greater, compared as text, than every earlier one with the same prefix.
+    """A generator of ids. As text, each id sorts after all earlier ids with the same prefix.
 
-    Within one millisecond the random part grows by random steps (RFC 9562, 6.2, method 2). Keyset paging and
-    the running balances depend on this order. Safe to use from several threads.
+    Paging and running balances depend on this order. Within one millisecond the random part grows by random
+    steps (RFC 9562, 6.2, method 2). Several threads may use one source.
     """
 
     def __init__(self, random_bits: Callable[[int], int] = _random_bits) -> None:
@@ -114,7 +114,7 @@ def moment_of(id: str) -> int:
 
 
 def first_at(prefix: str, moment: int) -> str:
-    """Return the text that sorts just before the ids of `moment` and later, and after all earlier ids."""
+    """Return the text that sorts just before the first id of `moment`, and after all earlier ids."""
     return prefix + "_" + _encode(max(0, min(moment, (1 << 48) - 1)), 0)
 
 

@@ -11,14 +11,14 @@ from time import monotonic
 
 from ledger_engine.core.clock import iso
 
-# Control characters (C0, DEL, C1), line ends, direction marks, and lone surrogates, which cannot be encoded.
+# Control characters (C0, DEL, C1), line ends, direction marks, and lone surrogates (they are not UTF-8).
 _BEYOND_ASCII = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 _STEERING = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
 _STEERING_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
-# Without this, Python would print the records of a logger that has no handler, although a command itself
-# reports its error in one line.
+# Without this handler, Python would print the ledger's log records in a command; a command itself reports its
+# error in one line.
 logging.getLogger("ledger_engine").addHandler(logging.NullHandler())
 
 
@@ -28,15 +28,15 @@ def printable(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    """Return the JSON document with the same meaning, but safe to print.
+    """Return a JSON document with the same meaning that is safe to print.
 
-    JSON has already escaped C0 characters; the line ends between the document's members stay.
+    JSON has already escaped C0 characters inside texts. The line ends between the members stay.
     """
     return _STEERING_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class LineFormatter(logging.Formatter):
-    """A log formatter that writes one line for each record, whatever text of clients the record contains.
+    """A log formatter that writes one line for each record. Line ends in a client's text are escaped.
 
     `time` in the formatter's pattern is the time in UTC.
     """
@@ -62,9 +62,9 @@ _REMEMBERED_MAX = 1000
 
 
 class OncePerMinute(logging.Filter):
-    """Drops a warning or error that its logger has written within the last minute.
+    """Drops a warning or error if the same logger has written the same one within the last minute.
 
-    The background tasks try again about every second, and would log the same outage each time.
+    The background tasks try again about every second; without this filter each attempt in an outage logs.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ FIELDS = "fields"  # the entries of this attribute of a record become fields of 
 
 
 class JsonFormatter(logging.Formatter):
-    """Write each record as one JSON object: time, level, logger, message, and the record's fields."""
+    """A log formatter that writes each record as a JSON object: time, level, logger, message and fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {

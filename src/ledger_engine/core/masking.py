@@ -1,6 +1,7 @@
-"""Masking of secrets inside other texts: only the kind of each secret remains.
+"""Masks secrets inside other texts: a test key becomes `sk_test_••••`.
 
-Logs contain text that people sent. People send keys in descriptions, queries and paths, complete and escaped.
+Logs contain texts that clients sent. Clients send keys in descriptions, queries and paths, some of them
+escaped.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ import re
 
 MASK = "••••"
 
-# The first prefixes occur in no word. The two-letter prefixes could end a word, as in `chat_room`. So they
-# are masked only at the beginning of a word, or before as many characters as a secret needs, or at the end of
-# the text, because the text may have been cut there.
+# The first prefixes occur in no word. A two-letter prefix could be the end of a word, as in `chat_room`. So
+# such a prefix counts only at the beginning of a word, before as many characters as a secret contains, or at
+# the end of the text, because the text may have been cut there.
 _VALUE = re.compile(
     r"(sk_test|sk_live|whsec)_[A-Za-z0-9]{8,}"
     r"|(?:(?<![A-Za-z0-9_])(at|rt|ac|si)_[A-Za-z0-9]{8,}"
     r"|(at|rt|ac|si)_(?:[A-Za-z0-9]{32,}|[A-Za-z0-9]{8,}\Z))"
 )
-# JSON members whose value is a secret, whatever it looks like.
+# JSON members with a secret as their value, in any form.
 _MEMBER = re.compile(
     r'("(?:password|secret|client_secret|code_verifier|access_token|refresh_token|api_key|token)"\s*:\s*")'
     r'(?:[^"\\]|\\.)*'
@@ -32,7 +33,7 @@ _ESCAPE = re.compile(r"(?:%|\\u00)([2-7][0-9A-Fa-f])")
 
 
 def masked(text: str) -> str:
-    """Return the text with keys, tokens, passwords and signing secrets cut to their kind."""
+    """Return the text with each key, token, password and signing secret cut to its prefix."""
     if not may_hold_secrets(text):
         return text
     if "%" in text or "\\u00" in text:
@@ -43,9 +44,9 @@ def masked(text: str) -> str:
 
 
 def may_hold_secrets(text: str) -> bool:
-    """Return whether the text could contain a secret: a cheap check before the full search."""
-    # Written out for speed, because this runs for every request, and the answer is nearly always no. Looking
-    # at the letters before each underscore is faster than a search for each prefix.
+    """Return whether the text could contain a secret. This check is cheap; `masked` is the full search."""
+    # This runs for every request, and nearly always returns False. To look at the letters before each
+    # underscore is faster than a search for each prefix.
     for part in text.split("_")[:-1]:
         if part[-2:] in _BEFORE_UNDERSCORE:
             return True
@@ -69,9 +70,9 @@ def _kind(match: re.Match[str]) -> str:
 
 
 def _letter(match: re.Match[str]) -> str:
-    """Return the character that a percent escape or a JSON escape represents.
+    """Return the character of a percent escape or a JSON escape.
 
-    Only characters that can occur in a secret or in the name of a member are decoded.
+    Only a character that can occur in a secret, or in the name of a member, is decoded.
     """
     letter = chr(int(match[1], 16))
     return letter if letter.isalnum() or letter == "_" else match[0]

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-# The writer's thread calls this after each commit, with the number of works in the commit and the seconds
-# that the commit itself took.
+# The writer's thread calls this after each commit, with the number of changes in the commit and the seconds
+# that the commit took.
 CommitObserver = Callable[[int, float], None]
 
 log = logging.getLogger("ledger_engine.store")
@@ -24,7 +24,7 @@ class RequestMeter(Protocol):
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request.
 
-        `route` is the operation's path with the names of its variable parts; empty for none.
+        `route` is the path of the operation, such as `/v1/accounts/{id}`; empty if no operation matched.
         """
         ...
 

@@ -13,18 +13,18 @@ OTHER_PROGRAM = 76
 
 
 def without_settings() -> dict[str, str]:
-    """Return our environment without the variables `LEDGER_…`, which may contain secrets."""
+    """Return our environment without the variables `LEDGER_…`, because they may contain secrets."""
     return {name: value for name, value in os.environ.items() if not name.startswith("LEDGER_")}
 
 
 _HEAD = struct.Struct("<I")  # the length of the message that follows
-# No message is this long. A text that is taken for a length gives a larger number, because its letters are
-# bytes from 0x40 on.
+# No message is this long. If the stream contains other text, four of its letters are read as a length. This
+# length is larger, because letters are bytes from 0x40 on.
 _LENGTH_MAX = 1 << 30
 
 
 class UnreadableMessage(Exception):
-    """The data does not come from `framed`, because the sender runs another version of the program."""
+    """The data was not written by `framed`: the other process runs another version of the program."""
 
 
 def framed(message: object) -> bytes:
@@ -34,7 +34,7 @@ def framed(message: object) -> bytes:
 
 
 class Messages:
-    """Reads messages that `framed` has written from a stream to which only trusted processes write."""
+    """Reads messages from a stream of bytes. Only trusted processes may write to it, with `framed`."""
 
     __slots__ = ("_buffer",)
 
@@ -48,7 +48,7 @@ class Messages:
         while len(buffer) >= _HEAD.size:
             (length,) = _HEAD.unpack_from(buffer)
             if length > _LENGTH_MAX:
-                raise UnreadableMessage(f"a message of {length} bytes was announced, which cannot be right")
+                raise UnreadableMessage(f"a message cannot be {length} bytes long")
             end = _HEAD.size + length
             if len(buffer) < end:
                 return

@@ -1,4 +1,4 @@
-"""The form in which answers and events show a record: a JSON object."""
+"""Writes records as JSON objects, for answers and events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NewType, Protocol, get_args, get_type_hints
 from ledger_engine.core.clock import iso
 
 Moment = NewType("Moment", int)  # milliseconds since 1970-01-01 UTC; written as ISO 8601
-JsonText = NewType("JsonText", str)  # the JSON text of an object, which `as_text` returns
+JsonText = NewType("JsonText", str)  # the JSON text of an object, as `as_text` returns it
 
 
 class OneOf:
@@ -38,7 +38,7 @@ class Pattern:
 
 
 class JsonObject(Protocol):
-    """A dataclass that becomes a JSON object: its fields in their order, under their names."""
+    """A dataclass that is written as a JSON object with the same fields in the same order."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -59,13 +59,13 @@ def as_text(value: JsonObject) -> str:
 
 
 def as_json(record: JsonObject) -> dict[str, Any]:
-    """Return the JSON object whose text `as_text` returns."""
+    """Return a record as a JSON object, equal to the text of `as_text`."""
     value: dict[str, Any] = json.loads(as_text(record))
     return value
 
 
 def dumps(value: object) -> str:
-    """Return compact JSON text; records are written as by `as_json`."""
+    """Return compact JSON text of a value, which may contain records."""
     return _encode(value)
 
 
@@ -76,7 +76,7 @@ def _moment(value: Moment) -> str:
     return f'"{iso(value)}"'
 
 
-# Expressions for the text of a field, by the field's type; `dumps` writes a field of any other type.
+# For each type of field, the expression that writes it. `dumps` writes a field of any other type.
 _TEXTS: dict[object, str] = {
     Moment: "_moment({})",
     str: "_text({})",
@@ -98,9 +98,9 @@ def values_writer(kind: type[JsonObject]) -> Callable[..., str]:
 
 
 def _compiled(parameters: str, of: str, kind: type[JsonObject]) -> Callable[..., str]:
-    """Compile an f-string into a function, as `dataclass` does for its methods.
+    """Compile an f-string into a function, as `dataclass` compiles its methods.
 
-    Making a dict for each object and writing it would take twice as long.
+    To make a dict of each object and write the dict would take twice as long.
     """
     hints = get_type_hints(kind)
     values = {

@@ -20,12 +20,12 @@ _TEST_KEY = re.compile(r"sk_test_[A-Za-z0-9]{32}")
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 # See docs/decisions.md#webhooks-retries.
 WEBHOOK_RETRIES_S = (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 36_000.0)
-# A demo does not run for hours, so its webhooks are retried after shorter waits.
+# A demo does not run for hours, so it retries its webhooks after shorter waits.
 DEMO_WEBHOOK_RETRIES_S = (4.0, 8.0, 15.0, 30.0)
 
 
 class BadSettings(ValueError):
-    """An impossible setting, or two settings that exclude each other; the message says what to change."""
+    """An impossible setting, or two settings that exclude each other. The message names a way out."""
 
 
 # The place of a ledger: a SQLite file, or the address of a PostgreSQL database.
@@ -39,7 +39,7 @@ def is_url(text: str) -> bool:
 
 
 def named(database: Location) -> str:
-    """Return the place of the ledger for messages; an address is returned without its password."""
+    """Return the place of the ledger for a message: the address of a database without its password."""
     if isinstance(database, Path):
         return str(database)
     text = re.sub(r"//([^:@/]*):[^/]*@", r"//\1@", database, count=1)
@@ -50,19 +50,22 @@ def named(database: Location) -> str:
 class ServeSettings:
     """The settings of one server process.
 
-    `database` is None for a demo, which creates and removes its own. `trusted_proxies` is the number of
-    proxies in front, each of which appends to `X-Forwarded-For`. `issuer` is the address by which apps know
-    the server; if it is None, the address is taken from each request. `auth_per_minute` and `auth_per_second`
-    limit the requests to the authentication endpoints per client address. `webhook_retries_s` are the waits
-    before each further attempt to send a webhook, in seconds. `embedded` is the mode (test or live) of a
-    dashboard that runs this server for itself. `api_key` is the value of a test key that the first project
-    must have. `cors_origins` are the origins of web pages that may read the answers. `accept_loss` confirms
-    that a PostgreSQL database may lack acknowledged changes. `metrics` is the address and port of the
-    listener for metrics. `test_helpers` lets owners of test keys move the clock, break connections and empty
-    the ledger. `backup_to` is the folder of the backups that the server makes every `backup_every_s` seconds;
-    the newest `backup_keep` are kept. `seed` is the name or file of a data set for an empty ledger; a ledger
-    without a key also gets a key then. `checkpoint_to` are folders for checkpoints of the log, `witnesses`
-    the URLs of the witnesses that sign them, and `witness_keys` the keys of the witnesses, in the same order.
+    - `database` is None for a demo: the demo creates a file, and removes it at the end.
+    - `trusted_proxies` is the number of proxies in front; each appends to `X-Forwarded-For`.
+    - `issuer` is the address by which apps know the server. If it is None, each request gives the address.
+    - `auth_per_minute` and `auth_per_second` limit each client address at the authentication endpoints.
+    - `webhook_retries_s` are the seconds to wait before each further attempt to send a webhook.
+    - `embedded` is the mode, test or live, of a dashboard that runs this server for itself.
+    - `api_key` is a test key that the server creates in the first project.
+    - `cors_origins` are the origins of web pages that may read the answers.
+    - `accept_loss` confirms that a PostgreSQL database may lack acknowledged changes.
+    - `metrics` is the address and port of the listener for metrics.
+    - `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
+    - `backup_to` is a folder: the server makes a backup there every `backup_every_s` seconds, and deletes all
+      but the newest `backup_keep`.
+    - `seed` is the name or file of a data set for an empty ledger. A ledger without a key then gets one too.
+    - `checkpoint_to` are folders for checkpoints of the log. `witnesses` are the URLs of the witnesses that
+      sign the checkpoints, and `witness_keys` their keys in the same order.
     """
 
     database: Location | None
@@ -98,11 +101,11 @@ class ServeSettings:
             raise BadSettings("--certfile and --keyfile go together: TLS needs both.")
         if self.certfile is None and not self.insecure and not _is_loopback(self.host):
             raise BadSettings(
-                f"{self.host} can be reached from other machines, and without TLS keys and data would cross"
-                " the network in clear. Give --certfile and --keyfile, or --insecure if you accept that."
+                f"Other machines can reach {self.host}. Without TLS, keys and data would cross the network"
+                " in clear. Give --certfile and --keyfile, or --insecure if you accept this."
             )
         if self.api_key is not None and _TEST_KEY.fullmatch(self.api_key) is None:
-            # The message does not repeat the value, because it may be a live key.
+            # Leave the value out of the message: it may be a live key.
             is_live = self.api_key.startswith("sk_live_")
             raise BadSettings(
                 "--api-key takes test keys only: everybody who can read the settings knows it."
@@ -111,8 +114,8 @@ class ServeSettings:
             )
         if self.metrics is not None and not self.insecure and not _is_loopback(self.metrics[0]):
             raise BadSettings(
-                f"--metrics {self.metrics[0]} can be reached from other machines, by anybody and without TLS."
-                " Give --insecure if you accept that."
+                f"Other machines can reach --metrics {self.metrics[0]}, without a key and without TLS."
+                " Give --insecure if you accept this."
             )
         if self.metrics is not None and self.port and self.metrics[1] == self.port:
             self._check_metrics(*self.metrics)
@@ -123,7 +126,7 @@ class ServeSettings:
         if self.seed is not None and self.database is None:
             raise BadSettings("--demo loads a data set of its own; leave out --seed.")
         if self.backup_to is not None and self.database is None:
-            raise BadSettings("The data of --demo are removed at the end; leave out --backup-to.")
+            raise BadSettings("--demo deletes its data at the end; leave out --backup-to.")
         if self.backup_to is not None and isinstance(self.database, str):
             raise BadSettings(
                 "--backup-to is for a SQLite file; use pg_dump for PostgreSQL, and run `ledger-engine verify`"
@@ -133,8 +136,8 @@ class ServeSettings:
             raise BadSettings("--test-helpers works on a SQLite file; leave it out with PostgreSQL.")
         if self.test_helpers and not self.insecure and not _is_loopback(self.host):
             raise BadSettings(
-                f"{self.host} can be reached from other machines, and with --test-helpers everybody with a"
-                " test key can move the clock and empty the ledger. Give --insecure if you accept that."
+                f"Other machines can reach {self.host}. With --test-helpers everybody with a test key can"
+                " move the clock and empty the ledger. Give --insecure if you accept this."
             )
         if self.issuer is not None:
             self._check_issuer(self.issuer)
@@ -142,12 +145,12 @@ class ServeSettings:
             raise BadSettings("--witness and --witness-key go together: one key for each witness.")
 
     def _check_metrics(self, host: str, port: int) -> None:
-        """Raise BadSettings if a listener on this host cannot use the server's port number, too."""
+        """Raise BadSettings if the listener for metrics would use the server's address and port."""
         theirs, ours = _addresses(host), _addresses(self.host)
         if theirs & ours or any(address.is_unspecified for address in theirs | ours):
             raise BadSettings(
-                f"--metrics {host}:{port} is where the server itself listens, with --host {self.host} and"
-                f" --port {port}. Give the metrics another port."
+                f"--metrics {host}:{port} is the server's own address (--host {self.host} and --port {port})."
+                " Give the metrics another port."
             )
 
     def _check_issuer(self, issuer: str) -> None:
@@ -162,7 +165,7 @@ class ServeSettings:
 
     @property
     def log_name(self) -> str | None:
-        """Return the host by which apps know the server; the origins of its logs begin with it."""
+        """Return the host by which apps know the server. The origins of the server's logs begin with it."""
         match = _ISSUER.fullmatch(self.issuer or "")
         return None if match is None else match["host"]
 
@@ -176,20 +179,20 @@ def default_database() -> Path:
 
     Raises StorageUnavailable for a user without a home directory, such as systemd's `DynamicUser=`.
     """
-    # Imported here, because it is needed only if no database is named.
+    # Imported here, because few servers need it: most name their database.
     from platformdirs import user_data_path
 
     try:
         return user_data_path("ledger-engine", appauthor=False) / "ledger.db"
     except RuntimeError as error:
-        raise StorageUnavailable("the user has no home directory, so name the database") from error
+        raise StorageUnavailable("the user has no home directory; name the database") from error
 
 
 def make_folder(database: Location) -> None:
-    """Create the folder of the default database, which only the user can read.
+    """Create the folder of the default database; only the user can read this folder.
 
-    No other folder is created, because that would hide a mistyped path. Raises StorageUnavailable if the
-    folder of another path is missing, or if the default folder cannot be created.
+    No other folder is created, because that would hide a mistyped path: StorageUnavailable is raised if such
+    a folder is missing. It is also raised if the default folder cannot be created.
     """
     if isinstance(database, str) or database.parent.is_dir():
         return
@@ -199,7 +202,7 @@ def make_folder(database: Location) -> None:
         database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StorageUnavailable(
-            f"the folder {database.parent} for your ledger cannot be made ({error.strerror}), so name the"
+            f"the folder {database.parent} for your ledger cannot be created ({error.strerror}); name another"
             " database with --database or LEDGER_DATABASE"
         ) from error
 
@@ -209,11 +212,11 @@ def _check_origin(origin: str) -> None:
     match = _ORIGIN.fullmatch(origin)
     if match is None or (match["port"] and not 1 <= int(match["port"]) <= 65535):
         raise BadSettings(
-            f"--cors-origin {origin!r} must be one origin as browsers send it, like https://app.example or"
-            " http://localhost:3000: in small letters, and without a path or a slash at the end."
+            f"--cors-origin {origin!r} must be one origin as browsers send it, in small letters and without a"
+            " path or a final slash, like https://app.example or http://localhost:3000."
         )
     if match["port"] == {"http": "80", "https": "443"}[match["scheme"]]:
-        raise BadSettings(f"--cors-origin {origin!r} must leave its port out, as browsers do.")
+        raise BadSettings(f"--cors-origin {origin!r} must leave out its port: browsers do too.")
 
 
 def _is_loopback(host: str) -> bool:

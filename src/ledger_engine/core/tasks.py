@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-AT_ONCE = 1000  # rows that one turn changes, which takes some hundredths of a second
+AT_ONCE = 1000  # rows that one turn changes: this takes some hundredths of a second
 # Seconds; at least as long as another process waits between two attempts to lock the database.
 LEAST_REST_S = 0.02
 
@@ -21,11 +21,11 @@ async def cancel(*tasks: asyncio.Future[Any] | None) -> None:
 
 
 async def take_turns(turn: Callable[[], Awaitable[int]]) -> None:
-    """Change many rows in short turns, one commit each: call `turn` until it finds no more rows.
+    """Call `turn` until it finds no more rows. Each turn changes some rows in one commit.
 
-    Every writer waits for the commit in progress. So if there may be many rows, they are not changed in one
-    commit, and after each turn other writers get as much time as the turn took. A turn returns how many rows
-    it found. Raises the exceptions of a turn; the work of earlier turns stays done.
+    Use this to change many rows: every writer waits for the commit in progress, and one large commit would
+    take too long. After each turn, other writers get as much time as the turn took. A turn returns the number
+    of rows that it found. Raises the exceptions of a turn; the changes of earlier turns stay.
     """
     while True:
         began = time.monotonic()

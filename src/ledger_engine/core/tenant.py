@@ -1,4 +1,4 @@
-"""The tenant of a request: its project and mode, which statements bind, and the rights of its credential."""
+"""The tenant of a request: its project, its mode, and the rights of its credential."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ def mode_name(livemode: bool) -> str:
 
 @dataclass(slots=True)
 class Tenant:
-    """The project and mode to which a caller's statements are limited, and the caller's rights.
+    """The project and mode that a caller's statements are limited to, and the caller's rights.
 
-    No other project and no other mode is visible to it (docs/decisions.md#projects-modes). `scopes` is None
-    for a credential that is not restricted. `quota` is the most stored objects of the project and mode, None
-    for no limit. `credential` is the id of the API key or app behind the request, None for the local
-    administrator; `request` is the id of the request, `traceparent` its valid header of this name, and
-    `fingerprint` the hash of the request that is stored with its idempotency key, None without one.
+    The caller sees no other project and no other mode (docs/decisions.md#projects-modes).
+
+    - `scopes` is None for a credential that is not restricted.
+    - `quota` is the highest number of stored objects in the project and mode; None for no limit.
+    - `credential` is the id of the API key or app behind the request; None for the local administrator.
+    - `request` is the id of the request, and `traceparent` its valid header of this name.
+    - `fingerprint` is the hash that is stored with the idempotency key; None for a request without a key.
     """
 
     project: str
@@ -40,11 +42,11 @@ class Tenant:
 
     @property
     def book(self) -> tuple[str, bool]:
-        """Return the project and mode, which identify the tenant's book."""
+        """Return the project and the mode. Together they identify the tenant's book."""
         return self.project, self.livemode
 
     def bind(self, **values: str | int | None) -> dict[str, str | int | None]:
-        """Return the statement's parameters together with `:project` and `:livemode`."""
+        """Return parameters for an SQL statement: `values`, `:project` and `:livemode`."""
         values["project"] = self.project
         values["livemode"] = self.livemode
         return values
@@ -68,5 +70,5 @@ class Tenant:
         """Raise PermissionDenied if the credential is restricted and lacks the scope."""
         if self.scopes is not None and scope not in self.scopes:
             raise PermissionDenied(
-                "missing_scope", f"This needs the scope {scope}, which this credential does not have."
+                "missing_scope", f"This needs the scope {scope}; this credential lacks it."
             )

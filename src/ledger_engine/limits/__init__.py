@@ -24,9 +24,9 @@ from typing import NamedTuple, Protocol
 
 @dataclass(slots=True)
 class Verdict:
-    """The requests that a caller has left, and the seconds to `wait` if this request is refused, else 0.
+    """The requests that remain to a caller. A request is refused if `wait`, in seconds, is more than 0.
 
-    `limit` and `remaining` are requests in the current minute, and `reset` is the minute's end in seconds
+    `limit` and `remaining` are requests in the current minute. `reset` is the end of this minute, in seconds
     since 1970.
     """
 
@@ -40,16 +40,16 @@ class RateLimits(Protocol):
     """Counts the requests of each caller, over all processes that serve."""
 
     async def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
-        """Count one request of `who`. A request refused because of a burst does not count for the minute."""
+        """Count one request of `who`. A request over the second's limit does not count for the minute."""
 
     async def peek(self, who: str, per_minute: int) -> Verdict:
-        """Return the verdict without counting, for requests that are never refused."""
+        """Return the verdict for a request that is never refused. The request is not counted."""
 
 
 class Semaphore(NamedTuple):
     """A semaphore that may be acquired `most` times at once.
 
-    `name` is its kind, or its kind, `/` and the address or project that it limits.
+    `name` is a kind, or a kind, `/` and the address or project that the semaphore limits.
     """
 
     name: str
@@ -70,14 +70,12 @@ class Full(Exception):
 
 
 class Leases(Protocol):
-    """The leases of this server.
+    """The leases of this server. A server that ends without giving them back loses them some seconds later.
 
-    If the server ends without giving them back, it loses them some seconds later.
-
-    `first` is whether no other server was working when this one took its first leases. `until` is the moment
-    of the monotonic clock, in seconds, up to which this server holds its leases; it advances when leases are
-    renewed. `releasing` names leases that another server with fewer leases will get: this server finishes its
-    work for them, and then no longer asks for them while they are in `releasing`.
+    `first` is true if no other server was working when this server took its first leases. This server holds
+    its leases up to `until`, a time of the monotonic clock in seconds; each renewal moves `until`.
+    `releasing` names leases that another server with fewer leases will get. This server finishes its work for
+    them, and leaves them out of `names` as long as they are in `releasing`.
     """
 
     @property
@@ -90,12 +88,12 @@ class Leases(Protocol):
     async def hold(self, kind: str, names: Collection[str]) -> Collection[str]:
         """Take free leases up to this server's share; return the leases that it now holds.
 
-        From now on these leases are renewed, and further leases in `names` are taken when they become free.
-        Leases of this kind that are not in `names` are given back. Raises StorageUnavailable.
+        From now on the server renews these leases, and takes further leases in `names` when they become free.
+        It gives back leases of this kind that are not in `names`. Raises StorageUnavailable.
         """
 
     async def leads(self) -> bool:
-        """Return whether this server does the tasks that one server does for all others.
+        """Return whether this server does the tasks that one server does for all servers.
 
         Raises StorageUnavailable.
         """
@@ -105,7 +103,7 @@ class Leases(Protocol):
 
 
 class AllLeases:
-    """The leases of the only server, which holds all of them."""
+    """The leases of a server that is alone: this server holds all leases."""
 
     first = True
     until = math.inf
@@ -125,9 +123,10 @@ WallClock = Callable[[], float]  # seconds since 1970-01-01 UTC
 
 
 class Windows:
-    """Counts the requests of one process by minutes and seconds of the wall clock, which callers can see too.
+    """Counts the requests of one process in each minute and second of the wall clock.
 
-    The windows of all callers start and end together, so only the callers of one minute take memory.
+    The minutes of all callers end together, and the counts are then dropped: only the callers of one minute
+    take memory. Callers can read the wall clock too.
     """
 
     def __init__(self, wall_clock: WallClock = time.time) -> None:
@@ -151,7 +150,7 @@ class Windows:
         return Verdict(per_minute, max(0, per_minute - self._in_minute.get(who, 0)), end_of_minute(now))
 
     def _now(self) -> int:
-        """Return the time in seconds, after forgetting the counts of windows that are over."""
+        """Return the time in seconds, and drop the counts of past minutes and seconds."""
         now = int(self._wall_clock())
         if now != self._second:
             self._second, self._in_second = now, {}
@@ -161,7 +160,7 @@ class Windows:
 
 
 def verdict_of(now: int, in_minute: int, in_second: int, per_minute: int, per_second: int) -> Verdict:
-    """Return the verdict on a request, from the numbers of requests in `now`'s minute and second."""
+    """Return the verdict on a request; `in_minute` and `in_second` count the requests before it."""
     reset = end_of_minute(now)
     if in_minute >= per_minute:
         return Verdict(per_minute, 0, reset, wait=reset - now)
@@ -171,12 +170,12 @@ def verdict_of(now: int, in_minute: int, in_second: int, per_minute: int, per_se
 
 
 def end_of_minute(now: int) -> int:
-    """Return when the minute that contains `now` ends, in seconds."""
+    """Return the end of the minute that contains `now`, in seconds."""
     return (now // 60 + 1) * 60
 
 
 class Semaphores:
-    """The semaphores of one process, which limit its memory. Use them in one event loop."""
+    """The semaphores that limit the memory of one process. Use them in one event loop."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -186,7 +185,7 @@ class Semaphores:
     async def hold(self, *semaphores: Semaphore, wait: bool = False) -> AsyncIterator[None]:
         """Acquire each semaphore for the duration of the context.
 
-        Raises Full for the first full semaphore; with `wait` it waits until none is full.
+        If a semaphore is full, this raises Full, or with `wait` waits until none is full.
         """
         await self.acquire(semaphores, wait=wait)
         try:
@@ -195,7 +194,7 @@ class Semaphores:
             self.release(semaphores)
 
     async def acquire(self, semaphores: Sequence[Semaphore], *, wait: bool = False) -> None:
-        """Acquire each semaphore until `release`. Raises Full if one is full, or waits if `wait` is true."""
+        """Acquire each semaphore until `release`. If one is full, raise Full, or with `wait` wait for it."""
         while (full := self._full(semaphores)) is not None:
             if not wait:
                 raise Full(full)
@@ -226,7 +225,7 @@ class Semaphores:
 
 @dataclass(frozen=True, slots=True)
 class SharedState:
-    """The limits of a server; servers on one database share the rate limits and the leases."""
+    """The limits of a server. Servers on one database share `rate_limits` and `leases`."""
 
     rate_limits: RateLimits
     leases: Leases = field(default_factory=AllLeases)

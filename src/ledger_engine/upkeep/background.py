@@ -69,22 +69,22 @@ class Background:
         self._retention.start()
 
     async def pause(self) -> None:
-        """Record the work in progress, then write nothing until `resume`, while the ledger is replaced."""
+        """Finish the work in progress, then write nothing until `resume`: the ledger is being replaced."""
         await self._retention.stop()
         await self._sealer.stop()
         await self._deliverer.stop()
         await self.recorder.stop()
 
     def resume(self) -> None:
-        """Continue with the ledger in its new state."""
+        """Start the tasks again, on the ledger in its new state."""
         self.start()
 
     def begin_stop(self) -> None:
-        """End the event streams, which would never end by themselves; the server accepts no more requests."""
+        """End the event streams: they never end by themselves. The server accepts no more requests."""
         self._followers.end()
 
     async def stop(self) -> None:
-        """Finish promptly without losing anything.
+        """Stop the tasks; each first stores the work that it holds in memory.
 
         Call this after the last request and before closing the engine.
         """

@@ -1,4 +1,7 @@
-"""Backups of a SQLite file: a whole ledger in one audited file, and how to restore it (docs/backups.md)."""
+"""Backs up a SQLite file to one audited file, restores a backup, and recovers a lost file from its log.
+
+See docs/backups.md.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,8 @@ class RestoreResult:
 class RecoveryResult:
     """The result of a recovery.
 
-    `doubt` is a sign that the log does not belong to the file to which it was applied, or None. `damaged` is
-    the number of the log's last frames that are left out because they are unreadable.
+    `doubt` is a reason to think that the log belongs to another file, or None. `damaged` is the number of
+    unreadable frames at the end of the log; the recovery leaves them out.
     """
 
     report: AuditReport
@@ -42,16 +45,16 @@ class RecoveryResult:
 
 
 def back_up(database: Path, target: Path, *, overwrite: bool = False) -> AuditReport:
-    """Write the ledger, in its state at one moment, to the file `target`; servers may continue to write.
+    """Copy the ledger, as it is at one moment, to the file `target`. Servers may continue to write.
 
-    The copy is audited before it gets its name, so a file with that name is always a good backup. Raises
-    Conflict if `target` exists and may not be overwritten, and StorageUnavailable.
+    The copy is audited before it gets the name `target`, so a file of this name is always a good backup.
+    Raises StorageUnavailable, and Conflict if `target` exists and may not be overwritten.
     """
     _require_target(database, target, overwrite=overwrite)
     with closing(backup.open_to_copy(database)) as source, work_folder(target.parent) as folder:
         copy = folder / target.name
         backup.copy_of_open(source, database, copy)
-        source.close()  # closed before the audit, so that nobody waits for the audit
+        source.close()  # close it before the audit: nobody has to wait for the audit
         report = _proven(database, backup.read_copy(copy, audit.verify))
         _put_in_place(copy, target, overwrite=overwrite)
     return report
@@ -72,7 +75,7 @@ def restore(source: Path, database: Path, now: int) -> RestoreResult:
         with work_folder(database.parent) as folder:
             copy = folder / database.name
             backup.copy(source, copy)
-            # Open the copy in the same way as a server, so that a backup of an older version is migrated.
+            # Open the copy as a server does: a backup of an older version is migrated.
             asyncio.run(_brought_up_to_date(copy))
             report = _proven(source, backup.read_copy(copy, audit.verify))
             aside = _name_aside(database, now)
@@ -84,11 +87,11 @@ def restore(source: Path, database: Path, now: int) -> RestoreResult:
 
 
 def recover(database: Path, target: Path) -> RecoveryResult:
-    """Write the content of the log of `database` to the new file `target`; nothing else is changed.
+    """Write the content of the log of `database` to the new file `target`; no other file changes.
 
-    A log that contains every page needs no other file. Otherwise the log is applied to a copy of the existing
-    file, and the result must pass the audit. Raises Conflict if there is nothing or too little to recover,
-    and StorageUnavailable if a server uses the database or the result is not sound.
+    If the log lacks some pages, they come from a copy of the existing file, and the result must pass the
+    audit. Raises Conflict if there is nothing or too little to recover. Raises StorageUnavailable if a server
+    uses the database, or if the result does not pass.
     """
     _require_target(database, target, overwrite=False)
     lock = ServingLock(database)
@@ -100,8 +103,8 @@ def recover(database: Path, target: Path) -> RecoveryResult:
         if not alone and not (database.is_file() and database.stat().st_size):
             raise Conflict(
                 "not_recoverable",
-                f"{log_file(database)} contains {len(log.pages):,} of {log.page_count:,} pages; the others"
-                f" were only in {database}. Put the newest copy of that file there and try again, or restore"
+                f"{log_file(database)} contains {len(log.pages):,} of {log.page_count:,} pages; the rest was"
+                f" only in {database}. Put the newest copy of {database.name} there and try again, or restore"
                 " a backup.",
             )
         with work_folder(target.parent) as folder:
@@ -116,7 +119,7 @@ def recover(database: Path, target: Path) -> RecoveryResult:
 
 
 def _require_target(database: Path, target: Path, *, overwrite: bool) -> None:
-    """Raise Conflict for a file that cannot or may not be written, or that belongs to the ledger."""
+    """Raise Conflict if `target` belongs to the ledger, or if it cannot or may not be written."""
     require_reachable(database)
     _require_file(target)
     if target.exists() and database.exists() and target.samefile(database):
@@ -128,7 +131,7 @@ def _require_target(database: Path, target: Path, *, overwrite: bool) -> None:
 
 
 def _require_file(target: Path) -> None:
-    """Raise Conflict for a name that cannot be a file's, and the errors of `require_reachable`."""
+    """Raise Conflict if no file can have this name. Raises the errors of `require_reachable` too."""
     if not target.parent.is_dir():
         raise Conflict("not_recoverable", f"There is no folder {target.parent}.")
     if target.is_dir():
@@ -140,24 +143,19 @@ def _require_file(target: Path) -> None:
 
 def _require_free(target: Path, *, overwrite: bool) -> None:
     """Raise Conflict for an existing file, unless it may be overwritten."""
-    if (
-        os.path.lexists(target) and not overwrite
-    ):  # `lexists`, because it also finds a link that leads nowhere
+    if os.path.lexists(target) and not overwrite:  # `lexists` finds a link that leads nowhere too
         raise Conflict("not_recoverable", f"{target} already exists; use --overwrite to replace it.")
     if any(file.exists() for file in companions(target)):
         raise Conflict("not_recoverable", f"{target} is a database in use.")
 
 
 def _put_in_place(copy: Path, target: Path, *, overwrite: bool) -> None:
-    """Rename a finished file to its name.
-
-    Raises Conflict if somebody has created a file of that name in the meantime.
-    """
+    """Rename the finished copy to `target`. Raises Conflict if somebody has created `target` by then."""
     try:
         backup.put_in_place(copy, target, overwrite=overwrite)
     except FileExistsError:
         raise Conflict(
-            "not_recoverable", f"{target} was created in the meantime; nothing was written."
+            "not_recoverable", f"{target} was created during the command; nothing was written."
         ) from None
 
 

@@ -1,8 +1,9 @@
-"""The heartbeat of a server that may share its ledger: it shows that the server's sessions continue.
+"""The heartbeat of a server that may share its ledger with others. It keeps the server's sessions alive.
 
-It also watches the other servers. If a server sends no beat during several beats of this server, it has
-ended, and its sessions end too. The servers count beats instead of comparing times, because their clocks may
-differ, and because a server that was suspended for a while counts no beats during that time.
+Each server also watches the others. If another server sends no beat during several beats of this server, the
+other server has ended, and this server ends its sessions. The servers count beats instead of comparing times,
+because their clocks may differ. A suspended server counts no beats, so after its pause the others still count
+as running.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ log = logging.getLogger("ledger_engine.upkeep.heartbeat")
 
 
 class Heartbeat:
-    """Beats from `start` to `stop`, between `begin` and `end`; `server` is the id of this server.
+    """The heartbeat of one server, whose id is `server`. Call `begin`, `start`, `stop`, `end` in this order.
 
-    `url` is where it listens, None if another program owns its socket.
+    `url` is the address of the server; None if another program owns its socket.
     """
 
     def __init__(self, engine: Engine, url: str | None = None) -> None:
@@ -40,7 +41,7 @@ class Heartbeat:
         self._engine = engine
         self._last_beats: dict[
             str, tuple[int, int]
-        ] = {}  # the beats of each other server, and the number of own beats since they changed
+        ] = {}  # the last beat of each other server, and the number of own beats since then
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
@@ -56,10 +57,7 @@ class Heartbeat:
         await cancel(self._task)
 
     async def end(self) -> None:
-        """End the sessions of this server.
-
-        If the storage fails, the other servers end the sessions when they notice the end of this server.
-        """
+        """End the sessions of this server. If the storage fails, another server ends them later."""
         with contextlib.suppress(StorageUnavailable):
             await self._engine.write(partial(api_keys.end, server=self.server))
 
@@ -82,5 +80,5 @@ class Heartbeat:
                 await self.beat()
             except StorageUnavailable as error:  # no server can beat now
                 log.warning("this server could not write its heartbeat: %s", error.cause)
-            except Exception:  # any error: without beats the sessions would end
+            except Exception:  # go on after any error: without beats the sessions would end
                 log.exception("this server could not write its heartbeat")

@@ -1,10 +1,11 @@
 """Metrics for Prometheus, on a separate listener (docs/monitoring.md#metrics).
 
-Frequent events are counted when they happen; large or slow figures are read for each scrape.
+Frequent events are counted when they happen. Other figures, such as the size of the file, are read for each
+scrape.
 
-On the loopback interface the listener answers no request that names another host. The metrics need no
-credential, so without this check the web page of a stranger, who lets the page's host name lead to this
-machine (DNS rebinding), could read them.
+The metrics need no credential. On the loopback interface the listener therefore refuses a request that names
+another host. Without this check a stranger's web page could read the metrics: the stranger would let the
+page's host name lead to this machine (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -55,8 +56,7 @@ class MetricsListener:
     async def close(self) -> None:
         """Stop listening."""
         shutdown = asyncio.create_task(asyncio.to_thread(self._server.shutdown))
-        # This wakes the listening thread. If the system refuses the connection, the thread wakes twice a
-        # second anyway.
+        # The connection wakes the listening thread at once. Without it the thread wakes within half a second.
         with suppress(OSError):
             self._server.socket.shutdown(socket.SHUT_RDWR)
         await shutdown
@@ -64,7 +64,7 @@ class MetricsListener:
 
 
 class _Handler(WSGIRequestHandler):
-    """Answers scrapes and logs nothing, as the handler of `start_http_server` does."""
+    """Answers scrapes and logs nothing, like the handler of `start_http_server`."""
 
     def handle(self) -> None:
         with suppress(ConnectionError):  # the client has closed the connection
@@ -93,7 +93,7 @@ def listen(registry: CollectorRegistry, host: str, port: int) -> MetricsListener
 
 def _only_metrics(metrics: Wsgi, *, any_host: bool) -> Wsgi:
     def answer(environ: Environ, start: Start) -> Iterable[bytes]:
-        host = environ.get("HTTP_HOST", "localhost")  # HTTP/1.0 needs no Host, and browsers always send it
+        host = environ.get("HTTP_HOST", "localhost")  # HTTP/1.0 needs no Host; browsers always send a Host
         if not any_host and not _is_this_machine(host):
             sentence = f"The Host {host} is not allowed. Use localhost or the address.\n"
             return _refuse(start, "403 Forbidden", sentence)
@@ -105,7 +105,7 @@ def _only_metrics(metrics: Wsgi, *, any_host: bool) -> Wsgi:
 
 
 def _is_this_machine(host: str) -> bool:
-    """Return whether the value of Host is an IP address, to which no name leads, or localhost."""
+    """Return whether the value of Host is localhost or an IP address, and so not a stranger's name."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
     if name.lower().rstrip(".") == "localhost":
         return True
@@ -123,7 +123,7 @@ def _refuse(start: Start, status: str, sentence: str) -> Iterable[bytes]:
 
 
 ASKED_S = 3.0  # seconds that a scrape waits for the ledger; Prometheus gives up after 10
-OTHER = "other"  # replaces values that clients choose freely, so that these cannot make endless series
+OTHER = "other"  # stands for values that clients choose freely: they could create series without end
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _COMMIT_S = (0.0005, *_REQUEST_S)
@@ -142,7 +142,7 @@ class Metrics:
             buckets=_REQUEST_S,
             registry=registry,
         )
-        # Looking up the child for three labels would take longer than counting.
+        # A histogram for each set of labels: the library's look-up takes longer than the count.
         self._series: dict[tuple[str, str, int], Histogram] = {}
         self._refusals = Counter(
             "ledger_limits_refused",
@@ -171,7 +171,7 @@ class Metrics:
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request.
 
-        `route` is the operation's path with the names of its variable parts; empty for none.
+        `route` is the path of the operation, such as `/v1/accounts/{id}`; empty if no operation matched.
         """
         key = method, route, status
         series = self._series.get(key)
@@ -204,7 +204,7 @@ class _OfLedger(Collector):
         self._loop = loop
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the values; webhook values are missing while the storage is lost."""
+        """Yield the figures; those of webhooks are missing while the storage is not available."""
         until = monotonic() + ASKED_S
         figures = self._ask(self._engine.figures())
         measured = self._ask(self._engine.read(deliveries.measure))
@@ -238,12 +238,12 @@ class _OfLedger(Collector):
 
 
 def _answer(future: Future[T] | None, until: float) -> T | None:
-    """Return the answer if it comes before this moment of `monotonic`, else None."""
+    """Return the result; None if it does not come until this time of `monotonic`."""
     if future is None:
         return None
     try:
         return future.result(max(0, until - monotonic()))
-    except (LedgerError, TimeoutError, CancelledError):  # lost, silent, or the server is stopping
+    except (LedgerError, TimeoutError, CancelledError):  # the storage is lost or slow, or the server stops
         future.cancel()
         return None
 
@@ -255,7 +255,7 @@ class _OfBackups(Collector):
         self._backups = backups
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the values; the last backup's values are 0 until this server has made a backup."""
+        """Yield the figures; duration and size are 0 until this server has made a backup."""
         backups_made = self._backups
         if backups_made.newest is not None:
             yield _gauge(

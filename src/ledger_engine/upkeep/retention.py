@@ -1,6 +1,6 @@
-"""Retention: deletes or erases data that is stored only for a limited time.
+"""Retention: deletes data that the ledger stores only for a limited time, and erases users.
 
-Request logs and deliveries are kept for 7 days; deleted objects and deactivated users can be restored for 30
+Logged requests and deliveries stay for 7 days. Deleted objects and deactivated users can be restored for 30
 days (docs/interface.md#quotas-and-retention).
 """
 
@@ -24,17 +24,17 @@ from ledger_engine.store import Unit, kept_time
 from ledger_engine.store.engine import Engine
 
 EVERY_S = 3600.0
-AT_ONCE = 200  # rows in one work, so that requests do not wait long for the writer
+AT_ONCE = 200  # rows in one transaction: with more, requests would wait too long for the writer
 
 log = logging.getLogger("ledger_engine.upkeep.retention")
 
 
 class Retention:
-    """Cleans up an hour after `start` and then every hour until `stop`; only one of several servers does it.
+    """Cleans up an hour after `start`, and then every hour until `stop`. One of several servers does this.
 
-    If the machine's clock is wrong at a start, everything may look old; the first hour gives you time to
-    correct the clock. Retention uses the machine's clock and not the ledger's clock, because a wrong time may
-    have moved the ledger's clock forward, and it never goes back.
+    If the machine's clock is wrong at the start, everything may look old: the first hour gives you time to
+    correct the clock. Retention uses the machine's clock. The ledger's clock never goes back, so one wrong
+    time can leave it too far ahead.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -46,11 +46,11 @@ class Retention:
         self._task = asyncio.create_task(self._clean_up_every_hour())
 
     async def stop(self) -> None:
-        """Stop at once; the next run does the rest."""
+        """Stop at once. The cleaning of the next start does the rest."""
         await cancel(self._task)
 
     async def clean_up(self) -> None:
-        """Delete and erase everything that has expired, in small works. Raises StorageUnavailable.
+        """Delete and erase everything that has expired, in short transactions. Raises StorageUnavailable.
 
         It also stores the current time as the last time at which a server ran.
         """
@@ -70,7 +70,7 @@ class Retention:
         log.debug("deleted and erased what has expired")
 
     async def _erase_users(self, before: int) -> None:
-        """Erase the users whose time has expired, with a few of their events in each work."""
+        """Erase the users whose time has expired. Each transaction erases a user from some events."""
         for user in await self._engine.read(partial(users.expired, before=before)):
             await take_turns(self._turn_of_erasing(user, before))
 
@@ -80,7 +80,7 @@ class Retention:
             await self._repeat(partial(purge, before=before))
 
     def _turn_of_erasing(self, user: str, before: int) -> Callable[[], Awaitable[int]]:
-        """Return a turn for `take_turns`, which continues with the user's events after the last turn."""
+        """Return a function for `take_turns`: each call erases the user from the next events."""
         after = ""
 
         async def turn() -> int:
@@ -92,7 +92,7 @@ class Retention:
         return turn
 
     async def _repeat(self, purge: Callable[..., int]) -> None:
-        """Purge until nothing is left."""
+        """Call `purge` until it finds nothing more to delete."""
         await take_turns(lambda: self._engine.write(partial(purge, limit=AT_ONCE)))
 
     async def _clean_up_every_hour(self) -> None:
@@ -110,7 +110,7 @@ class Retention:
 def _erase_user(unit: Unit, user: str, before: int, after_event: str) -> str | None:
     """Erase the user from up to AT_ONCE events after `after_event`; after the last event, erase the user.
 
-    Return the id of the last of these events; None when everything is done.
+    Return the id of the last of these events; None when the user is erased.
     """
     if not users.is_expired(unit, user, before):
         return None

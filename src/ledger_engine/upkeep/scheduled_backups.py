@@ -1,7 +1,7 @@
-"""Backups that a server makes by itself, each in a separate process (docs/backups.md#made-by-the-server).
+"""Makes the backups of a running server, each in a separate process (docs/backups.md#made-by-the-server).
 
-The serving process must not open the database file a second time, because it would lose SQLite's locks when
-it closes any descriptor of the file. So a process runs the command `backup`, which also verifies the copy.
+The serving process must not open the database file a second time: when a process closes any descriptor of a
+file, it loses all its locks on the file. So a separate process runs the command `backup`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from ledger_engine.core.processes import without_settings
 from ledger_engine.core.tasks import cancel
 from ledger_engine.store.engine import Engine
 
-FIRST_AFTER_S = 10.0  # the wait before the first backup, because starting the server comes first
+FIRST_AFTER_S = 10.0  # the wait before the first backup: it should not slow the start
 RETRY_S = 300.0  # the wait after a failure, unless the next backup is due earlier
-STOP_TIMEOUT_S = 3.0  # for a backup in progress to remove its files
-# A process group of its own makes Ctrl-C reach only the server. The niceness lets requests come before
-# backups.
+STOP_TIMEOUT_S = 3.0  # time for a backup in progress to remove its files
+# In another process group, Ctrl-C does not reach the backup. With this niceness, requests come before it.
 _BEHIND = "import os; os.setpgrp(); os.nice(5); "
 _PROGRAM = f"{_BEHIND}from ledger_engine.cli import main; main()"
 _STAMP = "%Y%m%dT%H%M%SZ"
@@ -37,9 +36,9 @@ log = logging.getLogger("ledger_engine.upkeep.scheduled_backups")
 class ScheduledBackups:
     """Backs a file up to a folder between `start` and `stop`.
 
-    `every_s` is the time from one backup to the next, also across restarts, and `keep` is the number of
-    backups that stay. `newest` is the Unix time of the newest backup in the folder; None if there is none.
-    `failures` counts failed backups, and `took_s` and `bytes` describe the last backup.
+    `every_s` is the time from one backup to the next; a restart does not change it. `keep` is the number of
+    backups that stay in the folder. `newest` is the Unix time of the newest backup there; None if there is
+    none. `failures` counts failed backups; `took_s` and `bytes` describe the last backup.
     """
 
     def __init__(self, engine: Engine, database: Path, folder: Path, every_s: float, keep: int) -> None:
@@ -60,7 +59,7 @@ class ScheduledBackups:
         self._task = asyncio.create_task(self._back_up_when_due())
 
     async def stop(self) -> None:
-        """Stop at once; a backup in progress is stopped too, and leaves no file."""
+        """Stop at once. A backup in progress stops too, and leaves no file."""
         await cancel(self._task)
 
     async def _back_up_when_due(self) -> None:
@@ -74,11 +73,11 @@ class ScheduledBackups:
     def _due_in_s(self) -> float:
         if self.newest is None:
             return 0
-        # The maximum is needed if the clock was set back, because this must not delay the next backup.
+        # If the clock was set back, `newest` lies in the future: wait for at most `every_s`.
         return min(self.newest + self._every_s - _machine_s(self._engine.clock), self._every_s)
 
     async def _back_up_or_notify(self) -> bool:
-        """Return whether a backup was made; a failure is reported in a notice, and the server continues."""
+        """Make a backup and return True; report a failure in a notice and return False."""
         try:
             failure = await self._back_up()
         except OSError as error:
@@ -93,7 +92,7 @@ class ScheduledBackups:
         return False
 
     async def _back_up(self) -> str | None:
-        """Make a backup, then remove the oldest ones; return the reason for a failure, or None."""
+        """Make a backup, then delete the oldest backups; return the reason for a failure, or None."""
         began, at = time.monotonic(), int(_machine_s(self._engine.clock))
         stem, suffix = _name_parts(self._database)
         file = self._folder / f"{stem}-{datetime.fromtimestamp(at, UTC):{_STAMP}}{suffix}"
@@ -146,7 +145,7 @@ def backups_in(folder: Path, database: Path) -> list[tuple[int, Path]]:
     files = []
     for file in folder.iterdir():
         if match := pattern.fullmatch(file.name):
-            with contextlib.suppress(ValueError):  # a date that there is not
+            with contextlib.suppress(ValueError):  # no calendar contains this date
                 at = datetime.strptime(match[1], _STAMP).replace(tzinfo=UTC)
                 files.append((int(at.timestamp()), file))
     return sorted(files)

@@ -1,8 +1,9 @@
 """The audit: computes every stored result again from its sources, and compares the two.
 
-The whole audit reads one snapshot. The storage's own check of its files, the passes over the books, and the
-checks by statements are separate works, which run in parallel if several readers can share the snapshot. None
-of them keeps more than some thousand rows and the balance of each account in memory.
+The whole audit reads one snapshot, in three parts: the database checks its own files; a pass over each book
+reads the transactions and events; and SQL statements check the other tables. The parts run in parallel if
+several readers can share the snapshot. Each part holds at most some thousand rows, and the balance of each
+account, in memory.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ledger_engine.verify.kept import Checkpoints, by_book
 from ledger_engine.verify.sealed import EntryAudit, KeptCheckpoint
 
 READINGS = 2  # each transaction is read twice: in its table, and in its event
-READERS = 3  # one for each of: the storage's own check, the passes over the books, the checks by statements
+READERS = 3  # one for each part of the audit
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +57,13 @@ class AuditReport:
 
 
 class Starter(Protocol):
-    """Runs a work, at once or in parallel with others, on the snapshot that all works share."""
+    """Runs a part of the audit, at once or in parallel with others. All parts share one snapshot."""
 
     def __call__(self, work: AuditWork[T], /) -> Future[T]: ...
 
 
 def verify(unit: AuditUnit) -> AuditReport:
-    """Run every check over all projects and both modes, in sequence."""
+    """Run every check on all projects and both modes, one after the other."""
 
     def at_once(work: AuditWork[T], /) -> Future[T]:
         future: Future[T] = Future()
@@ -73,11 +74,11 @@ def verify(unit: AuditUnit) -> AuditReport:
 
 
 def verify_all(start: Starter, checkpoints: Checkpoints = (), since: Checkpoints = ()) -> AuditReport:
-    """Run every check, and compare the ledger with the `checkpoints`, which were kept outside.
+    """Run every check, and compare the ledger with `checkpoints` that were kept outside the ledger.
 
-    With `since`, transactions and events up to these checkpoints are not read again, and neither are the
-    file's pages and indexes. The works report to `AuditUnit.note_read` how many rows they have read: READINGS
-    for each transaction in total. Raises OtherLog for a checkpoint of another ledger.
+    With `since`, the audit skips the transactions and events up to these checkpoints, and the pages and
+    indexes of the file. It reports to `AuditUnit.note_read` how many rows it has read, in total READINGS for
+    each transaction. Raises OtherLog for a checkpoint of another ledger.
     """
     outside = start(partial(by_book, checkpoints=checkpoints)).result()
     by_books = start(partial(by_book, checkpoints=since)).result()
@@ -97,7 +98,7 @@ def verify_all(start: Starter, checkpoints: Checkpoints = (), since: Checkpoints
 
 
 def _of_storage(unit: AuditUnit) -> tuple[Discrepancies, dict[str, int]]:
-    """Let the storage check its files, and compare the tables with the ledger's own definitions."""
+    """Let the database check its files, and compare the tables with the ledger's definitions."""
     faults = Discrepancies()
 
     def tables() -> None:
@@ -118,7 +119,7 @@ def _pass_all(
     checkpoints: Mapping[LoggedBook, Sequence[KeptCheckpoint]],
     since: Mapping[LoggedBook, Sequence[KeptCheckpoint]],
 ) -> tuple[Discrepancies, dict[str, int]]:
-    """Check the transactions and events of each book, and compare all values that follow from them."""
+    """Check the transactions and events of each book, and all values that follow from them."""
     faults, counts = Discrepancies(), Counter[str]()
     transactions: dict[int, int] = {}
     books: list[LoggedBook] = []
@@ -150,7 +151,7 @@ def _pass_all(
 def _by_statements(
     unit: AuditUnit, since: Mapping[LoggedBook, Sequence[KeptCheckpoint]]
 ) -> tuple[Discrepancies, dict[str, int]]:
-    """Run the checks that consist of one statement each, and compare objects with their events."""
+    """Run the checks that are one SQL statement each, and compare objects with their events."""
     faults, counts = Discrepancies(), Counter[str]()
     transactions: dict[LoggedBook, str] = {}
 
@@ -177,10 +178,10 @@ def _newest(points: Sequence[KeptCheckpoint]) -> KeptCheckpoint | None:
 
 
 def with_care(unit: AuditUnit, faults: Discrepancies, check: Callable[[], object]) -> None:
-    """Run a check. Unreadable data is noted as a fault, and the other checks continue."""
+    """Run a check. Note unreadable data as a fault, and let the other checks continue."""
     try:
         check()
-    except Exception as error:  # any error, because a file that somebody has changed may contain anything
+    except Exception as error:  # a changed file may contain anything, and so cause any error
         if isinstance(error, MemoryError) or not unit.is_damage(error):
             raise
         faults.add("damage", "", f"The database is damaged: {str(error) or type(error).__name__}.")

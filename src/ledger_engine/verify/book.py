@@ -1,8 +1,9 @@
 """The pass over one book: reads its transactions and its events side by side, in the order of their ids.
 
-Each balance must follow from the previous one, each event of a posting must match its transaction and each
-transaction its event, and each event's content is compared with the log (`sealed`). The pass keeps only the
-balances of recently read accounts, the transfers of which one side was read, and the entries of one tile.
+Each balance must follow from the previous balance of its account. Each transaction must match its event, and
+each event of a posting its transaction. The content of each event must match the log (`sealed`). In memory
+the pass holds only the balances of recently read accounts, transfers with one side read, and the entries of
+one tile.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from ledger_engine.verify.faults import Discrepancies
 from ledger_engine.verify.sealed import EntryAudit
 
 ROWS_AT_ONCE = 4_000
-# The most accounts whose balances are kept, in two halves: the accounts read recently, and the accounts read
-# before.
+# The pass remembers the balances of accounts in two dicts of at most this size. When the newer dict is full,
+# it becomes the older dict, and the former older dict is dropped.
 BALANCES_MAX = 150_000
-CURRENCIES_MAX = 10_000  # accounts whose currency is kept, so that transfers need not look it up again
-UNPAIRED_MAX = 100_000  # transactions whose event did not come at the expected place
+CURRENCIES_MAX = 10_000  # the currencies of so many accounts are remembered, for the check of transfers
+UNPAIRED_MAX = 100_000  # so many transactions may be without an event at the expected place
 _COLUMNS = (
     "id, account, amount, type, coalesce(long_description, description) AS description, balance_after,"
     " destination, transfer, reverses, created"
@@ -53,7 +54,7 @@ class BookDamaged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PassStart:
-    """The beginning of a pass: the event and transaction before it; '' for the beginning of the book."""
+    """The start of a pass: it begins after this event and transaction; '' means the start of the book."""
 
     event: str = ""
     transaction: str = ""
@@ -70,7 +71,7 @@ class _Side(NamedTuple):
 
 
 def rows_of(unit: AuditUnit, sql: str, book: int, after: str) -> Iterator[Row]:
-    """Yield the rows of a book after an id. Raises BookDamaged if their ids do not ascend."""
+    """Yield the rows of a book after an id. Raises BookDamaged if a row is out of order."""
     while True:
         rows = unit.execute(sql, {"book": book, "after": after, "rows": ROWS_AT_ONCE})
         unit.note_read(len(rows))
@@ -101,7 +102,7 @@ class BookPass:
     )  # the accounts that were read before the accounts in _balances
     _currencies: dict[str, str | None] = field(default_factory=dict)
     _open: dict[str, _Side] = field(default_factory=dict)
-    _ahead: Row | None = None  # the transaction that was read and whose event is still to come
+    _ahead: Row | None = None  # a transaction that was read before its event
     _unpaired_sides: dict[str, None] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -142,10 +143,7 @@ class BookPass:
         return text.encode(errors="replace")
 
     def _posting_of(self, id: str, object: str, postings: Iterator[Row]) -> Row | None:
-        """Return the transaction with this id.
-
-        It is normally the next transaction, because the ledger writes in this order.
-        """
+        """Return the transaction with this id; normally the next one: events are in the same order."""
         while (posting := self._ahead or next(postings, None)) is not None:
             self._ahead = None
             if posting[0] == object:
@@ -160,7 +158,7 @@ class BookPass:
         return row
 
     def _unpair(self, posting: Row) -> None:
-        """Note that a transaction was not followed by its event; versions before 1.0 used another order."""
+        """Note a transaction that its event does not follow; versions before 1.0 used another order."""
         self._unpaired_sides[posting[0]] = None
         if len(self._unpaired_sides) > UNPAIRED_MAX:
             self._no_event(next(iter(self._unpaired_sides)))
@@ -215,7 +213,7 @@ class BookPass:
         return posting
 
     def _meet(self, account: str, id: str) -> None:
-        """Begin to follow the balance of an account, at the first of its transactions that the pass reads."""
+        """Begin to follow the balance of an account, at the first transaction of it that the pass reads."""
         if len(self._balances) == BALANCES_MAX:
             self._older, self._balances = self._balances, {}
         if (balance := self._older.get(account)) is not None:
@@ -262,7 +260,7 @@ class BookPass:
 
 
 def start_after(unit: Unit, book: int, event: str) -> PassStart:
-    """Return the start of a pass over everything after an event."""
+    """Return the start of a pass that reads everything after this event."""
     row = unit.first(
         "SELECT object FROM events WHERE book = :book AND id <= :event AND type = :posting"
         " ORDER BY id DESC LIMIT 1",

@@ -1,7 +1,6 @@
-"""The checks of the audit that consist of one statement each, which selects the bad rows.
+"""The checks of the audit that are one SQL statement each: the statement selects the bad rows.
 
-Checks that read all transactions and events belong to the pass over each book (`book`); checks that compare
-objects with their events are in `state`.
+The module `book` checks transactions and events; the module `state` compares other objects with their events.
 """
 
 from __future__ import annotations
@@ -25,16 +24,15 @@ from ledger_engine.verify.faults import NAMED_MAX, Discrepancies
 
 _ROWS_AT_ONCE = 1000
 FAR_MS = 366 * DAY
-# A server that is killed may leave the events of its last second unsealed; an hour is far longer.
+# A killed server may leave the events of its last second unsealed. An hour is far longer than a second.
 LONG_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`sql` selects the bad rows, each with an `id`; `message` is filled in from their columns.
+    """A check: `sql` selects the bad rows, each with an `id`; `message` is filled in from their columns.
 
-    `since` contains further conditions, for an audit of only the transactions after `:transaction` of
-    `:book`.
+    An audit of only the transactions after `:transaction` in `:book` adds the conditions in `since`.
     """
 
     kind: str
@@ -72,7 +70,7 @@ SELECT project AS id, livemode, currency, sum(balance) AS total FROM (
     ),
     Check(
         "reversal",
-        "transaction {id} is not the opposite of {reverses}, which it reverses.",
+        "transaction {id} reverses {reverses}, but is not its opposite.",
         """
 SELECT r.id, r.reverses FROM transactions AS r
     LEFT JOIN transactions AS o ON o.book = r.book AND o.id = r.reverses
@@ -210,7 +208,7 @@ WHERE w.cursor > coalesce((SELECT max(e.id) FROM events AS e WHERE e.book = b.bo
     ),
     Check(
         "idempotency_key",
-        "idempotency key {id} names {object}, which does not exist or was not made then.",
+        "idempotency key {id} names {object}, which does not exist or was made at another time.",
         """
 SELECT k.key AS id, k.object FROM idempotency_keys AS k
     JOIN books AS b ON b.project = k.project AND b.livemode = k.livemode
@@ -230,7 +228,7 @@ WHERE NOT CASE substr(k.object, 1, 4)
     ),
     Check(
         "idempotency_key",
-        "idempotency key {id} of request {request}, which was answered 201, is missing.",
+        "idempotency key {id} is missing, although request {request} with this key was answered 201.",
         """
 SELECT r.idempotency_key AS id, r.id AS request FROM requests AS r LEFT JOIN idempotency_keys AS k
     ON k.project = r.project AND k.livemode = r.livemode AND k.key = r.idempotency_key
@@ -241,7 +239,7 @@ WHERE r.status = 201 AND r.idempotency_key IS NOT NULL AND k.key IS NULL
 
 
 def run(unit: AuditUnit, check: Check, since: Mapping[LoggedBook, str] | None, faults: Discrepancies) -> None:
-    """Note the rows that the check finds. With `since`, by book, earlier transactions are left out."""
+    """Note the bad rows that the check finds. `since` names for each book the transaction to start after."""
     if since is None or not check.since:
         _note(unit, check, check.sql, {}, faults)
         return
@@ -256,7 +254,7 @@ def _note(unit: AuditUnit, check: Check, sql: str, bounds: dict[str, Value], fau
 
 
 def miscounted(unit: AuditUnit, counts: Mapping[int, int], faults: Discrepancies) -> None:
-    """Note the projects and modes with wrong counters; `counts` holds the numbers of transactions by book."""
+    """Note the projects and modes with wrong counters; `counts` gives the transactions of each book."""
     rows = unit.execute(
         """
 SELECT min(b.book) AS book, project AS id, livemode, sum(objects) AS objects_off, sum(numbers) AS numbers_off
@@ -286,10 +284,10 @@ GROUP BY project, livemode ORDER BY project, livemode"""
 
 
 def misplaced_time(unit: AuditUnit, faults: Discrepancies) -> None:
-    """Note a stored time far in the future, because the ledger's clock starts after it and never goes back.
+    """Note a stored time far in the future: the ledger's clock would start there, and never goes back.
 
-    It is not a fault if a test clock was moved: then the ledger contains events of that time, or a server ran
-    at that time.
+    It is no fault if a test moved the clock: the ledger then contains events of that time, or a server ran at
+    that time.
     """
     reached_time, newest = kept_time.get(unit), unit.first(kept_time.NEWEST_EVENT)
     event = 0 if newest is None or newest["id"] is None else moment_of(newest["id"])
@@ -304,10 +302,7 @@ def misplaced_time(unit: AuditUnit, faults: Discrepancies) -> None:
 
 
 def misplaced_log(unit: AuditUnit, faults: Discrepancies) -> None:
-    """Note the books whose log is gone.
-
-    A server makes the log's key when it starts, and seals within a second.
-    """
+    """Note the books whose log is gone, although a server makes the log's key and seals within a second."""
     served_at = kept_time.get(unit).served
     if served_at is None:
         return  # the ledger was never served
@@ -320,8 +315,8 @@ def misplaced_log(unit: AuditUnit, faults: Discrepancies) -> None:
             faults.add(
                 "log",
                 book.book.project,
-                f"{book.book.project}, {mode} mode, has events but no log, although a server has run: the log"
-                " was removed. Compare with a checkpoint that was kept elsewhere.",
+                f"{book.book.project}, {mode} mode, has events but no log, although a server has run:"
+                " somebody removed the log. Compare with a checkpoint that you saved elsewhere.",
             )
 
 
@@ -345,17 +340,17 @@ def misnamed_originals(unit: AuditUnit, faults: Discrepancies) -> None:
                 faults.add(
                     "idempotency_key",
                     row["key"],
-                    f"idempotency key {row['key']} names {row['object']}, which is not the first one that its"
-                    " request made.",
+                    f"idempotency key {row['key']} names {row['object']}, but this is not the first object"
+                    " that its request made.",
                 )
         values = {name: rows[-1][name] for name in values}
 
 
 def _is_first(unit: AuditUnit, object: str, ids: list[str]) -> bool:
-    """Return whether the object of a key is the first that its request made; `ids` are all objects of the
-    request.
+    """Return whether the object of a key is the first that its request made.
 
-    A reversal, and the roll of an API key, list the object in the request before the object that they made.
+    `ids` are all objects of the request. A reversal begins with the reversed transaction, and the roll of an
+    API key with the old key; the object that the request made comes after it.
     """
     about, *objects_made = ids or [""]
     if len(objects_made) != 1:

@@ -1,11 +1,11 @@
-"""Findings of an audit: faults, each with its kind and the wrong object."""
+"""The faults that an audit finds, each with its kind and the wrong object."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
 
-NAMED_MAX = 1000  # named faults of one kind; further faults are only counted
+NAMED_MAX = 1000  # so many faults of one kind are listed; further faults are only counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Discrepancy:
 
 @dataclass(slots=True)
 class Discrepancies:
-    """The faults found so far, each only once; of a very frequent kind only the first ones are named."""
+    """The faults so far, each once. Of a frequent kind only the first NAMED_MAX are listed."""
 
     found: dict[Discrepancy, None] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
@@ -33,7 +33,7 @@ class Discrepancies:
                 self.found[fault] = None
 
     def all(self) -> tuple[Discrepancy, ...]:
-        """Return the faults, and for each very frequent kind how many more there are."""
+        """Return the faults, and for each frequent kind the number of further faults."""
         more = [
             Discrepancy(kind, "", f"there are {count - NAMED_MAX:,} more faults of this kind: {kind}.")
             for kind, count in self.counts.items()

@@ -1,4 +1,4 @@
-"""Checkpoints kept in files outside the ledger, where nobody who changes the ledger can change them."""
+"""Checkpoints in files outside the ledger: somebody who changes the ledger cannot change them there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ledger_engine.verify.book import books_of
 from ledger_engine.verify.sealed import KeptCheckpoint
 
 Checkpoints: TypeAlias = Sequence[KeptCheckpoint]
-_SIZE_MAX = 10_000_000  # bytes of a file
+_SIZE_MAX = 10_000_000  # the most bytes of a file
 
 
 class OtherLog(Exception):
@@ -38,7 +38,7 @@ def read(file: Path) -> list[KeptCheckpoint]:
 
 
 def _notes(text: str) -> list[str]:
-    """Return the notes in a text of several notes, each of which ends with lines of signatures."""
+    """Return the signed notes in a text. Each note ends with the lines of its signatures."""
     notes: list[str] = []
     is_complete = True
     for line in text.splitlines(keepends=True):
@@ -70,7 +70,7 @@ def save(unit: Unit, file: Path) -> None:
 
 
 def require_replaceable(file: Path) -> None:
-    """Raise Conflict if checkpoints cannot be written to the file, or would replace another kind of file."""
+    """Raise Conflict if the file cannot be written, or exists and contains no checkpoints."""
     if not file.parent.is_dir():
         raise Conflict("not_recoverable", f"There is no folder {file.parent}.")
     if file.exists() and file.stat().st_size:
@@ -92,7 +92,7 @@ def by_book(unit: Unit, checkpoints: Checkpoints) -> Mapping[LoggedBook, list[Ke
         whose = "/".join(file.checkpoint.origin.split("/")[-2:])
         if whose not in books:
             raise OtherLog(
-                f"{file.name} is a checkpoint of {file.checkpoint.origin}, which is not in this ledger."
+                f"{file.name} is a checkpoint of {file.checkpoint.origin}; this ledger contains no such log."
             )
         by_books.setdefault(books[whose], []).append(file)
     return by_books

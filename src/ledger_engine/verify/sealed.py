@@ -1,6 +1,7 @@
-"""Compares a book's log with the book's events: tiles, signed checkpoint, and checkpoints kept elsewhere.
+"""Compares a book's log with its events: the tiles, the signed checkpoint, and checkpoints kept elsewhere.
 
-The leaves are computed again from the events, so nothing in the log is trusted except signed checkpoints.
+The audit computes the leaves of the log's tree again from the events. It trusts nothing in the log except
+signed checkpoints.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ class KeptCheckpoint:
 
 @dataclass(slots=True)
 class EntryAudit:
-    """The entries of one book's log. Call `add` for each event, then `finish`.
+    """The audit of one book's log. Call `add` for each event, then `finish`.
 
-    `edge` is the edge of the entries that are already sealed and are not added again. A stored tile is
-    recognised by its last event, so an event missing from one tile does not make the following tiles wrong.
+    `edge` is the edge of the log's tree after the entries that this audit skips. A stored tile is recognised
+    by its last event: if an event is missing from one tile, the following tiles are still right.
     """
 
     unit: AuditUnit
@@ -54,7 +55,7 @@ class EntryAudit:
     kept: Sequence[KeptCheckpoint]
     faults: Discrepancies
     _signed_checkpoints: list[KeptCheckpoint] = field(default_factory=list)
-    # The root of the computed tree at the size of each checkpoint.
+    # For the size of each checkpoint, the root of the computed tree.
     _roots: dict[int, bytes | None] = field(default_factory=dict)
     _sizes: list[int] = field(default_factory=list)  # the sizes of checkpoints that are not reached yet
     _last: dict[int, str] = field(default_factory=dict)  # the last event at each of these sizes
@@ -98,7 +99,7 @@ class EntryAudit:
         self._leaves.append(tree.leaf_hash(body))
 
     def finish(self) -> None:
-        """Make the comparisons that need all entries, and note the faults."""
+        """Compare the tree of all entries with the log and the checkpoints, and note the faults."""
         while self._tiles:
             self._end_tile()
         self._into_edge()
@@ -108,7 +109,7 @@ class EntryAudit:
         )
         for first, last, message in self._wrong:
             if right:
-                message = "their stored hashes are wrong, although they lead to the signed checkpoint"
+                message = "their stored hashes are wrong, although the events lead to the signed checkpoint"
             self._note(first, f"the events from {first} to {last} of {self._named()}: {message}.")
         if self._last.get(self.log.size, self.log.last) != self.log.last:
             self._note(self.log.last, f"{self.log.last} is not the last event in the log of {self._named()}.")
@@ -117,8 +118,8 @@ class EntryAudit:
             if self._roots.get(kept.checkpoint.size) != kept.checkpoint.root and not self._wrong:
                 self._note(
                     self.log.book.project,
-                    f"the {self.size} events of {self._named()} do not lead to {kept.name}, which has"
-                    f" {kept.checkpoint.size}.",
+                    f"the {self.size} events of {self._named()} do not lead to {kept.name}, a checkpoint of"
+                    f" {kept.checkpoint.size} events.",
                 )
         self._compare_kept()
 
@@ -183,7 +184,7 @@ class EntryAudit:
         self._wrong.append((first, last, message))
 
     def _added_one(self, row: Row) -> str:
-        """Return a text about the entry that was added to the tile; "" if it cannot be determined."""
+        """Return a text that names the entry added to the tile; "" if the entry is unknown."""
         if len(self._leaves) == TILE_WIDTH + 1:
             for at, id in enumerate(self._ids):
                 rest = self._leaves[:at] + self._leaves[at + 1 :]
@@ -192,7 +193,7 @@ class EntryAudit:
         return ""
 
     def _into_edge(self, hash: bytes | None = None) -> None:
-        """Add the tile's entries to the edge, and keep the roots on the way; a whole tile has a `hash`."""
+        """Add the tile's entries to the edge, and note the roots on the way. A whole tile has a `hash`."""
         leaves, ids = self._leaves[self._count_added :], self._ids[self._count_added :]
         while self._sizes and self._sizes[-1] <= self.edge.size + len(leaves):
             size = self._sizes.pop()
@@ -208,7 +209,7 @@ class EntryAudit:
         self._leaves, self._ids, self._count_added = [], [], 0
 
     def _committed(self, id: str, kind: str, created: int, body: bytes) -> bytes:
-        """Return the entry of an event whose entry contains a commitment."""
+        """Return the log's entry for an event if the entry contains a commitment instead of the body."""
         row = self.unit.first(_COMMITMENT, {"book": self.log.book.number, "id": id})
         if row is None:
             if id <= self.log.last:
@@ -287,8 +288,8 @@ class EntryAudit:
                     "checkpoint",
                     self._last.get(count, ""),
                     f"{kept.name} has {size} entries of {self._named()}, but this ledger ends after"
-                    f" {self.size}: the last {size - self.size} were removed, or its write-ahead log was cut"
-                    " off.",
+                    f" {self.size}: the last {size - self.size} were removed, or the ledger's write-ahead log"
+                    " was cut off.",
                 )
             else:
                 after, last = self._last.get(count), self._last.get(size, "its end")
@@ -304,7 +305,7 @@ class EntryAudit:
 
 
 def look_at_key(unit: AuditUnit, faults: Discrepancies) -> None:
-    """Note a key that cannot sign. An encrypted key is left to the server, which can read it."""
+    """Note a key that cannot sign. An encrypted key is not checked: only the server can read it."""
     key = keys.current(unit)
     if key is None:
         return

@@ -1,7 +1,7 @@
 """Compares objects with their events: accounts, invoices, users and orders.
 
-The events of each object must be able to follow each other, and its row must match the last event. Columns
-that no event contains, such as an e-mail address in the form for comparing, follow from other columns.
+The events of an object must be in a possible order, and its row must match the last event. A column that no
+event contains, such as the folded e-mail address, must follow from other columns.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ledger_engine.store.read_snapshot import AuditUnit
 from ledger_engine.verify.faults import Discrepancies
 
 _ROWS_AT_ONCE = 1000
-_LETTERS_AT_ONCE = 1_000_000  # letters of the texts of rows that are read together; one row may have more
-_REPEATED = "updated"  # a word that may occur any number of times in sequence
+_LETTERS_AT_ONCE = 1_000_000  # the most letters in rows that are read together; one row may hold more
+_REPEATED = "updated"  # this word may occur any number of times in a row
 _EVENTS = (
     f"SELECT e.book, e.id, e.object, e.type, {outbox.SHORT_BODY}, e.created FROM events AS e"
     " WHERE e.body IS NOT NULL AND e.object >= :object AND e.object <= :last"
@@ -35,8 +35,9 @@ _EVENTS = (
 class ObjectKind:
     """A kind of object: its table, the order of its events, and the columns that the events do not contain.
 
-    `events` is a pattern for the words after the dot in its types of events, each with a comma. `texts` are
-    the columns that can be long. `summed` names the column with the sum, and the column that is added up.
+    `events` is a pattern for the types of its events in their order: of `invoice.paid` the word `paid` and a
+    comma. `texts` are the columns that can be long. `summed` names the column with the sum, and the column
+    that is added up.
     """
 
     noun: str
@@ -74,7 +75,7 @@ KINDS = (
 
 @dataclass(slots=True)
 class _History:
-    """The events of one object: their words in order, and the last event."""
+    """The events of one object: the words of their types in order, and the last event."""
 
     words: list[str] = field(default_factory=list)
     last: Row | None = None
@@ -104,7 +105,7 @@ def look_at(unit: AuditUnit, kind: ObjectKind, counts: Counter[str], faults: Dis
 
 
 def _ends(unit: AuditUnit, kind: ObjectKind) -> Iterator[str]:
-    """Yield the last id of each group of objects that are read together; long texts make groups small."""
+    """Yield the last id of each group of objects to read together. Long texts make small groups."""
     letters = " + ".join([f"coalesce(length({name}), 0)" for name in kind.texts]) or "0"
     after, waiting = "", 0
     while rows := unit.execute(
@@ -144,7 +145,7 @@ def _events(unit: AuditUnit, first: str, last: str) -> Iterator[Row]:
 
 
 def _fault(unit: AuditUnit, kind: ObjectKind, row: Row, history: _History) -> str | None:
-    """Return the fault of an object, as the end of a sentence; None if it has none."""
+    """Return the fault of an object as the end of a sentence; None without a fault."""
     try:
         object_json = as_json(kind.read(row))
         if not isinstance(object_json.get("metadata", {}), dict):
@@ -176,9 +177,9 @@ def _fault(unit: AuditUnit, kind: ObjectKind, row: Row, history: _History) -> st
 
 
 def _unlike(stated: Mapping[str, Any], due: Mapping[str, Any]) -> list[str]:
-    """Return the names in `stated` that are missing from `due` or have another value there.
+    """Return the names in `stated` that `due` lacks, or for which it holds another value.
 
-    Names that only `due` contains are not compared, because older versions had fewer fields.
+    Names that only `due` contains are not compared, because events of older versions contain fewer fields.
     """
     return [name for name, value in stated.items() if name not in due or due[name] != value]
 
@@ -188,7 +189,7 @@ def _body(unit: AuditUnit, event: Row) -> str:
 
 
 def _is_as_erased(body: str, event: Row, object_json: Mapping[str, Any], livemode: bool) -> bool:
-    """Return whether erasing leaves exactly this event, for which the log has no salt to prove it with."""
+    """Return whether the event of an erased user is as erasing leaves it. The log has no salt to prove it."""
     message = json.loads(body)
     stated = message["data"]["object"]
     if stated.get("name") is not None or stated.get("email") is not None:
@@ -203,7 +204,7 @@ def _is_as_erased(body: str, event: Row, object_json: Mapping[str, Any], livemod
 
 
 def _unlike_user(row: Row, unlike: list[str]) -> list[str]:
-    """Return the other faults of a user; erased fields are removed from `unlike`."""
+    """Return further wrong columns of a user, and remove from `unlike` the fields that erasing clears."""
     if row["erased_at"] is None:
         return [] if row["email_folded"] == emails.fold(row["email"]) else ["email_folded"]
     columns = [name for name in ("name", "email", "email_folded", "password_hash") if row[name] is not None]

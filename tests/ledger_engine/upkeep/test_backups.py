@@ -359,7 +359,7 @@ def test_a_ledger_that_cannot_be_recovered_is_refused_and_nothing_is_made(
     with pytest.raises(StorageUnavailable):
         backups.recover(ledger, tmp_path / "new.db")
     ledger.unlink()
-    with pytest.raises(Conflict, match="pages; the others were only in"):
+    with pytest.raises(Conflict, match="pages; the rest was only in"):
         backups.recover(ledger, tmp_path / "new.db")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.db", "data"]
     assert ledger.with_name("ledger.db-wal").stat().st_size > 0

@@ -223,7 +223,7 @@ def test_metrics_are_not_served_where_the_server_listens(host: str, metrics: str
     with pytest.raises(BadSettings) as refused:
         ServeSettings(None, host, 9715, metrics=(metrics, 9715), insecure=True).check()
     assert str(refused.value) == (
-        f"--metrics {metrics}:9715 is where the server itself listens, with --host {host} and --port 9715."
+        f"--metrics {metrics}:9715 is the server's own address (--host {host} and --port 9715)."
         " Give the metrics another port."
     )
 

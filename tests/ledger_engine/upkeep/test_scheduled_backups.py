@@ -171,7 +171,7 @@ def test_a_server_makes_backups_and_says_in_its_health_when_the_disk_is_full(
             "--backup-to is for a SQLite file; use pg_dump for PostgreSQL, and run `ledger-engine verify` on"
             " the restored database.",
         ),
-        (("--demo", "--backup-to", "."), "The data of --demo are removed at the end; leave out --backup-to."),
+        (("--demo", "--backup-to", "."), "--demo deletes its data at the end; leave out --backup-to."),
     ],
 )
 def test_backups_that_cannot_be_made_are_refused_at_the_start(

@@ -1,1 +1,1 @@
-"""OAuth 2.0: apps, the users who authorize them, and the tokens they get (docs/decisions.md#oauth)."""
+"""OAuth 2.0: apps, the users who authorize apps, and the apps' tokens (docs/decisions.md#oauth)."""

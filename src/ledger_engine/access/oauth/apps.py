@@ -1,7 +1,7 @@
 """Apps: programs that may ask a project's users for authorization (docs/interface.md#auth-oauth).
 
-Apps are public clients: an app is identified by the address to which its users are sent back, not by a
-secret. The local administrator can restore a deleted app for 30 days.
+Apps are public clients: an app has no secret. The server sends users back to the app's address, and so knows
+which app gets the answer. The local administrator can restore a deleted app for 30 days.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import Unit, Value
 from ledger_engine.store.rows import insert, reader
 
-NAME_MAX = 100  # characters; users read the name on the page where they decide
+NAME_MAX = 100  # characters; users read the name when they allow or deny the app's request
 REDIRECT_URIS_MAX = 20
 REDIRECT_URI_MAX = 2000  # characters
-# The characters of a redirect URI. Browsers and parsers do not agree about other characters, so that one
-# address could lead to two places.
+# The characters of a redirect URI. Browsers and parsers read other characters in different ways: one address
+# could lead to two places.
 _PLAIN = re.compile(r"[A-Za-z0-9\-._~:/?\[\]@!$&'()+,;=%]+")
 _PORT = r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 _LOOPBACK = re.compile(rf"http://(127\.0\.0\.1|\[::1\])(?::(?:{_PORT}))?(?=[/?]|$)")
@@ -51,8 +51,8 @@ class App:
     def may_redirect_to(self, uri: str) -> bool:
         """Return whether `uri` is one of the app's redirect addresses, character by character.
 
-        The port of a native app's loopback address may differ, because the app listens on any free port (RFC
-        8252, 7.3).
+        The port of a native app's loopback address may differ: such an app listens on any free port
+        (RFC 8252, 7.3).
         """
         if uri in self.redirect_uris:
             return True
@@ -104,7 +104,7 @@ def every(unit: Unit, project: str) -> list[App]:
 def find(unit: Unit, client_id: str) -> App:
     """Return the app with this `client_id`.
 
-    Raises NotFound, also if the app was deleted or its project archived.
+    Raises NotFound if there is none, if the app was deleted, or if its project was archived.
     """
     row = unit.first(
         "SELECT a.* FROM apps AS a JOIN projects AS p ON p.id = a.project"
@@ -117,7 +117,7 @@ def find(unit: Unit, client_id: str) -> App:
 
 
 def delete(unit: Unit, id: str) -> App:
-    """Delete an app: its grants end at once. Raises NotFound. For the local administrator."""
+    """Delete an app and end its grants at once; for the local administrator. Raises NotFound."""
     row = unit.first(
         "UPDATE apps SET deleted_at = :now WHERE id = :id AND deleted_at IS NULL RETURNING *",
         {"id": id, "now": unit.now},
@@ -131,8 +131,8 @@ def delete(unit: Unit, id: str) -> App:
 def restore(unit: Unit, id: str) -> App:
     """Restore an app that was deleted at most 30 days ago.
 
-    Its grants stay ended, so its users are asked again. Raises NotFound, and Conflict for an app that is not
-    deleted.
+    Its grants stay ended: users must allow the app again. Raises NotFound, and Conflict for an app that is
+    not deleted.
     """
     row = unit.first(
         "UPDATE apps SET deleted_at = NULL WHERE id = :id AND deleted_at >= :oldest RETURNING *",
@@ -156,9 +156,10 @@ def deleted(unit: Unit, project: str) -> list[App]:
 
 
 def purge(unit: Unit, before: int, limit: int) -> int:
-    """Delete up to `limit` grants of the apps deleted before `before`, then those apps that have no grants.
+    """Delete for ever the apps that were deleted before `before` (milliseconds), with their grants.
 
-    `before` is in milliseconds. Returns the number of grants deleted.
+    Each call deletes up to `limit` grants, and returns their number. The call that finds no more grants
+    deletes the apps.
     """
     rows = unit.execute(
         "SELECT g.id FROM apps AS a JOIN grants AS g ON g.app = a.id WHERE a.deleted_at < :before"
@@ -193,7 +194,7 @@ def _fault_of(uri: str) -> str | None:
     if "#" in uri:
         return "has a fragment"
     if not _PLAIN.fullmatch(uri):
-        return "has characters that a URI cannot have; write them as %XX"
+        return "contains characters that no URI contains; write them as %XX"
     try:
         parts = urlsplit(uri)
         port = parts.port
@@ -201,10 +202,10 @@ def _fault_of(uri: str) -> str | None:
         return "cannot be read"
     if parts.scheme in ("http", "https"):
         return _fault_of_web(parts, port)
-    # A private-use scheme must be a domain name in reverse, so that two apps do not choose the same scheme.
-    # This also excludes javascript: and the like.
+    # An app's own scheme must be a domain name in reverse, because two apps must not choose the same scheme.
+    # This rule refuses javascript: and similar schemes too.
     if "." not in parts.scheme:
-        return "must begin with https://, http://127.0.0.1 or a scheme of the app's own like com.example.app:"
+        return "must begin with https://, http://127.0.0.1 or the app's own scheme, like com.example.app:"
     return None
 
 
@@ -212,7 +213,7 @@ def _fault_of_web(parts: SplitResult, port: int | None) -> str | None:
     if not parts.hostname:
         return "has no host"
     if "@" in parts.netloc:
-        return "has a user name in it"
+        return "contains a user name"
     if port == 0:
         return "has an invalid port"
     if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):

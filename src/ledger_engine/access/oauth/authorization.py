@@ -1,8 +1,8 @@
-"""Authorization: the works of OAuth 2.0 (RFC 6749, 7009, 7636), each of which makes one call to `server`.
+"""The operations of OAuth 2.0 (RFC 6749, 7009, 7636). Each makes one call to `server`.
 
 This module sets defaults for the parameters that the contract lets an app leave out
-(docs/decisions.md#oauth). If a work must store a change although it fails, it returns the error instead of
-raising it: when a code is used twice, the end of its grant is stored.
+(docs/decisions.md#oauth). Some refusals must store a change: the second use of a code ends its grant. Such an
+operation returns the error, because an exception would undo the change.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from ledger_engine.store import Unit
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """An authorization request that can be shown to a user (docs/interface.md#authorize-parameters).
+    """A valid authorization request, to show to a user (docs/interface.md#authorize-parameters).
 
-    `user` is the signed-in user; None if nobody is signed in, or a user whom the app may not ask.
+    `user` is the signed-in user. It is None if nobody is signed in, or if the app may not ask this user.
     """
 
     app: App
@@ -48,7 +48,7 @@ class AuthorizationRequest:
     user: SignedInUser | None = None
 
     def parameters(self) -> dict[str, str]:
-        """Return the parameters that make the same request again."""
+        """Return the parameters of the same request, for the form that the user submits."""
         return {
             "client_id": self.app.id,
             "redirect_uri": self.redirect_uri,
@@ -59,9 +59,9 @@ class AuthorizationRequest:
 
 
 class RefusedToApp(Exception):
-    """An authorization request was refused; the app is informed at `redirect_uri`, one of its addresses.
+    """A refused authorization request; the app gets the error at `redirect_uri`, one of its addresses.
 
-    `state` is the app's own value, which is sent back; None if it was missing or cannot be sent.
+    `state` is the app's own value and goes back to the app; None if it was missing or cannot be sent.
     """
 
     def __init__(self, redirect_uri: str, error: str, description: str, state: str | None) -> None:
@@ -77,8 +77,8 @@ def consider(
 ) -> AuthorizationRequest:
     """Return the authorization request in these parameters, for the user signed in with `sign_in`, if any.
 
-    Raises InvalidRequest or NotFound if it is uncertain which app to answer, and RefusedToApp for every other
-    error, such as a scope that this user cannot grant.
+    Raises InvalidRequest or NotFound if it is uncertain which app must get the error. Raises RefusedToApp for
+    every other error, such as a scope that this user cannot grant.
     """
     user = None if sign_in is None else sign_ins.find(unit, sign_in)
     request = OAuthRequest(parameters)
@@ -95,10 +95,10 @@ def consider(
 
 
 def decide(unit: Unit, authorization: AuthorizationRequest, sign_in: str, code: str | None) -> None:
-    """Record that the user signed in with `sign_in` allows the request, under this new code.
+    """Record under a new code that the user signed in with `sign_in` allows the request.
 
-    If the code is None, the user has denied the request. The request is checked again. Raises the errors of
-    `consider`, and RefusedToApp `access_denied` if the user denies it, or if the user is no longer signed in.
+    A `code` of None means that the user denies the request. The request is checked again. Raises the errors
+    of `consider`, and RefusedToApp `access_denied` if the user denies the request or has signed out.
     """
     server, request = Server(unit, code=code), OAuthRequest([*authorization.parameters().items()])
     user = sign_ins.find(unit, sign_in)
@@ -110,11 +110,11 @@ def decide(unit: Unit, authorization: AuthorizationRequest, sign_in: str, code: 
 
 
 def exchange(unit: Unit, parameters: Mapping[str, str], pair: TokenPair) -> OAuthTokens | LedgerError:
-    """Use up the code or the refresh token in `parameters` and store the pair for its grant.
+    """Use up the code or the refresh token in `parameters`, and store the pair for its grant.
 
-    If several requests use the same value at the same time, one succeeds. If the other parameters of a
-    request do not match, it does not use the value up; a second use ends the grant. OAuth's optional
-    parameters are checked if they are sent.
+    If several requests use the same code or token at the same time, one succeeds; a second use ends the
+    grant. A request with other wrong parameters uses nothing up. OAuth's optional parameters are checked if
+    the app sends them.
     """
     credential = _find_stored(unit, parameters)
     complete = {"grant_type": AUTHORIZATION_CODE, **_own(credential), **parameters}
@@ -126,7 +126,7 @@ def exchange(unit: Unit, parameters: Mapping[str, str], pair: TokenPair) -> OAut
 
 
 def give_back(unit: Unit, token: str, client_id: str | None = None) -> LedgerError | None:
-    """End the grant of an access or a refresh token (RFC 7009); an unknown value changes nothing."""
+    """End the grant of an access or a refresh token (RFC 7009). An unknown token changes nothing."""
     stored_token = grants.find_token(unit, token)
     client = client_id or (stored_token.app if stored_token is not None else None)
     if client is None:
@@ -136,14 +136,14 @@ def give_back(unit: Unit, token: str, client_id: str | None = None) -> LedgerErr
 
 
 def _find_stored(unit: Unit, parameters: Mapping[str, str]) -> Code | Token | None:
-    """Return the code or the refresh token in the request, depending on the grant type."""
+    """Return the stored code or refresh token of the request; its grant type decides which."""
     if parameters.get("grant_type", AUTHORIZATION_CODE) == AUTHORIZATION_CODE:
         return grants.find_code(unit, parameters.get("code", ""))
     return grants.find_token(unit, parameters.get("refresh_token", ""))
 
 
 def _own(credential: Code | Token | None) -> dict[str, str]:
-    """Return the values of parameters that an app may leave out, from a valid code or refresh token."""
+    """Return the parameters that an app may leave out, with the values of its code or refresh token."""
     if credential is None or credential.ended:
         return {}
     if isinstance(credential, Code):
@@ -152,10 +152,10 @@ def _own(credential: Code | Token | None) -> dict[str, str]:
 
 
 def _consent(server: Server, request: OAuthRequest, user: SignedInUser | None) -> BaseGrant:
-    """Return Authlib's grant for a request that can be shown. Raises the errors of `consider`."""
+    """Return Authlib's grant for a valid request. Raises the errors of `consider`."""
     payload = request.payload
     if payload.client_id is None:
-        raise InvalidRequest("missing_field", "The address has no client_id, which identifies the app.")
+        raise InvalidRequest("missing_field", "The address has no client_id: it is unknown which app asks.")
     try:
         return server.consent_grant(request, user)
     except InvalidClientError:

@@ -1,7 +1,7 @@
 """Grants: the permissions that users gave to apps, from the one-time code to the last token.
 
-A code or a refresh token works once. If it is used a second time, one of the two uses may be a thief's, and
-the server cannot know which. So the whole grant ends (RFC 6749, 4.1.2; RFC 9700, 4.14.2).
+A code or a refresh token works once. If somebody uses it a second time, one of the two may be a thief. The
+server cannot know which, so it ends the whole grant (RFC 6749, 4.1.2; RFC 9700, 4.14.2).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ledger_engine.store import Unit, kept_time
 from ledger_engine.store.rows import insert
 
 CODE_SECONDS = 60
-# The least role for the scopes that not every user can grant (docs/interface.md#scopes).
+# The least role that can grant a scope; every role can grant all other scopes (docs/interface.md#scopes).
 LEAST_ROLE = {"admin:billing": "owner"}
 # A condition for a statement on `grants AS g`: the grant has ended.
 _ENDED = "coalesce(g.revoked_at, a.deleted_at, u.deactivated_at, p.archived_at) IS NOT NULL AS ended"
@@ -35,7 +35,7 @@ _WHOSE = f"{_OWNERS} JOIN projects AS p ON p.id = a.project"
 
 @dataclass(frozen=True, slots=True)
 class NewGrant:
-    """An app's request to a user; `code_challenge` is the S256 challenge of RFC 7636."""
+    """An app's request that a user allows; `code_challenge` is the S256 challenge of RFC 7636."""
 
     app: str
     redirect_uri: str
@@ -45,9 +45,9 @@ class NewGrant:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A one-time code: its grant, and the rights that an app may get for it.
+    """A one-time code, with its grant and the rights that an app gets for it.
 
-    `ended` means that the grant was revoked, or that its app, user or project is gone.
+    `ended` means that the grant was revoked, the app deleted, the user deactivated or the project archived.
     """
 
     grant: str
@@ -63,9 +63,9 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An access or a refresh token (`kind`).
+    """An access or a refresh token; `kind` tells which.
 
-    `scopes` are the scopes that the user granted; an access token may have fewer.
+    `scopes` are the token's scopes. An access token may have fewer than the user granted.
     """
 
     hash: str
@@ -83,7 +83,7 @@ class Token:
 class OAuthTokens:
     """A pair of tokens of a grant.
 
-    `expires_in` is the access token's, in seconds; `scope` lists its scopes, separated by spaces.
+    The access token is valid for `expires_in` seconds. `scope` lists its scopes, separated by spaces.
     """
 
     access_token: str
@@ -100,8 +100,8 @@ class AnsweredBefore(Exception):
 def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
     """Record under this code that the user allows the app's request.
 
-    Nothing changes if the grant exists under this code and the code is still unused. Raises AnsweredBefore if
-    the code was used or has expired.
+    If the grant is already recorded under this code, and the code is unused, nothing changes. Raises
+    AnsweredBefore if the code was used or has expired.
     """
     row = unit.first(
         "INSERT INTO grants (id, app, user_id, scopes, redirect_uri, code_hash, code_challenge, code_expires,"
@@ -128,7 +128,7 @@ def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
 def find_code(unit: Unit, code: str) -> Code | None:
     """Return the code with this value, used or not; None if there is none.
 
-    A code that has expired stays expired after a restart of the server.
+    A code that has expired stays expired, even if a restart of the server sets the clock back.
     """
     row = unit.first(
         f"SELECT g.*, {_ENDED} FROM grants AS g {_WHOSE} WHERE g.code_hash = :hash",
@@ -153,7 +153,7 @@ def find_code(unit: Unit, code: str) -> Code | None:
 def take_code(unit: Unit, code: Code) -> bool:
     """Mark the code as used; return False if it was already used.
 
-    This is one statement, so only one of several simultaneous uses succeeds.
+    This is one statement: of several uses at the same time, one succeeds.
     """
     row = unit.first(
         "UPDATE grants SET redeemed_at = :now WHERE id = :id AND redeemed_at IS NULL AND code_expires > :now"
@@ -164,7 +164,7 @@ def take_code(unit: Unit, code: Code) -> bool:
 
 
 def find_token(unit: Unit, value: str) -> Token | None:
-    """Return the access or refresh token with this value, used or not, as `find_code` does."""
+    """Return the access or refresh token with this value, used or not; None if there is none."""
     row = unit.first(
         f"SELECT t.*, g.app, g.user_id, {_ENDED} FROM oauth_tokens AS t JOIN grants AS g ON g.id = t.grant_id"
         f" {_WHOSE} WHERE t.hash = :hash",
@@ -186,7 +186,7 @@ def find_token(unit: Unit, value: str) -> Token | None:
 
 
 def take_refresh_token(unit: Unit, token: Token) -> bool:
-    """Mark the refresh token as used, as `take_code` does with a code."""
+    """Mark the refresh token as used; return False if it was already used. See `take_code`."""
     row = unit.first(
         "UPDATE oauth_tokens SET used_at = :now"
         " WHERE hash = :hash AND kind = 'refresh' AND used_at IS NULL AND expires > :now RETURNING hash",
@@ -196,7 +196,7 @@ def take_refresh_token(unit: Unit, token: Token) -> bool:
 
 
 def revoke_all_of(unit: Unit, user: str) -> None:
-    """End all grants of the user, including codes that are still unused, and sign the user out everywhere."""
+    """End all grants of the user, unused codes included, and sign the user out everywhere."""
     unit.execute(
         "UPDATE grants SET revoked_at = :now WHERE user_id = :user AND revoked_at IS NULL",
         {"user": user, "now": unit.now},
@@ -226,7 +226,10 @@ def revoke(unit: Unit, grant: str) -> None:
 def store(
     unit: Unit, grant: str, granted_scopes: list[str], token_scopes: list[str], pair: TokenPair
 ) -> None:
-    """Store a pair for a grant: its access token gets `token_scopes`, its refresh token `granted_scopes`."""
+    """Store a pair for a grant.
+
+    The access token gets `token_scopes`, and the refresh token gets `granted_scopes`.
+    """
     secrets = (
         (pair.access_token, "access", token_scopes, ACCESS_SECONDS),
         (pair.refresh_token, "refresh", granted_scopes, REFRESH_SECONDS),
@@ -249,10 +252,7 @@ def _has_expired(unit: Unit, expires: int) -> bool:
 
 
 def _forget_expired(unit: Unit) -> None:
-    """Delete some rows that expired long ago.
-
-    Each new pair does this, so that the tables do not grow for ever.
-    """
+    """Delete some rows that expired long ago. Each new pair calls this: the tables must not grow for ever."""
     long_ago = {"expired": unit.now - FORGOTTEN_AFTER_MS, "limit": FORGOTTEN_AT_ONCE}
     unit.execute(
         "DELETE FROM oauth_tokens WHERE hash IN"

@@ -1,4 +1,4 @@
-"""Passwords of users, with which they sign in to authorize an app; only argon2 hashes are stored."""
+"""Passwords: users sign in with them to authorize an app. The ledger stores only argon2 hashes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Login:
 def hash_password(password: str) -> str:
     """Return the hash to store. Raises InvalidRequest.
 
-    This is slow on purpose, so call it outside of the work that stores the hash.
+    This is slow on purpose, so call it outside the transaction that stores the hash.
     """
     if not LENGTH_MIN <= len(password) <= LENGTH_MAX:
         raise InvalidRequest(
@@ -45,8 +45,7 @@ def hash_password(password: str) -> str:
 def is_right(login: Login | None, password: str) -> bool:
     """Return whether the password belongs to the login.
 
-    This is slow on purpose, and equally slow without a login, so that the time does not reveal which
-    addresses exist.
+    This is slow on purpose. It is as slow without a login: the time must not reveal which addresses exist.
     """
     try:
         _hasher.verify(_DUMMY_HASH if login is None else login.password_hash, _normal(password))
@@ -56,7 +55,7 @@ def is_right(login: Login | None, password: str) -> bool:
 
 
 def find(unit: Unit, project: str, livemode: bool, email: str) -> Login | None:
-    """Return the login of the active user with this address; None also for a user without a password."""
+    """Return the login of the active user with this address; None without such a user or a password."""
     row = unit.first(
         "SELECT id, password_hash FROM users WHERE project = :project AND livemode = :livemode"
         " AND status = 'active' AND email_folded = :email",
@@ -70,8 +69,8 @@ def set_password(unit: Unit, tenant: Tenant, email: str, password_hash: str) -> 
 
     Raises NotFound, and PermissionDenied in a copy of another server.
 
-    Someone who knew the former password may have used it, so the user is signed out everywhere and all the
-    user's grants end.
+    The user is signed out everywhere and all the user's grants end, because somebody else may have used the
+    former password.
     """
     row = unit.first(
         "UPDATE users SET password_hash = :hashed WHERE project = :project AND livemode = :livemode"
@@ -85,12 +84,12 @@ def set_password(unit: Unit, tenant: Tenant, email: str, password_hash: str) -> 
 
 
 def _normal(password: str) -> str:
-    """Return the same text for all encodings of a password that look the same (NIST SP 800-63B)."""
+    """Return the password in one encoding: texts that look the same become equal (NIST SP 800-63B)."""
     return unicodedata.normalize("NFKC", password)
 
 
 def _dummy_hash() -> str:
-    """Return a hash that no password matches; comparing with it takes as long as with a user's."""
+    """Return a hash that no password matches. A comparison with it takes as long as with a user's hash."""
     salt, digest = (
         base64.b64encode(secrets.token_bytes(length)).decode().rstrip("=")
         for length in (_hasher.salt_len, _hasher.hash_len)

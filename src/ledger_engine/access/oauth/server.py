@@ -1,7 +1,7 @@
-"""Authlib's OAuth 2.0 server over one unit: Authlib decides on the checks, their order and their errors.
+"""Authlib's OAuth 2.0 server, on one unit of the database. Authlib makes the checks, in its own order.
 
-`apps` and `grants` find apps, codes and tokens. This module connects them with Authlib, and adds the checks
-that Authlib does not make.
+`apps` and `grants` find apps, codes and tokens. This module gives them to Authlib, and adds the checks that
+Authlib lacks.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class OAuthParameters(OAuth2Payload):
 
     @property
     def response_type(self) -> str:
-        # The text is compared as it is, so a list of several types is not accepted, in whatever order.
+        # The whole text is compared: a list of several types is refused, in every order.
         return self._data.get("response_type", "code")
 
 
@@ -73,7 +73,7 @@ class OAuthRequest(OAuth2Request):
     """The parameters of a request in the form that Authlib reads."""
 
     def __init__(self, parameters: Sequence[tuple[str, str]]) -> None:
-        # Authlib uses the address only to see whether TLS was used, which only a proxy in front can know.
+        # Authlib reads the address only to require TLS. TLS may end at a proxy in front, so say https.
         super().__init__("POST", "https://localhost/")
         self.payload: OAuthParameters = OAuthParameters(parameters)
 
@@ -138,7 +138,7 @@ def app_of(request: OAuth2Request) -> App:
 _STATE = re.compile(r"[\x20-\x7e]+")  # the characters that RFC 6749, A.5 allows
 _CHALLENGE = re.compile(r"[A-Za-z0-9\-_]{43}")  # the base64url form of 32 bytes
 
-# Authlib logs each token that it issues at the level DEBUG, and no log may contain a token.
+# No log may contain a token, but at the level DEBUG Authlib logs each token that it issues.
 logging.getLogger("authlib").setLevel(logging.INFO)
 
 
@@ -160,21 +160,21 @@ class _CodeGrant(AuthorizationCodeGrant):
 
     @staticmethod
     def validate_authorization_redirect_uri(request: OAuth2Request, client: ClientMixin) -> str:
-        # Replaces Authlib's check, whose error repeats the address, and which fails on characters that an
-        # error may not contain.
+        # Replaces Authlib's check: its error repeats the address, and fails on characters that an error may
+        # not contain.
         assert request.payload is not None
         assert isinstance(client, OAuthClient)
         uri = request.payload.redirect_uri
         if uri is None:
-            message = "The address has no redirect_uri, which says where to return to."
+            message = "The address has no redirect_uri: it is unknown where to return to."
             raise InvalidRequest("missing_field", message)
         if not client.app.may_redirect_to(uri):
             raise NotFound("redirect_uri of this app", uri)
         return uri
 
     def create_authorization_response(self, redirect_uri: str, grant_user: SignedInUser | None) -> Any:
-        # Replaces Authlib's redirect, which encodes the query of the app's address again; the query must stay
-        # the same character by character.
+        # Replaces Authlib's redirect: Authlib encodes the query of the app's address again, but every
+        # character of the query must stay.
         if grant_user is None:
             raise AccessDeniedError("The user denied the request.", redirect_uri=redirect_uri)
         unit, payload = self.server.unit, self.request.payload
@@ -206,7 +206,7 @@ class _CodeGrant(AuthorizationCodeGrant):
         return code.user
 
     def delete_authorization_code(self, authorization_code: StoredCode) -> None:
-        """Do nothing: the code was already used up, and is kept so that a second use is noticed."""
+        """Do nothing: the code is already marked as used. It stays stored to recognise a second use."""
 
 
 class _RefreshGrant(RefreshTokenGrant):
@@ -258,7 +258,7 @@ class _Revocation(RevocationEndpoint):
 
 
 class _Rules(CodeChallenge):
-    """PKCE that accepts only S256, and the checks that Authlib lacks; its errors can go to the app."""
+    """PKCE with S256 only, and the checks that Authlib lacks. Their errors can go to the app."""
 
     SUPPORTED_CODE_CHALLENGE_METHOD = ["S256"]
 
@@ -274,7 +274,7 @@ class _Rules(CodeChallenge):
         if payload.response_type != "code":
             raise UnsupportedResponseTypeError(payload.response_type, "response_type must be code.")
         if not is_state(payload.state):
-            raise InvalidRequestError("state is required, as text of printable ASCII characters.")
+            raise InvalidRequestError("state is required: printable ASCII characters.")
 
     def validate_code_challenge(self, grant: Any, redirect_uri: str) -> None:
         super().validate_code_challenge(grant, redirect_uri)
@@ -298,8 +298,8 @@ class _Rules(CodeChallenge):
 class Server(AuthorizationServer):
     """Authlib's server for one unit.
 
-    `stored` is the code or the token in the request, None for an unknown value; `pair` and `code` are the new
-    values that may be issued.
+    `stored` is the code or the token in the request; None for an unknown value. `pair` and `code` are new
+    values that Authlib may issue.
     """
 
     def __init__(
@@ -320,12 +320,12 @@ class Server(AuthorizationServer):
         self.register_endpoint(_Revocation)
 
     def consent_grant(self, request: OAuthRequest, user: SignedInUser | None) -> BaseGrant:
-        """Return the grant that the user can be asked for. Raises OAuth2Error and LedgerError."""
+        """Return the grant to ask the user for. Raises OAuth2Error and LedgerError."""
         find: Callable[[OAuthRequest, SignedInUser | None], BaseGrant] = self.get_consent_grant
         return find(request, user)
 
     def revocation(self, request: OAuthRequest) -> LedgerError | None:
-        """Revoke a token; return an error, if there is one, instead of raising it."""
+        """Revoke a token; return the error of a wrong request, None without an error."""
         respond: Callable[[str, OAuthRequest], LedgerError | None] = self.create_endpoint_response
         return respond("revocation", request)
 
@@ -359,7 +359,7 @@ class Server(AuthorizationServer):
         grants.store(self.unit, stored.grant, stored.scopes, listed(token["scope"]), self.pair)
 
     def send_signal(self, name: str, *args: object, **kwargs: object) -> None:
-        """Do nothing, because nobody receives these signals."""
+        """Do nothing: nobody receives Authlib's signals."""
 
     def handle_response(self, status: int, body: Any, headers: Any) -> Any:
         return OAuthTokens(**body) if body else None
@@ -394,7 +394,7 @@ def _require_valid(credential: Code | Token) -> None:
 
 
 def listed(scope: str) -> list[str]:
-    """Return the scopes in a space-separated text in their usual order, without duplicates."""
+    """Return the scopes in a text with spaces between them, in their usual order and without duplicates."""
     return [name for name in SCOPES if name in scope.split(" ")]
 
 

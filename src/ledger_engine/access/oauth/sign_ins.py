@@ -1,4 +1,4 @@
-"""Sign-ins: the browsers in which a user is signed in to decide what apps may do."""
+"""Sign-ins: a user signs in with a browser to decide on the requests of apps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ledger_engine.access.api_keys import hash_secret
 from ledger_engine.access.credentials import FORGOTTEN_AT_ONCE
 from ledger_engine.store import Unit
 
-# Milliseconds, a working day; a browser forgets the sign-in earlier if it is closed.
+# Milliseconds: a working day. A browser that is closed forgets the sign-in earlier.
 LASTS_MS = 12 * 3_600_000
 
 
@@ -25,10 +25,10 @@ class SignedInUser:
 
 
 def begin(unit: Unit, user: str, password_hash: str, value: str, replaces: str | None) -> bool:
-    """Sign the user in with the value given to the browser, and end the sign-in `replaces`.
+    """Sign the user in with the `value` of the browser's cookie, and end the sign-in `replaces`.
 
-    Return False if the user was deactivated in the meantime, or no longer has the password with the hash
-    `password_hash`, which was verified just before.
+    The caller has verified the password with the hash `password_hash`. Return False if the user was
+    deactivated since, or if the password has changed.
     """
     login = unit.first(
         "SELECT 1 FROM users WHERE id = :user AND status = 'active' AND password_hash = :hashed",
@@ -51,7 +51,7 @@ def begin(unit: Unit, user: str, password_hash: str, value: str, replaces: str |
 
 
 def find(unit: Unit, value: str) -> SignedInUser | None:
-    """Return the user who is signed in in the browser with this value."""
+    """Return the user who is signed in with this value; None if nobody is."""
     row = unit.first(
         "SELECT u.* FROM sign_ins AS s JOIN users AS u ON u.id = s.user_id"
         " JOIN projects AS p ON p.id = u.project WHERE s.hash = :hash AND s.expires > :now"
@@ -66,7 +66,7 @@ def find(unit: Unit, value: str) -> SignedInUser | None:
 
 
 def expired_at(unit: Unit, value: str) -> int | None:
-    """Return when the sign-in with this value expired (milliseconds); None if it has not."""
+    """Return when the sign-in with this value expired (milliseconds); None if it has not expired."""
     row = unit.first(
         "SELECT expires FROM sign_ins WHERE hash = :hash AND expires <= :now",
         {"hash": hash_secret(value), "now": unit.now},
