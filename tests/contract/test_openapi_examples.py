@@ -118,6 +118,8 @@ def test_each_list_has_a_name_for_clients_to_use(reference: dict[str, Any]) -> N
 def test_an_error_says_which_codes_come_with_its_status(reference: dict[str, Any], status: int) -> None:
     kind, codes = CODES[status]
     for surface, field in (("Ledger", "code"), ("Directory", "error"), ("OAuth", "error")):
+        if (surface, status) == ("OAuth", 412):
+            continue  # no operation there changes an object
         answer = reference["components"]["responses"][f"{surface}{status}"]
         expected = OAUTH_CODES.get(status, ("invalid_request",)) if surface == "OAuth" else codes
         assert answer["x-error-codes"] == list(expected)

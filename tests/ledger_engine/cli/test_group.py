@@ -194,7 +194,7 @@ def test_an_address_is_not_taken_as_the_path_of_a_file(
 def test_a_home_in_which_nothing_can_be_made_is_named_with_what_was_wanted(command: Command) -> None:
     done = command("projects", "create", "One", status=1, HOME="/proc", XDG_DATA_HOME="", LEDGER_DATABASE="")
     line = only_line(done.stderr)
-    assert "the folder /proc/.local/share/ledger-engine for your ledger cannot be made" in line
+    assert "the folder /proc/.local/share/ledger-engine for your ledger cannot be created" in line
     assert "--database or LEDGER_DATABASE" in line
 
 
