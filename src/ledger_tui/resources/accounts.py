@@ -244,9 +244,9 @@ ACCOUNTS = Resource(
         title="New account",
         done="exists",
         fields=(
-            Field("name", "Name", hint="Coffee beans, Berlin"),
-            Field("currency", "Currency", "currency", hint="EUR"),
-            Field("metadata", "Metadata", "metadata", required=False, hint="team=north; region=eu"),
+            Field("name", "Name", hint="such as Coffee beans, Berlin"),
+            Field("currency", "Currency", "currency", hint="such as EUR"),
+            Field("metadata", "Metadata", "metadata", required=False, hint="such as team=north; region=eu"),
         ),
     ),
     transfer=replace(TRANSFER, prefill=_from_selected),

@@ -132,8 +132,8 @@ USERS = Resource(
         title="New user",
         done="exists",
         fields=(
-            Field("name", "Name", hint="Ada Lovelace"),
-            Field("email", "Email", hint="ada@example.com"),
+            Field("name", "Name", hint="such as Ada Lovelace"),
+            Field("email", "Email", hint="such as ada@example.com"),
             Field("role", "Role", "choice", choices=tuple((role, role) for role in _ROLES)),
         ),
     ),
@@ -248,7 +248,7 @@ ORDERS = Resource(
         done="is placed",
         fields=(
             Field("user_id", "User", "user", hint="part of a name or email, or an id"),
-            Field("items", "Items", "items", hint="2 x Beans @ 12.50 EUR; Filter"),
+            Field("items", "Items", "items", hint="such as 2 x Beans @ 12.50 EUR; Filter"),
         ),
     ),
     actions=(

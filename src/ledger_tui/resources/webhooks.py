@@ -109,7 +109,7 @@ ENDPOINTS = Resource(
         title="New webhook endpoint",
         done="is registered",
         fields=(
-            Field("url", "URL", hint="https://example.com/hooks"),
+            Field("url", "URL", hint="such as https://example.com/hooks"),
             Field("events", "Events", "words", hint="* or invoice.paid order.paid …"),
         ),
         prefill=lambda _record, _filters: {"events": "*"},
