@@ -289,6 +289,7 @@ def alert(name: str) -> str:
     return str(rule["expr"])
 
 
+@pytest.mark.timeout(1200)  # it restarts servers a dozen times
 async def test_the_page_works(machine: Machine, reader: Reader, postgres: PostgresWithPassword) -> None:
     typed = [block for block in blocks(PAGE) if block.language == "sh"]
     stop, cluster, restart = (
