@@ -144,7 +144,9 @@ class Machine:
             "nginx -t": f"nginx -t -e stderr -c {self.etc}/nginx/nginx.conf",
             "systemctl": f"{sys.executable} {SYSTEMCTL} {self.units}/ledger.service {root / 'var'}",
             'curl -sS "https://$name': f'curl -sS --retry 60 --retry-connrefused {resolved} "https://$name:{self.port}',
-            'curl -sS --head "http://$name': f'curl -sS --head {plain} "http://$name:{self.plain_port}',
+            'curl -sS --head "http://$name': (
+                f'curl -sS --head --retry 60 --retry-connrefused {plain} "http://$name:{self.plain_port}'
+            ),
         }
 
     def here(self, text: str) -> str:

@@ -315,5 +315,7 @@ def test_it_ends_with_a_sentence_when_it_cannot_read_what_is_written() -> None:
         env=sender_process._environment(),
     )
     assert ended.returncode == 1
-    assert ended.stderr.startswith("The webhook sender cannot read what the server wrote: a message of ")
+    assert ended.stderr.startswith(
+        "The webhook sender cannot read what the server wrote: a message cannot be "
+    )
     assert len(ended.stderr.splitlines()) == 1
