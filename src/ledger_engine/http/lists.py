@@ -120,8 +120,9 @@ async def in_parts(read: Read, request: PageRequest) -> Page[Any] | StreamedAnsw
     page = await read(request)
     if not page.is_part:
         return page
-    pieces = _older_parts if request.before is None else _newer_parts
-    return StreamedAnswer("application/json", pieces(_parts(read, request, page), read))
+    parts = _parts(read, request, page)
+    pieces = _older_parts(parts) if request.before is None else _newer_parts(parts, read)
+    return StreamedAnswer("application/json", pieces)
 
 
 async def _parts(
@@ -147,9 +148,7 @@ async def _parts(
         yield request, page
 
 
-async def _older_parts(
-    parts: AsyncIterator[tuple[PageRequest, Page[Any]]], _read: Read
-) -> AsyncGenerator[str, None]:
+async def _older_parts(parts: AsyncIterator[tuple[PageRequest, Page[Any]]]) -> AsyncGenerator[str, None]:
     """Yield the page with these parts, in the form of `operations.written`."""
     separator = '{"data":['
     async for _, page in parts:

@@ -346,14 +346,14 @@ def _first_after(cursor: str | None, changed: Mapping[str, Mapping[str, int]], c
 
 
 def _require_cursor(unit: Unit, tenant: Tenant, id: str, end: int) -> None:
-    if id.partition("_")[0] not in _OBJECTS or _then_or_none(unit, tenant, id, end) is None:
+    if _prefix(id) not in _OBJECTS or _then_or_none(unit, tenant, id, end) is None:
         raise InvalidRequest("invalid_cursor", "cursor must be the id of a change.", "cursor")
 
 
 def _then_or_none(unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen | None:
     """Return an object of any kind in its state at `at`; None if it did not exist yet."""
     try:
-        record: ObjectThen = _OBJECTS[id.partition("_")[0]][1](unit, tenant, id, at)
+        record: ObjectThen = _OBJECTS[_prefix(id)][1](unit, tenant, id, at)
     except NotFound:
         return None
     return record

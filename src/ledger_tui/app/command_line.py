@@ -28,7 +28,7 @@ from ledger_tui.features.test_helpers import (
     helper_completions,
     parse_helper,
 )
-from ledger_tui.formats.text import fit, literal
+from ledger_tui.formats.text import fit, literal, sentence
 from ledger_tui.resources.base import Filter, Resource
 from ledger_tui.resources.filtering import (
     BadLine,
@@ -244,7 +244,7 @@ def others(line: str, actions: Sequence[CommandOffer]) -> list[CommandOffer]:
 
 def action_offer(name: str, description: str, key: str, run: Callable[[], object]) -> CommandOffer:
     """Return the offer of an action; `name` is its name in the key map."""
-    return CommandOffer(description[:1].upper() + description[1:], key, run, _ALSO.get(name, ""))
+    return CommandOffer(sentence(description), key, run, _ALSO.get(name, ""))
 
 
 def _arguments(word: str, typed: str, choices: Choices) -> Iterator[tuple[str, str]]:

@@ -64,6 +64,11 @@ def _visible(character: str) -> str:
     return character
 
 
+def sentence(text: str) -> str:
+    """Return the text with a capital letter at its beginning."""
+    return text[:1].upper() + text[1:]
+
+
 def fit(text: str, width: int, align: str = "left") -> str:
     """Return `text` in exactly `width` cells, padded or cut with an ellipsis; wide characters are two."""
     length = cell_len(text)

@@ -7,7 +7,7 @@ import re
 from ledger_client.errors import ApiError, LedgerError, NotConnected, Unreadable
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
-from ledger_tui.formats.text import fit, literal
+from ledger_tui.formats.text import fit, literal, sentence
 from ledger_tui.forms.questions import Movement
 from ledger_tui.resources.api_keys import scopes_of
 from ledger_tui.resources.base import Form, Resource, ResourceAction, known_as
@@ -38,11 +38,7 @@ def outcome(
     if is_new and isinstance(last := answer.get("last4"), str):
         sums.append(f"…{literal(last)}")
     facts = ", ".join(sums)
-    return _sentence(known_as(resource, now, names)) + f" is {state}" + (f": {facts}" if facts else "")
-
-
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:]
+    return sentence(known_as(resource, now, names)) + f" is {state}" + (f": {facts}" if facts else "")
 
 
 def outcome_of_form(form: Form, resource: Resource, record: Record, names: AccountNames) -> str:
@@ -62,7 +58,7 @@ def outcome_of_form(form: Form, resource: Resource, record: Record, names: Accou
     if "events" in record:
         facts.append("all events" if record["events"] == ["*"] else events_of(record).text)
     head, *facts = (fit(text, _FACT_CELLS).rstrip() for text in (known_as(resource, record, names), *facts))
-    return f"{_sentence(head)} {state}" + (f": {', '.join(facts)}" if facts else "")
+    return f"{sentence(head)} {state}" + (f": {', '.join(facts)}" if facts else "")
 
 
 def _moved(record: Record, names: AccountNames) -> str:
@@ -90,7 +86,7 @@ def in_words(error: LedgerError, names: AccountNames, object_id: object = None, 
     if error.status == _CONFLICT and isinstance(object_id, str) and words:
         text = text.replace(literal(object_id), words)
     text = _NAMED_IDS.sub(lambda match: literal(names.user(match[0]) or names.name(match[0])), text)
-    return text if text == literal(error) else _sentence(text)
+    return text if text == literal(error) else sentence(text)
 
 
 def uncertain(error: LedgerError) -> str:

@@ -15,7 +15,7 @@ from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.formats import times
 from ledger_tui.formats.money import format_amount
-from ledger_tui.formats.text import literal
+from ledger_tui.formats.text import literal, sentence
 
 Tone = Literal["plain", "dim", "strong", "plus", "minus", "warn", "bad", "accent"]
 Filters = Mapping[str, str]
@@ -531,6 +531,5 @@ def why_not(
         if first is not None and first.allowed(record):
             state = "a draft" if status == "draft" else literal(status)
             return f"Still {state}: {key_of(first)} {first.label}s it first."
-        words = known_as(resource, record)
-        return f"{words[0].upper()}{words[1:]} is {literal(status)}."
+        return f"{sentence(known_as(resource, record))} is {literal(status)}."
     return action.why_not if action is not None else f"This {resource.singular} cannot be changed."

@@ -360,8 +360,7 @@ class Overview(TiledView):
         if quiet > max(1, width - tiles.AXIS) * BUCKET_SECONDS:
             ago = since(timedelta(seconds=quiet))
             return tiles.last_postings(self.latest, self.context.names, ago, width, height, self._today)
-        now = self._last_read if rate.read_at is None else rate.read_at
-        return tiles.postings(rate, now, width, height)
+        return tiles.postings(rate, self._last_read, width, height)
 
     def _webhooks(self, figure: list[figures.EndpointHealth], width: int, height: int) -> TileContent:
         return tiles.webhooks(figure, width, height, self._today)
