@@ -30,7 +30,7 @@ from ledger_tui.formats.text import literal
 from ledger_tui.forms.outcomes import in_words, outcome, uncertain
 from ledger_tui.forms.questions import named, proof_of, question
 from ledger_tui.lists.resource_view import ResourceView
-from ledger_tui.resources.base import Resource, ResourceAction, known_as
+from ledger_tui.resources.base import Resource, ResourceAction, words_for
 from ledger_tui.resources.registry import BY_KIND, RESOURCES
 from ledger_tui.settings.config import write_private
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
@@ -98,7 +98,7 @@ async def _act(navigation: Navigation, request: ActionRequested) -> None:
     except LedgerError as error:
         unknown = uncertain(error)
         names, record = navigation.context.names, request.record
-        why = in_words(error, names, record.get("id"), known_as(request.resource, record, names))
+        why = in_words(error, names, record.get("id"), words_for(request.resource, record, names))
         _fail(navigation, f"{unknown} Check before you try again." if unknown else could_not + why)
     else:
         # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.

@@ -22,7 +22,7 @@ from ledger_tui.formats.text import literal
 from ledger_tui.forms.outcomes import in_words, uncertain
 from ledger_tui.forms.questions import named
 from ledger_tui.lists.resource_view import ResourceView
-from ledger_tui.resources.base import Resource, ResourceAction, currency_of, known_as
+from ledger_tui.resources.base import Resource, ResourceAction, currency_of, words_for
 from ledger_tui.resources.webhooks import known_by, subject
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.handlers import asks, while_running
@@ -184,7 +184,7 @@ class BulkScreen(Dialog[list[Record]]):
         try:
             answer = await self._api.write(action.method, path, None, key, part=action.part)
         except LedgerError as error:
-            words = known_as(self._resource, record, self._names)
+            words = words_for(self._resource, record, self._names)
             return None, uncertain(error) or in_words(error, self._names, record.get("id"), words)
         same = answer.record.get("id") == record.get("id")
         return (dict(answer.record) if same else None), ""

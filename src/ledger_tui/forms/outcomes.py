@@ -10,7 +10,7 @@ from ledger_tui.client.records import Record
 from ledger_tui.formats.text import fit, literal, sentence
 from ledger_tui.forms.questions import Movement
 from ledger_tui.resources.api_keys import scopes_of
-from ledger_tui.resources.base import Form, Resource, ResourceAction, known_as
+from ledger_tui.resources.base import Form, Resource, ResourceAction, words_for
 from ledger_tui.resources.webhooks import amount_of, events_of, items_of
 
 _CONFLICT = 409
@@ -24,7 +24,7 @@ def outcome(
     """Return `INV-000202 is open: 151.00 EUR`, from the object before an action and the server's answer."""
     answered_id = answer.get("id")
     if action.result is not None:
-        return action.result(answer, known_as(resource, record, names))
+        return action.result(answer, words_for(resource, record, names))
     is_same = answered_id == record.get("id")
     state, now = action.done.lower(), record
     if is_same:
@@ -38,7 +38,7 @@ def outcome(
     if is_new and isinstance(last := answer.get("last4"), str):
         sums.append(f"…{literal(last)}")
     facts = ", ".join(sums)
-    return sentence(known_as(resource, now, names)) + f" is {state}" + (f": {facts}" if facts else "")
+    return sentence(words_for(resource, now, names)) + f" is {state}" + (f": {facts}" if facts else "")
 
 
 def outcome_of_form(form: Form, resource: Resource, record: Record, names: AccountNames) -> str:
@@ -57,7 +57,7 @@ def outcome_of_form(form: Form, resource: Resource, record: Record, names: Accou
         facts.append("all scopes" if record["scopes"] is None else scopes_of(record).text)
     if "events" in record:
         facts.append("all events" if record["events"] == ["*"] else events_of(record).text)
-    head, *facts = (fit(text, _FACT_CELLS).rstrip() for text in (known_as(resource, record, names), *facts))
+    head, *facts = (fit(text, _FACT_CELLS).rstrip() for text in (words_for(resource, record, names), *facts))
     return f"{sentence(head)} {state}" + (f": {', '.join(facts)}" if facts else "")
 
 

@@ -28,7 +28,7 @@ from ledger_tui.formats.text import literal
 from ledger_tui.forms.editing import EditedObject, OtherChanges
 from ledger_tui.forms.outcomes import in_words, uncertain
 from ledger_tui.resources.accounts import ACCOUNTS
-from ledger_tui.resources.base import Field, Form, Resource, known_as
+from ledger_tui.resources.base import Field, Form, Resource, words_for
 from ledger_tui.resources.invoices import parse_lines
 from ledger_tui.resources.registry import RESOURCES
 from ledger_tui.ui.view import Context
@@ -155,7 +155,7 @@ class Submission:
 
     def _in_words(self, error: LedgerError) -> str:
         edited = self.edited.record
-        words = known_as(self._resource, edited, self._names) if edited else ""
+        words = words_for(self._resource, edited, self._names) if edited else ""
         return in_words(error, self._names, edited.get("id"), words)
 
     async def _read_original(self, record_id: str | None) -> Record | None:

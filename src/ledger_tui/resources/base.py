@@ -352,7 +352,7 @@ def called(resource: Resource, record: Record) -> str | None:
     return None if text is None else f"{resource.singular} {literal(text)}"
 
 
-def known_as(resource: Resource, record: Record, names: AccountNames | None = None) -> str:
+def words_for(resource: Resource, record: Record, names: AccountNames | None = None) -> str:
     """Return the words for an object inside a sentence: `INV-000202`, `account Till`, `the order of Ada`."""
     event = record.get("type" if resource.kind == "events" else "event_type")
     if isinstance(event, str):
@@ -531,5 +531,5 @@ def why_not(
         if first is not None and first.allowed(record):
             state = "a draft" if status == "draft" else literal(status)
             return f"Still {state}: {key_of(first)} {first.label}s it first."
-        return f"{sentence(known_as(resource, record))} is {literal(status)}."
+        return f"{sentence(words_for(resource, record))} is {literal(status)}."
     return action.why_not if action is not None else f"This {resource.singular} cannot be changed."

@@ -7,7 +7,7 @@ from ledger_tui.client.names import AccountNames
 from ledger_tui.forms.outcomes import in_words, outcome, outcome_of_form, uncertain
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.api_keys import API_KEYS
-from ledger_tui.resources.base import Form, Resource, ResourceAction, known_as, why_not
+from ledger_tui.resources.base import Form, Resource, ResourceAction, why_not, words_for
 from ledger_tui.resources.directory import ORDERS, USERS
 from ledger_tui.resources.invoices import INVOICES
 from ledger_tui.resources.transactions import TRANSACTIONS, TRANSFER
@@ -142,7 +142,7 @@ def refused(message: str, status: int) -> LedgerError:
 def test_a_refusal_names_objects_instead_of_their_ids(
     error: LedgerError, resource: Resource, record: Fields, sentence: str
 ) -> None:
-    assert in_words(error, NAMES, record.get("id"), known_as(resource, record, NAMES)) == sentence
+    assert in_words(error, NAMES, record.get("id"), words_for(resource, record, NAMES)) == sentence
 
 
 @pytest.mark.parametrize(

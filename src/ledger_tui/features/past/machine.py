@@ -371,7 +371,7 @@ class TimeMachine(Widget):
         self.marks[name] = self.ms
         if len(self.marks) == len(_MARKS):
             self.marks = dict(zip(_MARKS, sorted(self.marks.values()), strict=True))
-        self.notify(self._marked())
+        self.notify(self._marks_text())
         self.refresh()
 
     def comparison(self) -> Link:
@@ -393,7 +393,7 @@ class TimeMachine(Widget):
         )
         return min(begin, self.ms or begin)
 
-    def _marked(self) -> str:
+    def _marks_text(self) -> str:
         """Return the marked moments with their signs on the line; "" without any."""
         moments = [f"{_MARKS[name]} {short(ms, self.now_ms)}" for name, ms in sorted(self.marks.items())]
         return "   ".join([*moments, "d compares"]) if moments else ""
@@ -404,7 +404,7 @@ class TimeMachine(Widget):
             return Content("")
         names = [literal(each.about) for each in self._around.at(ms)]
         what = f"{names[-1]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "nothing yet"
-        keys = "▶ playing, space pauses" if self.playing else self._marked() or _KEYS
+        keys = "▶ playing, space pauses" if self.playing else self._marks_text() or _KEYS
         left = Content.assemble(("◀ ", "bold $warning"), (long(ms), "bold"), "  ")
         room = width - left.cell_length
         right = Content.styled(f"  {keys}" if room > len(keys) + _ABOUT_LEAST else "", "$muted")
