@@ -176,7 +176,7 @@ async def test_the_whole_way_on_a_server_of_its_own_and_again_after_a_restart(tm
         await driver.press("2", "n")
         await driver.type("kuw", "enter", "tab")
         await driver.type("12.5", "enter")
-        await driver.type("Opening float", "ctrl+s")
+        await driver.type("Opening float", "ctrl+s", sees="Post a transaction?")
         await driver.press("y", sees=("Credited ", "+12.500  KWD", "Opening float"))
         await driver.press("enter", sees=("balance after 12.500", "created       20"))
 

@@ -26,6 +26,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.postgres import locks, notifications
 from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.errors import ConnectionLost
+from ledger_engine.store.postgres.notifications import NotificationFollower
 from ledger_engine.store.postgres.rendering import SqlStatement, rendered
 from tests import auditing
 from tests.ledger_engine.conftest import START
@@ -310,6 +311,8 @@ async def test_an_error_after_the_commit_undoes_and_repeats_nothing(
 async def test_a_connection_lost_while_the_commit_was_sent_leaves_the_outcome_unknown(
     serve: Serve, notes: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The follower announces all topics once it follows, which may be later than the call of `listen`.
+    monkeypatch.setattr(NotificationFollower, "_follow", lambda self, _connection: self._stopping.wait())
     database = serve(ManualClock(START))
     heard: list[bool] = []
     await database.write(InBook(None))
