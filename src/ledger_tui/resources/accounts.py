@@ -43,7 +43,7 @@ _ENDS = {"opening_balance": "Opening balance", "closing_balance": "Closing balan
 
 
 def _money(record: Record, name: str, *, sign: bool = False) -> Cell:
-    """Return an amount from a line of a statement, "" if the line shows none."""
+    """Return an amount from a line of a statement; an empty cell if the line has no such amount."""
     return money_of(record, name, sign=sign) if name in record else Cell("", "dim")
 
 
@@ -113,7 +113,7 @@ _POSTINGS = 100
 
 @dataclass(frozen=True)
 class BalancePoints:
-    """The balances after each of the latest transactions, oldest first, and the times (None if unknown)."""
+    """The balance after each of the latest transactions, oldest first, and their times (None if unknown)."""
 
     balances: tuple[int, ...]
     times: tuple[float, ...] | None

@@ -45,7 +45,7 @@ def _value(record: Record) -> Cell:
 
 
 def scopes_of(record: Record) -> Cell:
-    """Return the scopes of a restricted credential; for any other credential, a word for "not restricted"."""
+    """Return the scopes of a restricted credential, or `all` for any other credential."""
     scopes = record.get("scopes")
     if scopes is None:
         return Cell("all", "dim")

@@ -54,12 +54,11 @@ class Column:
 
 
 class Via(NamedTuple):
-    """The way to the object of a link, which is looked up in the list at `path` when the user follows the
-    link.
+    """Finds the object of a link when the user follows the link, by a lookup in the list at `path`.
 
-    The lookup takes the first record whose field `where` equals `equals`; without `where`, the first record
-    of the list. The link leads to this record. If `named` is set, the link leads instead to the object whose
-    id is in the record's field of that name.
+    The link leads to the first record whose field `where` equals `equals`; if `where` is empty, to the first
+    record of the list. If `named` is set, the link leads to the object whose id is in the record's field
+    `named`.
     """
 
     path: str
@@ -91,8 +90,8 @@ Drawing = Callable[[int], Sequence[Sequence[Cell]]]
 class Section:
     """A part of a detail: facts in aligned lines, below a drawing if there is one.
 
-    A drawing is a function that takes a width and returns lines of cells. Give it an `__eq__`, because the
-    pane draws again only if the drawing differs from the last one.
+    A drawing is a function that takes a width and returns lines of cells. It needs an `__eq__`: the pane
+    redraws only if the new drawing is not equal to the drawing on the screen.
     """
 
     title: str
@@ -113,11 +112,11 @@ class Detail:
 class Filter:
     """A filter that the server applies, typed as `name:value`.
 
-    `check` returns a sentence about the fault of a value, or None. A filter with `account` accepts the name
-    of an account instead of its id; a filter with `user` accepts the name of a user.
+    `check` returns a sentence that says why a value is wrong, or None. A filter with `account` accepts the
+    name of an account instead of its id; a filter with `user` accepts the name of a user.
 
-    If `matches` is set, the dashboard applies the filter instead of the server, to the loaded rows: `matches`
-    takes a record, the value and the names. Without a value, `default` applies.
+    If `matches` is set, the dashboard, not the server, applies the filter to the loaded rows: `matches` takes
+    a record, the value and the names. If the user types no value, `default` applies.
     """
 
     name: str
@@ -132,7 +131,7 @@ class Filter:
 
     @property
     def is_yes_no(self) -> bool:
-        """Whether the only values are yes and no; the name alone then stands for yes."""
+        """Whether the only values are yes and no. The user may then type just the name for yes."""
         return set(self.suggests()) == {"yes", "no"}
 
 
@@ -163,12 +162,13 @@ class Form:
     path: str = ""  # the path of the request, if it is not the path of the list
     prefill: Callable[[Record | None, Filters], Mapping[str, str]] = lambda _record, _filters: {}
     method: Literal["POST", "PATCH"] = "POST"
-    shows_once: str | None = None  # the field of the answer with a secret, shown only once
-    either: tuple[str, ...] = ()  # fields of which the user fills in exactly one
-    # Whether the form asks before it is sent, even in test mode. In live mode the user types the amount.
+    shows_once: str | None = None  # the answer's field with a secret that is shown only once
+    either: tuple[str, ...] = ()  # the user fills in exactly one of these fields
+    # Whether the user must confirm before the form is sent, even in test mode. In live mode the user types
+    # the amount.
     moves_money: bool = False
     sends: tuple[tuple[str, str], ...] = ()  # fixed names and values that are sent with the fields
-    way_back: ResourceAction | None = None  # the action that takes the created object back, if there is one
+    way_back: ResourceAction | None = None  # the action that undoes the creation, if there is one
 
 
 @dataclass(frozen=True)
@@ -187,19 +187,19 @@ class ResourceAction:
     )
     asks: str = ""  # the beginning of the question, if the label does not fit into it
     effect: str = ""  # the consequence, in sentences that the question shows
-    way_back: ResourceAction | None = None  # the action that takes this action back, if there is one
+    way_back: ResourceAction | None = None  # the action that undoes this action, if there is one
     creates: bool = False  # creates an object, so the request carries an idempotency key
     target: Callable[[Record], str] | None = None
-    shows_once: str | None = None  # the field of the answer with a secret, shown only once
+    shows_once: str | None = None  # the answer's field with a secret that is shown only once
     part: str | None = None  # the part beyond the contract that offers the action, if any
-    # The reason to show if the object does not allow the action, and has no status that explains it.
+    # The reason to show if the object does not allow the action and its status does not explain why.
     why_not: str = ""
     # Returns the sentence shown after the action. It takes the answer and the words for the object.
     result: Callable[[Record, str], str] | None = None
 
 
 def in_state(*states: str | None) -> Callable[[Record], bool]:
-    """Return a test whether an object is in one of these states; None stands for an unknown state."""
+    """Return a function that tests whether an object is in one of these states; None means no status."""
     return lambda record: record.get("status") in states
 
 
@@ -212,7 +212,7 @@ class RelatedView(NamedTuple):
 
 
 class More(NamedTuple):
-    """The figures of a detail that the record lacks. They are read when the cursor rests on the object.
+    """Figures of a detail that the record does not contain, read when the cursor rests on the object.
 
     `load` reads the figures; `sections` and `links` take its result. If `load` raises a LedgerError, the
     detail shows it under the `title`; without a title, the detail shows nothing.
@@ -267,7 +267,7 @@ class Resource(Place):
     actions: tuple[ResourceAction, ...] = ()
     related: tuple[RelatedView, ...] = ()
     more: More | None = None
-    under: str | None = None  # the kind of the screen above this one, if this one has no key
+    under: str | None = None  # the kind of the parent screen, if this screen has no key
     # Whether records change after their creation, so that polls read the shown rows again.
     changes: bool = False
     has_object_path: bool = True  # whether the server returns one object at `path/{id}`
@@ -331,7 +331,7 @@ _WHOLE_TIME = 19  # characters of a time in UTC or in the time zone of this mach
 
 
 def currency_of(record: Record, names: AccountNames | None = None) -> str | None:
-    """Return a record's own currency, or else the currency of its account or of all its prices, or None."""
+    """Return a record's currency, or else the one currency of its prices, or its account's, or None."""
     own = record.get("currency")
     if isinstance(own, str):
         return own
@@ -342,9 +342,7 @@ def currency_of(record: Record, names: AccountNames | None = None) -> str | None
 
 
 def called(resource: Resource, record: Record) -> str | None:
-    """Return an object's number, or its kind with its URL or name; None for an object without number, URL
-    and name.
-    """
+    """Return an object's number, or else its kind with its URL or name, or None."""
     if isinstance(number := record.get("number"), str):
         return literal(number)
     texts = (record.get(field) for field in ("url", "name"))
@@ -413,7 +411,7 @@ def part_of_time(record: Record, name: str, start: int, stop: int | None = None)
 
 
 def facts_of(record: Record, *names: str) -> list[Fact]:
-    """Return a line for each field, a text or a time. Its label is the field's name."""
+    """Return a fact for each field. Its label is the field's name without `_at`."""
     return [Fact(name.removesuffix("_at"), _fact(record, name)) for name in names]
 
 

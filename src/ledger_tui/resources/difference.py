@@ -1,4 +1,4 @@
-"""The screen of the changes between two moments. Sums explain each difference of a balance, to the unit."""
+"""The screen of the changes between two moments. Sums of postings explain each balance's whole difference."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def explained(transactions: Iterable[Record]) -> Explanation:
 
 
 async def _explain(api: Api, row: Record) -> Explanation | None:
-    """Return the explanation of an account's difference; None for a change of any other object."""
+    """Return the explanation of an account's difference; None for any other object."""
     if row.get("kind") != "account":
         return None
     return explained(
@@ -81,7 +81,7 @@ async def _explain(api: Api, row: Record) -> Explanation | None:
 
 
 def _then(row: Record, name: str) -> Cell:
-    """Return the balance or, for an object that is no account, the state in the field `name`."""
+    """Return the field `name`: the balance of an account, or the state of any other object."""
     return money_of(row, name) if row.get("kind") == "account" else text_of(row, name)
 
 

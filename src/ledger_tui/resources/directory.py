@@ -55,7 +55,7 @@ def _user_detail(record: Record, _names: AccountNames) -> Detail:
 
 
 class UserOrders(NamedTuple):
-    """The newest orders of a user. With `of_all` they were searched for among the newest orders of all
+    """The newest orders of a user. With `of_all`, the dashboard picked them from the newest orders of all
     users.
     """
 
@@ -67,7 +67,7 @@ class UserOrders(NamedTuple):
 async def _read_orders(api: Api, user: Record) -> UserOrders:
     """Return the user's newest orders.
 
-    If the server has no list for one user, the newest orders of all users are searched for them.
+    If the server cannot list the orders of one user, this searches the newest orders of all users.
     """
     want = Want(0, "page", 0, None, _ORDERS_READ)
     path = f"/api/users/{quote(str(user.get('id')), safe='')}/orders"

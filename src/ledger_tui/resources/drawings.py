@@ -36,7 +36,7 @@ def body_section(title: str, body: object) -> Section:
 
 @dataclass(frozen=True)
 class _Lines:
-    """Lines of text. Equal lines compare equal, so nothing is drawn again."""
+    """Lines of text. Two drawings of the same lines are equal, so the pane does not redraw."""
 
     lines: tuple[str, ...]
 
@@ -68,9 +68,9 @@ _STEP = 15  # cells from one state to the next, so that a time fits in between
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """A drawing of the states of an object in a row.
+    """A drawing of an object's states in a row.
 
-    Below the row stands the state (`aside`) in which the second state can end instead.
+    Below the row it shows `aside`, a state that can follow the second state instead of the third.
     """
 
     states: tuple[tuple[str, str, Tone], ...]  # each state with its glyph and tone; the `aside` comes last

@@ -19,9 +19,7 @@ class BadLine(ValueError):
 
 
 class UnknownName(BadLine):
-    """No known account or user has this text in its name, but an account or user that is not read yet may
-    match.
-    """
+    """No account or user read so far has this text in its name, but an unread one may."""
 
     def __init__(self, sentence: str, name: str, *, user: bool) -> None:
         super().__init__(sentence)
@@ -45,8 +43,8 @@ def split_words(line: str) -> list[str]:
 def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> dict[str, str]:
     """Return the query parameters by name. A value that contains a space must be in quotes.
 
-    The beginning of a value is enough if only one value that the filter suggests begins with it. The name of
-    a yes/no filter stands for yes.
+    The beginning of a value is enough if it fits only one value that the filter suggests. The name of a
+    yes/no filter stands for yes.
 
     An account or user is named by its id, its name, or a part that only one name contains. Raises BadLine
     with a sentence, and UnknownName for a name that is not in `names`.
@@ -74,7 +72,7 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
 
 
 def completed(value: str, filter_: Filter) -> str:
-    """Return the only suggested value with this beginning; if not exactly one, the beginning itself."""
+    """Return the suggested value that begins with `value`; `value` itself if none or several do."""
     beginning = value.casefold()
     fitting = [each for each in filter_.suggests() if each.casefold().startswith(beginning)]
     return fitting[0] if len(fitting) == 1 else value

@@ -1,4 +1,4 @@
-"""The screen of invoices, from draft to open to paid or void, and their lines as they are typed.
+"""The screen of invoices, from draft to open to paid or void, and the lines that a user types for one.
 
 The values of a form are text, so the form keeps the invoice's lines as JSON, exactly as the user typed them.
 """
@@ -223,9 +223,9 @@ def _edit(record: Record, names: AccountNames) -> Form | None:
 
 
 def _sums_as_typed(record: Record, currency: str | None) -> dict[str, str] | None:
-    """Return the value of the form's amount: the lines or, if the draft has no lines, the sum.
+    """Return the draft's lines as the form writes them or, if the draft has no lines, its amount.
 
-    None if the form can write neither.
+    None if the form cannot write them.
     """
     amount = record.get("amount")
     if currency is None or not isinstance(amount, int):

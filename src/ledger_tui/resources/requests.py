@@ -157,7 +157,7 @@ def as_exchange(record: Record, root: str) -> SentRequest:
 def requests_resource(is_own: Callable[[object], bool]) -> Resource:
     """Return the screen of the request log.
 
-    `is_own` returns whether an id is that of the dashboard's own request.
+    `is_own` returns whether an id belongs to one of the dashboard's own requests.
     """
 
     def shown(record: Record, value: str, _names: AccountNames) -> bool:

@@ -136,13 +136,13 @@ async def _read_invoice(api: Api, record: Record) -> Record | str | None:
 
 
 async def _read_related(api: Api, record: Record) -> list[Record]:
-    """Return the transactions that belong to this one: its other side, its reversal, the one it reverses."""
+    """Return the other side of a transfer, the transaction's reversal, and the transaction it reverses."""
     path = f"/v1/transactions/{quote(str(record.get('id')), safe='')}/related"
     return records_of((await api.read(path, part="transactions.related")).record.get("data"))
 
 
 class Beyond(NamedTuple):
-    """Data read beyond a transaction. Each field holds the data, or the LedgerError that came instead."""
+    """Data about a transaction from other requests. Each field holds the data, or the LedgerError raised."""
 
     invoice: Any
     related: Any
@@ -200,7 +200,7 @@ def _reverse() -> ResourceAction:
         creates=True,
         part="transactions.reverse",
     )
-    # a reversal is a transaction, so it is reversed in the same way
+    # a reversal is a transaction too, so the same action undoes it
     return replace(action, way_back=action)
 
 
@@ -219,7 +219,7 @@ TRANSFER = Form(
     prefill=_prefill,
     moves_money=True,
     way_back=REVERSE,
-    sends=(("type", "debit"),),  # the transaction of the account that the money leaves
+    sends=(("type", "debit"),),  # the transaction debits the account that the money leaves
 )
 
 TRANSACTIONS = Resource(

@@ -49,7 +49,7 @@ _REASONS = {
 
 
 def events_of(record: Record) -> Cell:
-    """Return the types of events that an endpoint receives, `all` for every type."""
+    """Return the types of events that an endpoint receives, or `all`."""
     kinds = record.get("events")
     if not isinstance(kinds, list):
         return text_of(record, "events", "dim")
@@ -79,7 +79,7 @@ def _to_deliveries(record: Record) -> Link:
 _ENABLE = ResourceAction(
     "enable", "enable", "Enabled", in_state("disabled"), effect="It receives events again."
 )
-# It has no key of its own, because the list shows no deleted endpoint.
+# This action has no letter, because the list shows no deleted endpoint.
 _RESTORE = ResourceAction(
     "restore_endpoint",
     "restore",
@@ -263,13 +263,13 @@ def _resend_path(record: Record) -> str:
 
 
 def _has_failed(delivery: Record) -> bool:
-    """Return whether a delivery has failed finally, or its last attempt has failed."""
+    """Return whether a delivery, or its last attempt, has failed."""
     attempts = attempts_of(delivery)
     return delivery.get("status") == "failed" or bool(attempts and attempts[-1].get("error") is not None)
 
 
 def _failed(deliveries: Callable[[Record], Iterable[Record]]) -> Filter:
-    """Return the filter for records with a failed delivery. `deliveries` returns those of a record."""
+    """Return the filter for records with a failed delivery. `deliveries` returns a record's deliveries."""
 
     def failed(record: Record, value: str, _names: AccountNames) -> bool:
         return any(map(_has_failed, deliveries(record))) == (value == "yes")
@@ -392,7 +392,7 @@ def _type(record: Record) -> Cell:
 
 
 def summary(about: Record, names: AccountNames) -> Cell:
-    """Return a summary of the object of an event in a few words, for objects of any kind."""
+    """Return a summary of an event's object, of any kind, in a few words."""
     parts = known_by(about, names)
     return Cell("  ".join(parts)) if parts else text_of(about, "id", "dim")
 
@@ -409,7 +409,7 @@ def known_by(about: Record, names: AccountNames) -> list[str]:
 
 
 def amount_of(about: Record, names: AccountNames) -> list[str]:
-    """Return the amount of an object with its currency; an empty list for an object without one."""
+    """Return the amount of an object with its currency; an empty list if the object has no amount."""
     amount = next((about[name] for name in ("amount", "total") if isinstance(about.get(name), int)), None)
     if amount is None:
         return []
@@ -461,7 +461,7 @@ def _delivery_sections(record: Record, log: WebhookLog) -> list[Section]:
 
 
 def _filters(log: WebhookLog) -> tuple[Filter, ...]:
-    """Return the filters of the log. No server offers them, so they select among the loaded events."""
+    """Return the filters of the log. The server offers none, so the dashboard filters the loaded events."""
 
     def of_type(record: Record, value: str, _names: AccountNames) -> bool:
         kind = str(record.get("type"))
