@@ -23,7 +23,7 @@ from ledger_tui.ui.handlers import WorkerFailed, handles, while_running
 from ledger_tui.ui.keys import KeyBar, usefulness
 from ledger_tui.ui.layer import Layer
 
-_ASIDE = frozenset({"names", "check", "balance"})  # the groups of workers that a dialog does not wait for
+_ASIDE = frozenset({"names", "check", "balance"})  # groups of workers that no dialog waits for
 
 
 class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
@@ -33,8 +33,8 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     is `working`: it waits for an answer.
     """
 
-    # Textual tries this after copying a selection. While a dialog is open, Textual leaves out the
-    # application's keys, so it binds them itself.
+    # Textual runs this action if there is no selection to copy. While a dialog is open, Textual ignores the
+    # application's keys, so each dialog binds this key again.
     BINDINGS = [Binding("ctrl+c", "app.help_quit", show=False)]
 
     def __init__(self, name: str, title: str = "", mode: Mode | None = None) -> None:
@@ -51,7 +51,7 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
             yield from self.content()
 
     def content(self) -> ComposeResult:
-        """Yield what is in the box."""
+        """Yield the widgets in the box."""
         yield self.notes
 
     def on_mount(self) -> None:
@@ -59,25 +59,25 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
         self.mount(KeyBar())  # covers the key bar of the main screen, whose keys do nothing now
 
     def note(self, text: str, *, problem: bool = False) -> None:
-        """Show a note, or a problem, instead of the last one."""
+        """Replace the last note with this note or problem."""
         style = "bold $error" if problem else "$muted"
         self.notes.update(Content.styled(f"✕ {text}" if problem and text else text, style))
 
     def begin(self, text: str) -> None:
-        """Note that the answer of a worker is awaited."""
+        """Show a note, and wait for a worker's answer."""
         self.working = True
         self.note(text)
         self.refresh_bindings()
 
     def rest(self, text: str, *, problem: bool = False) -> None:
-        """Note the result of a worker."""
+        """Show the worker's result as a note, and wait no longer."""
         self.working = False
         self.note(text, problem=problem)
         self.refresh_bindings()
 
     @property
     def unfinished(self) -> str:
-        """The question to ask before the dashboard quits over this dialog; "" when nothing is lost."""
+        """The question to ask before the dashboard quits with this dialog open; "" if nothing is lost."""
         return "A request is still running. Quit without its answer?" if self.working else ""
 
     @handles(WorkerFailed)
@@ -98,13 +98,13 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     def end(self, result: ScreenResultType | None = None) -> None:
         """Close with the result of a worker.
 
-        A worker cannot pass `dismiss` to `call_later`, which would wait for its return value.
+        A worker passes this method to `call_later`, which would wait for the return value of `dismiss`.
         """
         self.dismiss(result)
 
 
 class DiscardScreen(Dialog[bool]):
-    """Returns True if the user presses the asking key again, or esc; False for any other key."""
+    """Returns True for esc and False for any other key; ctrl+q quits the dashboard."""
 
     def __init__(self, question: str, key: str = "esc") -> None:
         super().__init__("discard")
@@ -120,14 +120,14 @@ class DiscardScreen(Dialog[bool]):
 
 
 class Offers(OptionList, can_focus=False):
-    """The completions of a typed line. They stand next to the input, which keeps the focus."""
+    """The completions of a typed line, next to the input. The input keeps the focus."""
 
     def __init__(self) -> None:
         super().__init__(markup=False, compact=True)
         self.display = False
 
     def offer(self, lines: Iterable[Content], highlighted: int | None = None) -> None:
-        """Show these lines instead of the last ones."""
+        """Replace the shown lines with these lines."""
         self.clear_options()
         self.add_options(lines)
         self.display = self.option_count > 0
@@ -141,7 +141,7 @@ class Offers(OptionList, can_focus=False):
 
 
 class ConfirmScreen(Dialog[bool]):
-    """Returns True when confirmed. `proof` is the text to type first; with None, pressing `y` is enough."""
+    """Returns True if the user types the text `proof` or, if `proof` is None, presses `y`."""
 
     BINDINGS = [
         Binding("y", "dismiss(True)", "yes", show=True),
@@ -248,11 +248,11 @@ class ShownOnceScreen(Dialog[None]):
 
 
 _KEY_WIDTH = 10
-_WIDEST = 100  # the help is at most so wide
-_TWO_COLUMNS = 80  # from this width of the screen on
+_WIDEST = 100  # the maximum width of the help
+_TWO_COLUMNS = 80  # the minimum width of a screen with two columns of help
 _FRAME = 6  # the border, the padding and the scrollbar of the box
 
-# Beginnings of the actions on an object, and of those in time.
+# Prefixes of the actions on an object, then of the actions in time and everywhere.
 _ON_OBJECT = (
     "open",
     "select",
@@ -274,10 +274,10 @@ _ON_OBJECT = (
 )
 _IN_TIME = ("step(", "past(")
 _EVERYWHERE = ("show(", "command", "help", "travel(", "themes", "app.", "suspend_process")
-# Actions of a family share a line, and so do the number keys.
+# Actions with the same one of these prefixes share a line of the help, and so do the number keys.
 _FAMILIES = ("move(", "choose(", "tile(", "window(", "widen(", "travel(", "step(", "program(")
 _SCREENS = "the screens"
-# Lines of the command line, which the help lists below the keys of a group.
+# Typed commands that the help lists below the keys of a group.
 _LINES = {"everywhere": (":flows", "money between accounts"), "in time": (":at -2h", "go to a moment")}
 
 
@@ -294,7 +294,7 @@ class HelpScreen(Dialog[None]):
 
     def __init__(self, bindings: Iterable[ActiveBinding]) -> None:
         super().__init__("help", "Keys")
-        # Bindings without an id are Textual's own and left out, except the palette's.
+        # Leave out Textual's own bindings, which lack an id, except the palette's.
         possible = [each.binding for each in bindings if each.enabled]
         ours = [each for each in possible if each.id or each.action.endswith("command_palette")]
         self._shown_keys = sorted(ours, key=lambda binding: usefulness(binding.action) or len(ours))
@@ -318,7 +318,7 @@ class HelpScreen(Dialog[None]):
         self.query_one(Static).update(self._text(event.value.strip().casefold()))
 
     def _text(self, text: str = "") -> Content:
-        """Return the keys with a text: here and on the object, then everywhere and in time."""
+        """Return the keys whose line contains a text, in two groups for this screen and two for all."""
         groups: dict[str, list[Content]] = {
             name: self._lines(name, text) for name in ("here", "on this object", "everywhere", "in time")
         }
@@ -338,7 +338,7 @@ class HelpScreen(Dialog[None]):
 
     def _lines(self, group: str, text: str) -> list[Content]:
         """Return the lines of a group that contain a text."""
-        # By family: the keys of each description.
+        # For each family, the keys by description.
         families: dict[str, dict[str, list[str]]] = {}
         for binding in self._shown_keys:
             action, key = binding.action, self.app.get_key_display(binding)

@@ -1,12 +1,12 @@
 """Handles messages and keys in order, and ignores them once the dashboard is closing.
 
-While Textual removes the screens it still delivers pending messages, to widgets whose children are gone.
-`handles` is Textual's `on`, and `asks` its `work`, without such messages.
+While Textual removes the screens, it still delivers pending messages to widgets whose children are gone.
+`handles` and `asks` do the same as Textual's `on` and `work`, but ignore such messages.
 
 Keys are handled in order: `KeyOrder` dispatches each one when the effects of the previous one are complete.
-Textual sends a key to the focused widget. From there it bubbles up to the application, which alone looks for
-its binding. Keys that arrive in one read (a slow connection delivers them in bunches) would all go to the
-focused widget, even when the first of them opens the form that the rest are meant for.
+Textual sends a key to the focused widget. From there the key bubbles up to the application, and only then is
+its binding looked up. Keys that arrive in one read (a slow connection delivers keys in bunches) would all go
+to the focused widget, even if the first key opens a form and the user typed the rest for that form.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def handles(message: type[Message]) -> Callable[[Handler], Handler]:
 
 @dataclass
 class WorkerFailed(Message):
-    """A worker of this group ended with an unexpected error, a fault of the dashboard's own."""
+    """A worker of this group ended with an unexpected error: a bug in the dashboard."""
 
     error: Exception
     group: str
@@ -62,10 +62,10 @@ Starting = Callable[Concatenate[Node, P], Worker[None]]
 
 
 def asks(group: str, *, exclusive: bool = True) -> Callable[[Asking[Node, P]], Starting[Node, P]]:
-    """Make an async method a worker, which replaces the worker of its group if it is `exclusive`.
+    """Make an async method a worker. An `exclusive` worker replaces the running worker of its group.
 
     The method sends requests and touches no widget: it passes the answer to another method with `call_later`.
-    An unexpected error goes up from its widget as `WorkerFailed`.
+    An unexpected error bubbles up from the widget as `WorkerFailed`.
     """
 
     def decorate(method: Asking[Node, P]) -> Starting[Node, P]:
@@ -87,9 +87,7 @@ _JOINERS = ("\u200d", "\u200c")
 
 
 def _joiner_as_text(event: events.Event) -> events.Event:
-    """Return a character that joins others, as in an emoji, as pasted text: Textual's fields take no such
-    key.
-    """
+    """Turn the key of a joining character, as in an emoji, into pasted text: Textual's fields ignore it."""
     if isinstance(event, events.Key) and event.character is not None and event.character in _JOINERS:
         return events.Paste(event.character)
     return event
@@ -113,11 +111,11 @@ class KeyOrder:
 
     @property
     def all_done(self) -> bool:
-        """Whether every key pressed has taken effect."""
+        """Whether every pressed key has taken effect."""
         return self._given_at is None
 
     async def take(self, event: events.Event) -> None:
-        """Queue a key or pasted text, and dispatch it once no earlier key is incomplete."""
+        """Queue a key or pasted text. Dispatch it once every earlier key is complete or takes too long."""
         self._waiting.append(_joiner_as_text(event))
         if self._given_at is None or time.monotonic() - self._given_at > _PATIENCE_SECONDS:
             await self._next()
@@ -147,12 +145,12 @@ class KeyOrder:
                 return
 
     async def _returned(self, path: tuple[MessagePump, ...], _at: int) -> None:
-        # this callback's key took too long, so a later key has replaced it
+        # the key of this callback took too long, and a later key has been dispatched since
         if path is not self._path_followed:
             return
         self._rounds += 1
-        # One pass is never enough: the application, at the end of the path, may have posted a message to a
-        # widget at its beginning, which is only now about to handle it.
+        # One pass is never enough: the application, at the end of the path, may have posted a message that a
+        # widget at the beginning of the path has not handled yet.
         if self._rounds == 1 or path != self._path() or any(part.message_queue_size for part in path):
             self._follow()
         elif self._waiting:

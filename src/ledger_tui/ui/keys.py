@@ -28,14 +28,14 @@ from ledger_tui.ui.layer import Layer
 
 
 class Letter(NamedTuple):
-    """The verb of a letter, and the actions that do it, each to another kind of object."""
+    """A letter's verb, and the actions with this verb, one for each kind of object."""
 
     verb: str
     actions: tuple[str, ...]
 
 
-# All letters of the dashboard's screens: a letter has one verb on all of them. A dialog names its own
-# letters. docs/dashboard-keys.md gives the reasons.
+# All letters of the dashboard's screens. A letter stands for the same verb on every screen; a dialog defines
+# letters of its own. docs/dashboard-keys.md gives the reasons.
 LETTERS: Mapping[str, Letter] = {
     "a": Letter("earlier moment", ("past('a')",)),
     "b": Letter("later moment", ("past('b')",)),
@@ -79,8 +79,8 @@ LETTERS: Mapping[str, Letter] = {
 }
 _LETTER_OF = {action: letter for letter, each in LETTERS.items() for action in each.actions}
 
-# The actions by use: the key bar and the empty palette begin with the first. An action that is not here has
-# no place in the bar, such as the keys of the cursor; a dialog's own actions come before all.
+# The order of the actions in the key bar and the empty palette. An action that is not in this list, such as
+# a move of the cursor, is not in the bar. The actions of an open dialog come before all of these.
 _BY_USE = (
     "past('now')",
     "past('play')",
@@ -135,7 +135,7 @@ _BY_USE = (
     "help",
     "app.quit",
 )
-# The actions that come before all others while the past is shown, and on some screens, by their kind.
+# The actions that come first in the key bar: while the past is shown, and on screens of these kinds.
 FIRST_IN_PAST = (
     "past('now')",
     "back",
@@ -152,13 +152,13 @@ _STAYS_FROM = 98  # a screen of 100 columns without the padding of the bar
 
 
 def usefulness(action: str) -> int:
-    """Return the place of an action in the key bar and the empty palette; 0 if it has none there."""
+    """Return the rank of an action in the key bar and the empty palette; 0 if it does not appear there."""
     name = action.partition("(")[0]
     return next((n for n, each in enumerate(_BY_USE, 1) if each in (action, name)), 0)
 
 
 def letter_of(action: str) -> str:
-    """Return the letter of an action, for an action that has one."""
+    """Return the letter of an action. Raises KeyError if the action has no letter."""
     return _LETTER_OF[action]
 
 
@@ -263,7 +263,7 @@ TILE_KEYS: list[BindingType] = [
 FLOW_KEYS: list[BindingType] = [_key("window(1)", "longer", "plus"), _key("window(-1)", "shorter", "minus")]
 COMPARE_KEYS: list[BindingType] = [*FLOW_KEYS, _key("unit", "day, week, month")]
 
-# A test helper that destroys data has no key: you type its line.
+# A test helper that destroys data has no key: you type its command.
 HELPER_KEYS: list[BindingType] = [
     _key("open", "restore it, end it", "enter"),
     _key("snapshot", "new snapshot"),
@@ -319,7 +319,7 @@ class NamesItsKeys(Protocol):
 
 
 def caption(node: DOMNode, binding: Binding) -> str:
-    """Return the present description of a key of a widget."""
+    """Return the present description of a widget's key."""
     return node.key_text(binding) if isinstance(node, NamesItsKeys) else binding.description
 
 
@@ -422,7 +422,7 @@ def spelled(key: str) -> str:
     return before + joint + _SHORT.get(last, last)
 
 
-# For each screen the bindings that are active at the same time, so each key must have one meaning among them.
+# The bindings that are active together on each screen. On one screen, a key must have only one meaning.
 _SCREENS: list[tuple[str, list[Binding]]] = [
     (_name_of("token"), _made([*_EVERYWHERE, *VIEW_KEYS, *TOKEN_KEYS])),
     (_name_of("requests"), _made([*_EVERYWHERE, *VIEW_KEYS, *REQUESTS_KEYS, *LIST_TABLE_KEYS])),
@@ -447,8 +447,8 @@ def descriptions() -> dict[str, str]:
     return {name: "; ".join(texts) for name, texts in all_of.items()}
 
 
-_FEW_SCREENS = 4  # are named
-# Keys of all screens that work only under a condition: their action, and the condition.
+_FEW_SCREENS = 4  # the sentence names at most so many screens, else it reads "many screens"
+# Actions whose keys exist on all screens but work only under a condition: their effect and the condition.
 _NEEDS = {
     "repair": "repairs a demo's receiver: choose its row (tab on the overview) first",
     "sign_in": "signs in again: it needs a profile with the id of an app",
@@ -508,7 +508,7 @@ _SHORT = {long: character for character, long in _LONG.items()} | {
 _TAKEN = {"ctrl+p": "it opens the palette", "ctrl+q": "it quits", "ctrl+c": "the terminal uses it"}
 _AS_ESC = "what a terminal sends for esc and the key after it"
 _MODIFIED = re.compile(r"((?:(?:ctrl|shift|alt|super)\+)*)(.+)")
-# Most terminals send the same bytes for both keys of a pair.
+# Most terminals send the same bytes for both keys of each pair.
 _SENT_AS = {
     "ctrl+i": "tab",
     "ctrl+m": "enter",

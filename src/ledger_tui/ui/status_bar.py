@@ -21,13 +21,13 @@ _MODES = {
 }
 
 
-_LEAST_TRAIL = 36  # cells; a narrower bar shows the rate limit only if it is nearly used up
+_LEAST_TRAIL = 36  # cells of the trail; the rate limit may take them only if it is nearly used up
 
 
 class StatusBar(Widget):
     """The mode and the connection, always visible.
 
-    `trail` contains the places at which links were followed.
+    `trail` contains the places where the user followed links.
     """
 
     trail: reactive[tuple[str, ...]] = reactive(())
@@ -124,7 +124,7 @@ def connection(session: Session, width_left: int = 1_000) -> Content:
 
 
 def _trouble(sentence: str, then: str, width_left: int) -> Content:
-    """Return the problem and its consequence; when both do not fit, the first is cut."""
+    """Return the problem and its consequence; if they do not fit, the problem is cut off."""
     wrong = Content(f"✕ {sentence}").truncate(max(2, width_left - len(then) - 3), ellipsis=True)
     return Content.assemble(wrong, f" · {then}").stylize("bold $error")
 
@@ -137,7 +137,7 @@ def awaited(session: Session) -> Content:
 
 
 def limits(session: Session) -> Content:
-    """Return the rest of the rate limit, according to the server's last answer."""
+    """Return the number of requests left in the rate limit, according to the server's last answer."""
     if session.limit is None or session.remaining is None:
         return Content("")
     style = "bold $warning" if session.is_scarce else "$muted"

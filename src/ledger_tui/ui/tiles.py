@@ -29,7 +29,7 @@ from ledger_tui.ui.keys import TILE_KEYS, VIEW_KEYS
 from ledger_tui.ui.status_bar import awaited
 from ledger_tui.ui.view import TONE_STYLES, Context, View
 
-MARGIN = 2  # cells left of each row, for the mark of the row that enter opens
+MARGIN = 2  # cells to the left of the rows, for the mark of the row that enter opens
 
 
 _MARK = "▸ "
@@ -52,7 +52,7 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class TileRow:
-    """A row of a tile; with a `link` it can be chosen. `record` is the object it shows, if it is one."""
+    """A row of a tile. The user can choose a row with a `link`. `record` is the row's object, if any."""
 
     cells: Sequence[Cell]
     link: Link | None = None
@@ -68,7 +68,7 @@ class TileContent:
 
 
 class _Line(NamedTuple):
-    """A drawn line: texts with the names of their styles, and the style under all of them."""
+    """A drawn line: texts with the names of their styles, and a style under all texts."""
 
     parts: tuple[tuple[str, str], ...]
     under: str = ""
@@ -83,8 +83,8 @@ _EMPTY = _Line(())
 class Tile(Widget):
     """`draw` returns the content for a width and a height. Enter opens `link` if no row is chosen.
 
-    A chosen row stays chosen when new rows come in above it; but if the first row is chosen, the new first
-    row is.
+    A chosen row stays chosen when new rows appear above it. But if the first row is chosen, the choice moves
+    to the new first row.
     """
 
     DEFAULT_CSS = "Tile { width: 1fr; height: 1fr; padding: 0 1; }"
@@ -155,9 +155,7 @@ class Tile(Widget):
     # ------------------------------------------------------------------ drawing
 
     def show_changes(self) -> None:
-        """Draw only the changed lines again, because drawing takes time and its output must reach the
-        terminal.
-        """
+        """Redraw only the changed lines, to save time and output to the terminal."""
         before, size_before = self._lines, self._size_drawn
         self._compose_lines()
         if size_before != self._size_drawn or len(before) != len(self._lines):
@@ -233,9 +231,10 @@ def sentence(text: str, width: int) -> TileContent:
 
 
 class TiledView(View, can_focus=True):
-    """A screen of tiles under a caption, whose figures are read together; enter opens the chosen row.
+    """A screen of tiles under a caption; enter opens the chosen row.
 
-    A subclass sets `tiles` before the view is mounted. Reading ends with `read_in` or `failed`.
+    The figures of all tiles are read together; a read ends with a call of `read_in` or `failed`. A subclass
+    sets `tiles` before the view is mounted.
     """
 
     BINDINGS = [*TILE_KEYS, *VIEW_KEYS]
@@ -259,7 +258,7 @@ class TiledView(View, can_focus=True):
 
     @property
     def settled(self) -> bool:
-        """Whether nothing can change while a moment of the past is shown."""
+        """Whether the figures of a past moment are complete, so that polls can stop."""
         return self.has_figures
 
     @property
@@ -270,9 +269,7 @@ class TiledView(View, can_focus=True):
         return super().may_poll() and not (self.context.session.moment_ms is not None and self.settled)
 
     def read_in(self, requests: int) -> None:
-        """Note that the figures were read with this many requests, which decides the time of the next
-        read.
-        """
+        """End a read that took this many requests; their number decides the time of the next read."""
         session = self.context.session
         self.problem, self.reading = "", False
         self.next_poll_at = session.clock() + session.pause_after(max(1, requests))
@@ -292,7 +289,7 @@ class TiledView(View, can_focus=True):
         """Return the title, and the facts about all tiles."""
 
     def status(self, facts: Content) -> Content:
-        """Return the reason for missing figures, or facts about all figures."""
+        """Return the reason why figures are missing, or else `facts`."""
         if self.problem:
             return Content.styled(f"  ✕ {self.problem}", "bold $error")
         return facts if self.has_figures else Content("  ") + awaited(self.context.session)
@@ -334,7 +331,7 @@ class TiledView(View, can_focus=True):
 
     @handles(Tile.Clicked)
     def tile_clicked(self, message: Tile.Clicked) -> None:
-        """Go to the tile and row that was clicked; open a row that was already chosen."""
+        """Choose the clicked row and its tile; open the row if it was already chosen."""
         message.stop()
         again = message.tile.choose_at(message.at) and message.tile is self.tile
         if again:
@@ -343,7 +340,7 @@ class TiledView(View, can_focus=True):
             self.go_to(message.tile)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        # A screen with a number key leads nowhere back. In the past, esc returns to the present first.
+        # On a screen with a number key, esc does nothing. In the past, esc returns to the present first.
         leads = self.place not in PLACES and self.context.session.moment_ms is None
         return action != "back" or leads
 
@@ -351,8 +348,8 @@ class TiledView(View, can_focus=True):
 class TimedTiles(TiledView):
     """A screen of tiles for a period that ends now, or at the shown moment."""
 
-    spans: Sequence[tuple[int, str]]  # the periods, in minutes and with their names, the shortest first
-    span: int  # the number of the chosen one
+    spans: Sequence[tuple[int, str]]  # each period's length in minutes and its name, the shortest first
+    span: int  # the index of the chosen period
 
     @property
     def end_ms(self) -> int:

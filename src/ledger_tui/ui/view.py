@@ -93,7 +93,7 @@ class Recent:
 
 
 def recent_of(kind: str, record: Mapping[str, Any]) -> Recent:
-    """Return an object with the name that people use: its name, its number, or its id."""
+    """Return an object, labelled with its name, number, customer, description or email, or with ""."""
     names = (record.get(field) for field in ("name", "number", "customer", "description", "email"))
     label = next((name for name in names if isinstance(name, str) and name), "")
     return Recent(kind, str(record.get("id", "")), label)
@@ -119,8 +119,8 @@ class RecentObjects:
         return iter(reversed(self._recent.values()))
 
 
-# Containers that draw nothing themselves. Textual also draws covered widgets, and these containers are as
-# large as the screen.
+# Containers that draw nothing themselves. Textual also draws widgets that other widgets cover, and a drawing
+# of these containers would cost as much as the whole screen.
 class ScreenRow(Horizontal):
     BLANK = True
 
@@ -152,7 +152,7 @@ class NamesLoaded(Message):
 
 @dataclass
 class LocationOpened(Message):
-    """The user goes to a screen with its filters and an object, and comes back with esc."""
+    """The user goes to a screen, with filters and an object. Esc will lead back."""
 
     location: Location
 
@@ -175,7 +175,7 @@ class BackRequested(Message):
     """The user goes back, and the view contains nothing to close first."""
 
 
-# While a key is held down, rows pass too fast to draw each detail or to read each account.
+# While the user holds a key down, rows pass too fast to draw each detail or to read each account.
 _REST_SECONDS = 0.06
 
 
@@ -191,17 +191,17 @@ class Context:
     history: NavigationHistory = field(default_factory=NavigationHistory)
     recent: RecentObjects = field(default_factory=RecentObjects)
     saved: SavedChoices = field(default_factory=SavedChoices)
-    profiles: list[str] = field(default_factory=list)  # their names
+    profiles: list[str] = field(default_factory=list)  # the names of the profiles
     commands: Mapping[str, OwnCommand] = field(default_factory=dict)
     key_variables: Collection[str] = ()  # environment variables that own commands must not get
-    # names to choose from, each with a short description
+    # the names of the themes, each with a short description
     themes: Mapping[str, str] = field(default_factory=dict)
 
 
 class View(Widget):
     """A screen. Its workers post their results as messages."""
 
-    BLANK = True  # see ui/view.py
+    BLANK = True  # as for `ScreenRow`
     lines_offered = "flows"  # the key bar names these commands next to the key of the command line
 
     def __init__(self, place: Place, context: Context) -> None:
@@ -229,7 +229,7 @@ class View(Widget):
 
     @property
     def snapshots(self) -> list[str]:
-        """The names of the server's snapshots, known to the screen of the test helpers."""
+        """The names of the server's snapshots. Only the screen of the test helpers reads them."""
         return []
 
     def shown_texts(self) -> Iterator[tuple[str, str]]:
@@ -269,7 +269,7 @@ class View(Widget):
         self.tick()
 
     def forget(self) -> None:
-        """Drop the data of a ledger that was replaced by another."""
+        """Drop the data, because it belongs to another ledger or moment."""
         self.next_poll_at = 0.0
 
     def focus_content(self) -> None:
@@ -285,7 +285,7 @@ class View(Widget):
             self.next_poll_at = session.clock() + self.poll()
 
     def may_poll(self) -> bool:
-        """Return whether no request is on its way already."""
+        """Return whether no request is running."""
         return not self.reading
 
     def poll(self) -> float:
@@ -293,7 +293,7 @@ class View(Widget):
         return self.context.session.poll_seconds
 
     def action_refresh(self) -> None:
-        """Read the data again, and write the whole screen, in case another program wrote on it."""
+        """Read the data again, and redraw the whole screen, in case another program wrote on it."""
         self.app.refresh()
         self.next_poll_at = 0.0
         self.tick()
@@ -310,7 +310,7 @@ class View(Widget):
 
     @handles(WorkerFailed)
     def work_failed(self, message: WorkerFailed) -> None:
-        """Show an unexpected error of a worker; it must not leave the screen waiting for ever."""
+        """Show an unexpected error of a worker, so that the screen does not wait for ever."""
         message.stop()
         self.failed(f"unexpected {literal(masked(repr(message.error)))}")
 
