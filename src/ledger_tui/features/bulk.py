@@ -1,4 +1,4 @@
-"""A dialog that does the same action to several objects, one after the other, and reports each failure."""
+"""A dialog for one action on several objects: it acts on one after the other, and reports each failure."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ def bulk_question(
 ) -> str:
     """Return the question `Void 3 invoices?`, with the sums by currency and the names of the first invoices.
 
-    `left_out` is the number of marked objects that are left out, because their state does not allow the
-    action.
+    `left_out` is the number of marked objects whose state does not allow the action.
     """
     begins = action.asks or action.label.capitalize()
     lines = [f"{begins} {_counted(len(records), resource)}?"]
@@ -73,8 +72,8 @@ def _counted(number: int, resource: Resource) -> str:
 class BulkScreen(Dialog[list[Record]]):
     """Asks once, then acts on each object; returns the objects in their new state.
 
-    `question` names the change and the number of objects. In live mode the user types this number before an
-    action that cannot be undone.
+    `question` names the change and the number of objects. In live mode the user must type this number to
+    confirm an action that cannot be undone.
     """
 
     BINDINGS = [
@@ -110,7 +109,7 @@ class BulkScreen(Dialog[list[Record]]):
 
     @property
     def began(self) -> bool:
-        """Whether anything was sent."""
+        """Whether the dashboard has sent any request."""
         return self._attempts > 0
 
     def content(self) -> ComposeResult:
@@ -134,7 +133,7 @@ class BulkScreen(Dialog[list[Record]]):
         return action != "typed" or (self._asks_number and not self._began)
 
     def key_text(self, binding: Binding) -> str:
-        """Return the present description of esc."""
+        """Return the present meaning of esc."""
         if binding.action != "close" or not self._began:
             return binding.description
         return "stop" if self.working else "close"
@@ -156,9 +155,7 @@ class BulkScreen(Dialog[list[Record]]):
         self._act()
 
     def action_close(self) -> None:
-        """Before the action cancel it; during the action stop after the present object; afterwards close the
-        dialog.
-        """
+        """Close the dialog; while the action runs, stop it after the present object instead."""
         if not self.working:
             self.dismiss(self._changed_records)
         else:
@@ -175,9 +172,7 @@ class BulkScreen(Dialog[list[Record]]):
         self.call_later(self._end)
 
     async def _act_on(self, record: Record) -> tuple[Record | None, str]:
-        """Return the object's present state, if the answer contains it, and the reason for a failure, or
-        "".
-        """
+        """Return the object's new state (None if the answer lacks it), and the reason for a failure or ""."""
         action = self._action
         path = self._resource.action_path(action, record)
         key = self._keys[id(record)] if action.creates else None
@@ -230,14 +225,14 @@ def act_on_all(
 ) -> None:
     """Ask once, then act on several of the view's objects in sequence.
 
-    If anything was sent, `end` gets the sentence about it.
+    If the dashboard has sent any request, `end` gets a sentence about the result.
     """
     resource, context = view.resource, view.context
     left_out = len(view.model.marks) - len(records)
     text = bulk_question(resource, action, records, left_out, context.names)
     if action.name == "revoke" and any(map(context.tokens.is_own, records)):
         text += "\n\nThis dashboard uses one of these keys and will lose access."
-        # this object comes last, because after its change the server would refuse every other change
+        # the key in use comes last, because after its end the server would refuse every other change
         records = sorted(records, key=context.tokens.is_own)
 
     def done(changed_records: list[Record] | None) -> None:

@@ -53,7 +53,7 @@ class Course:
 
 
 def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, end_ms: int) -> Course:
-    """Return the course of an account from its balance at the end and its transactions since the start."""
+    """Return the course of an account, from its balance at `end_ms` and its transactions since `start_ms`."""
     balance = account.get("balance")
     running = balance if isinstance(balance, int) else 0
     times, balances = [], []
@@ -77,7 +77,7 @@ def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, en
 
 
 def draw(courses: Sequence[Course], width: int, height: int) -> list[list[Cell]]:
-    """Return a plot with a line in its own tone for each account; lines of one currency use one scale."""
+    """Return a plot with one line and one tone for each account; accounts of one currency share a scale."""
     ends: dict[str | None, tuple[int, int]] = {}
     for course in courses:
         low, high = ends.get(course.currency, (course.balances[0], course.balances[0]))
@@ -108,9 +108,7 @@ def draw(courses: Sequence[Course], width: int, height: int) -> list[list[Cell]]
 
 
 def periods(start_ms: int, end_ms: int, unit: str) -> list[tuple[str, int]]:
-    """Return the days, weeks or months of a period, newest first, each with its name and the moment of its
-    end.
-    """
+    """Return the days, weeks or months of a period, newest first, each with its name and its last moment."""
     day, end = (datetime.fromtimestamp(ms / 1000, UTC).date() for ms in (start_ms, end_ms))
     pairs = []
     while day <= end:
@@ -151,15 +149,15 @@ def table(courses: Sequence[Course], unit: str) -> list[Record]:
 
 
 _SPANS = ((1_440, "day"), (10_080, "week"), (43_200, "30 days"), (129_600, "90 days"), (525_600, "year"))
-_PAGES = 20  # the greatest number of requests for the transactions of one account
-_PERIOD = 10  # cells of its name
+_PAGES = 20  # the maximum number of requests for the transactions of one account
+_PERIOD = 10  # cells for the name of a period
 _LEAST_COLUMN = 12
 
 
 class ComparisonView(TimedTiles):
-    """Two to five accounts.
+    """Compares two to five accounts.
 
-    Enter on a line of the legend lists the transactions of that account in the period.
+    Enter on a line of the legend lists the account's transactions in the period.
     """
 
     BINDINGS = COMPARE_KEYS
@@ -227,7 +225,7 @@ class ComparisonView(TimedTiles):
             for id_ in ids:
                 account = (await api.read(f"/v1/accounts/{quote(id_, safe='')}")).record
                 transactions = await postings_after(api, start_ms, {"account": id_}, _PAGES)
-                # The balance does not include postings made during the reads.
+                # A course ends at `end_ms`, so it leaves out postings made during the reads.
                 courses.append(course_of(account, transactions, start_ms, max(end_ms, start_ms)))
         except LedgerError as error:
             self.call_later(self.failed, literal(error))

@@ -19,12 +19,12 @@ from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.view import Context
 
 _AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0)
-_GATHER_SECONDS = 0.1  # seconds; events that arrive within this time are drawn together
+_GATHER_SECONDS = 0.1  # events that arrive within this time are drawn together
 _QUIET_SECONDS = 30.0
 
 
 class EventsView(ResourceView):
-    """The screen of events. It subscribes when first shown, and stays subscribed until the dashboard ends."""
+    """The screen of events. It subscribes to events when first shown, until the dashboard ends."""
 
     def __init__(self, _place: Place, context: Context) -> None:
         self.webhooks = WebhookLog()
@@ -64,7 +64,7 @@ class EventsView(ResourceView):
             failures += 1
 
     def _gather(self, event: ReceivedEvent | None) -> None:
-        """Collect an event, to post several together; None means that the stream is connected."""
+        """Collect an event, to show several events together. None means that the stream is connected."""
         if event is None:
             self.call_later(self._listening_changed, Listening.ON)
             return
@@ -116,7 +116,7 @@ class EventsView(ResourceView):
 
     @while_running
     def _take_deliveries(self, endpoints: Sequence[Record], deliveries: Sequence[Record]) -> None:
-        # these are the first known endpoints; the wait until the next poll was chosen before and is too long
+        # the wait until the next poll was chosen for a list without endpoints, and is too long for these
         if endpoints and not self.webhooks.endpoints:
             self.next_poll_at = min(self.next_poll_at, self.context.session.clock() + self._pause)
         self.webhooks.endpoints = {str(each.get("id")): each for each in endpoints}

@@ -40,7 +40,7 @@ from ledger_tui.ui.view import View
 Format = Literal["csv", "jsonl"]
 
 
-# A spreadsheet reads a cell that begins with one of these signs as a formula; some spreadsheets also accept
+# A spreadsheet takes a cell that begins with one of these signs for a formula. Some spreadsheets also accept
 # the full-width signs.
 _FORMULA_STARTS = frozenset("=+-@\t\r\n＝＋－＠")
 
@@ -58,7 +58,7 @@ def csv_lines(rows: Iterable[Sequence[str]]) -> str:
 
 
 def columns_of(records: Iterable[Record], columns: Sequence[str] = ()) -> list[str]:
-    """Return the known fields, then the new fields of the records in the order of their appearance."""
+    """Return `columns`, and after them the other fields of the records in the order of appearance."""
     return list(dict.fromkeys([*columns, *(name for record in records for name in record)]))
 
 
@@ -70,7 +70,7 @@ def csv_row(record: Record, columns: Sequence[str]) -> list[str]:
 def cell(value: Any) -> str:
     """Return a value as the text of a cell.
 
-    It puts a `'` before text that a spreadsheet would evaluate; numbers stay numbers.
+    A `'` comes before a text that a spreadsheet would evaluate; numbers stay numbers.
     """
     if value is None:
         return ""
@@ -84,7 +84,7 @@ def cell(value: Any) -> str:
 
 
 def format_of(file_name: str) -> Format | None:
-    """Return the format that a file's name asks for, None for another name."""
+    """Return the format for the extension of a file's name; None for any other extension."""
     for suffix in ("csv", "jsonl"):
         if file_name.lower().endswith(f".{suffix}"):
             return "csv" if suffix == "csv" else "jsonl"
@@ -103,7 +103,7 @@ class ExportRequest:
     replace: bool = False  # whether an existing file may be replaced
     # the known accounts, for the currencies of amounts
     names: AccountNames = field(default_factory=AccountNames)
-    keep: Callable[[Record], bool] | None = None  # the rows of the list to write; None for all
+    keep: Callable[[Record], bool] | None = None  # tests whether to write a row; None writes all rows
     rows: Sequence[Record] | None = None  # rows to write instead of the list
 
 
@@ -124,10 +124,10 @@ class FileIsThere(CannotWrite):
 async def export(
     api: Api, request: ExportRequest, report: Callable[[ExportProgress], object]
 ) -> ExportProgress:
-    """Write the list as it is now, calling `report` after each page. Raises LedgerError.
+    """Write the present list to a file, and call `report` after each page. Raises LedgerError.
 
-    The rows go to a temporary file next to the target (mode 0600), which takes the target's name at the end,
-    and replaces an existing file only with `replace`. A cancelled export leaves no file.
+    The rows go to a temporary file next to the target (mode 0600). At the end this file gets the target's
+    name; it replaces an existing file only with `replace`. A cancelled export leaves no file.
     """
     try:
         if request.file.is_dir():
@@ -155,8 +155,8 @@ async def export(
 async def _in_thread(step: Callable[..., None], *arguments: object) -> None:
     """Run a blocking step in a thread.
 
-    If this is cancelled, it first waits for the thread, because a thread cannot be stopped, and nothing may
-    be cleaned up while the step still writes.
+    A cancellation first waits for the thread, because a thread cannot be stopped, and its file must not be
+    removed while the step still writes.
     """
     running = asyncio.ensure_future(asyncio.to_thread(step, *arguments))
     try:
@@ -188,7 +188,7 @@ async def _write_pages(
 
 
 async def _with_currencies(api: Api, names: AccountNames, rows: Sequence[Record]) -> list[Record]:
-    """Return the rows, adding their account's `currency` after an `amount` without one."""
+    """Return the rows; a row with an amount but no currency gets the currency of its account."""
     bare = [row for row in rows if "amount" in row and "account" in row and "currency" not in row]
     for account_id in names.unknown(row["account"] for row in bare):
         await learn_account(api, names, account_id)
@@ -207,9 +207,9 @@ def _with_currency(row: Record, names: AccountNames) -> Record:
 
 
 class _Draft:
-    """The file while it is being written.
+    """The unfinished file.
 
-    `add` and `seal` may take long; the other methods return at once, so they cannot be cancelled half way.
+    `add` and `seal` may take long. The other methods return at once, so they cannot be cancelled half way.
     """
 
     def __init__(self, file: Path, format_: Format) -> None:
@@ -233,7 +233,7 @@ class _Draft:
         self._stream.write(csv_lines(csv_row(record, columns) for record in rows))
 
     def _widen(self, columns: list[str]) -> None:
-        """Write the head, or start the file again with more columns when a later page contains new fields."""
+        """Write the head or, if a later page contains new fields, write the file again with more columns."""
         before, old_path, old_stream = self._columns, self._path, self._stream
         self._columns = columns
         if not before:
@@ -253,7 +253,7 @@ class _Draft:
             old_path.unlink(missing_ok=True)
 
     def seal(self) -> None:
-        """Sync the file to the disk."""
+        """Sync the file to the disk, and close it."""
         self._stream.flush()
         os.fsync(self._stream.fileno())
         self._stream.close()
@@ -261,7 +261,7 @@ class _Draft:
     def take_name(self, replace: bool) -> None:
         """Give the file its final name.
 
-        Raises FileExistsError if somebody else has created a file of this name.
+        Raises FileExistsError if another program has created a file of this name.
         """
         if replace:
             os.replace(self._path, self._file)
@@ -270,7 +270,7 @@ class _Draft:
             os.link(self._path, self._file)  # a rename would replace an existing file
         except FileExistsError:
             raise
-        # this file system lacks hard links: reserve the name with an empty file, then replace that file
+        # this file system lacks hard links: reserve the name with an empty file, then replace the empty file
         except OSError:
             os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             try:
@@ -281,7 +281,7 @@ class _Draft:
 
     def discard(self) -> None:
         """Remove the file, unless it is complete."""
-        # on a full disk closing fails too, but the buffered rest is not needed any more
+        # on a full disk `close` fails too, but the buffered rest is not needed any more
         with suppress(OSError):
             self._stream.close()
         self._path.unlink(missing_ok=True)
@@ -307,7 +307,7 @@ class ExportScreen(Dialog[str | None]):
         self._what = what
         self._known_total = known_total
         self._at_work: Worker[None] | None = None
-        self._there = False  # whether the file exists, so that ^o would replace it
+        self._there = False  # whether the file exists; ^o then replaces it
 
     def content(self) -> ComposeResult:
         yield Static(Content(self._what), id="export-what")
@@ -378,7 +378,7 @@ class ExportScreen(Dialog[str | None]):
 
 
 def export_rows(view: View, rows: Sequence[Record], file: str, what: str) -> None:
-    """Write rows that were computed to a file."""
+    """Write rows that the dashboard has computed to a file."""
     request = ExportRequest("", {}, None, Path(file), "csv", names=view.context.names, rows=rows)
     _ask(view, request, what, len(rows))
 

@@ -27,7 +27,7 @@ from ledger_tui.ui.tiles import Tile, TileContent, TileRow, TimedTiles, sentence
 from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded
 
 OUTSIDE, OTHERS = "", "…"
-_ROWS_EACH = 2  # the least rows for each flow in the drawing; smaller flows are summed as "others"
+_ROWS_EACH = 2  # the minimum rows for a flow in the drawing; flows without room are summed as "others"
 _ROWS_EACH_MOST = 6
 _LEAST_MIDDLE = 12
 
@@ -37,9 +37,7 @@ Pair = tuple[str, str, str]  # the account that pays, the account that receives,
 
 @dataclass(frozen=True)
 class Flow:
-    """Money moved from one account to another in one currency; OUTSIDE stands for the world outside the
-    ledger.
-    """
+    """Money moved from one account to another in one currency. OUTSIDE is the world outside the ledger."""
 
     source: str
     target: str
@@ -49,10 +47,9 @@ class Flow:
 
 
 def pair_of(transaction: Record, currency: Currency) -> Pair | None:
-    """Return the two accounts between which a transaction moved money.
+    """Return the two accounts between which a transaction moved money; None if the currency is unknown.
 
-    Return None if the currency is not known, and for one of the two sides of a transfer, so that each
-    transfer is counted once.
+    Also return None for the credit of a transfer, so that each transfer is counted once.
     """
     account, other = str(transaction.get("account")), transaction.get("destination")
     code, debit = currency(account), transaction.get("type") == "debit"
@@ -63,8 +60,8 @@ def pair_of(transaction: Record, currency: Currency) -> Pair | None:
 
 
 def flows_of(transactions: Iterable[Record], currency: Currency) -> list[Flow]:
-    """Return the flows by currency; the currency with the most flows and, within a currency, the largest flow
-    come first.
+    """Return the flows by currency: the currency with the most transactions first, and within a currency the
+    largest flow.
     """
     amounts, counts, per_currency = Counter[Pair](), Counter[Pair](), Counter[str]()
     for each in transactions:
@@ -93,9 +90,7 @@ def largest(flows: Sequence[Flow], most: int) -> list[Flow]:
 
 @dataclass(frozen=True)
 class _Box:
-    """The box of an account on one side of the drawing: its rows, and the flows that leave or enter the
-    account.
-    """
+    """The box of an account on one side of the drawing: its rows, and the sum of the account's flows."""
 
     name: str
     top: int
@@ -108,7 +103,7 @@ def draw(
 ) -> list[list[Cell]]:
     """Return flows of one currency as bands from the boxes on the left to the boxes on the right.
 
-    The width of a band is its amount. The flow `choice` is drawn in a colour of its own.
+    The more money flows, the wider the band. The flow `choice` gets another colour.
     """
     flows = largest(flows, max(1, height // _ROWS_EACH))
     side = max(8, min(26, (width - _LEAST_MIDDLE) // 3))
@@ -120,7 +115,7 @@ def draw(
     rights, right_tops = _side(flows, thickness, lambda flow: flow.target, height)
     bits = [[0] * middle for _ in range(height)]
     owner: list[list[Flow | None]] = [[None] * middle for _ in range(height)]
-    for flow in sorted(flows, key=lambda each: each == choice):  # draw the chosen flow last, above the others
+    for flow in sorted(flows, key=lambda each: each == choice):  # draw the chosen flow last, on top
         _band(bits, owner, flow, left_tops[flow], right_tops[flow], thickness[flow])
     lines = []
     for row in range(height):
@@ -145,7 +140,7 @@ def _thickness(flows: Sequence[Flow], height: int) -> dict[Flow, int]:
 def _side(
     flows: Sequence[Flow], thickness: dict[Flow, int], end: Callable[[Flow], str], height: int
 ) -> tuple[list[_Box], dict[Flow, int]]:
-    """Return the boxes of one side, the largest on top, and the row in which each flow begins there."""
+    """Return the boxes of one side, the largest on top, and the first row of each flow on this side."""
     groups: dict[str, list[Flow]] = {}
     for flow in flows:
         groups.setdefault(end(flow), []).append(flow)
@@ -173,7 +168,7 @@ def _band(
         share = column / max(1, columns - 1)
         share = share * share * (3 - 2 * share)
         top = round((left + (right - left) * share) * 4)
-        for dot in range(max(0, top), min(height, top + rows * 4 - 1)):  # a dot stays free between two bands
+        for dot in range(max(0, top), min(height, top + rows * 4 - 1)):  # one dot stays free between bands
             row, cell = dot // 4, column // 2
             if owner[row][cell] is not flow:
                 bits[row][cell], owner[row][cell] = 0, flow
@@ -181,7 +176,7 @@ def _band(
 
 
 def tone_of(flow: Flow | None, choice: Flow | None) -> Tone:
-    """Return the tone of a flow: into the ledger, out of it, or between its accounts."""
+    """Return the tone of a flow: one for each direction, and one each for `choice` and for "others"."""
     if flow is None or flow.source == OTHERS:
         return "dim"
     if flow == choice:
@@ -198,9 +193,7 @@ def _merged(bits: list[int], owners: list[Flow | None], choice: Flow | None) -> 
 def _box_cell(
     boxes: Sequence[_Box], row: int, width: int, currency: str, name_of: Callable[[str], str], side: str
 ) -> Cell:
-    """Return one row of a side: the edge of a box, with the account's name in the middle row and its sum
-    below the name.
-    """
+    """Return one row of a side: the edge of a box, and in the middle rows the account's name and sum."""
     box = next((each for each in boxes if each.top <= row < each.top + each.rows), None)
     if box is None:
         return Cell(" " * width)
@@ -232,9 +225,7 @@ _NAME = 18
 
 @dataclass(frozen=True)
 class FlowsReading:
-    """The transactions of a window, newest first, and whether they are complete; and the accounts, for their
-    names.
-    """
+    """The transactions of a window, newest first (`whole` if none is missing), and accounts with names."""
 
     rows: list[Record]
     whole: bool
@@ -242,7 +233,7 @@ class FlowsReading:
 
 
 async def read_since(api: Api, start_ms: int, known_rows: Sequence[Record], pages: int) -> FlowsReading:
-    """Return the transactions after a moment, combined with known ones, in at most `pages` requests."""
+    """Return the transactions after a moment, in at most `pages` requests that stop at the known rows."""
     params = {"created_after": moment_text(start_ms)}
     newest = known_rows[0].get("id") if known_rows else None
     rows: list[Record] = []
@@ -263,7 +254,7 @@ async def read_since(api: Api, start_ms: int, known_rows: Sequence[Record], page
 
 
 class FlowsView(TimedTiles):
-    """The flows as bands, and as a list in which enter leads to the postings of one."""
+    """The flows as bands and as a list. Enter on a row of the list leads to the flow's postings."""
 
     BINDINGS = FLOW_KEYS
     lines_offered = "commands"
@@ -275,7 +266,7 @@ class FlowsView(TimedTiles):
         super().__init__(place, context)
         self._accounts_read = False
         self._read: FlowsReading | None = None
-        # the transactions of the last read, which need not be read again
+        # the transactions of the last read, so that the next read can stop at them
         self._known_rows: Sequence[Record] = ()
         self._flows: list[Flow] = []
         self._list = Tile("flows", self._draw_list, Link("", "transactions"), id="flow-list")
@@ -298,9 +289,9 @@ class FlowsView(TimedTiles):
 
     @property
     def _since(self) -> str:
-        """The moment after which all transactions were read, in the form of the interface.
+        """The moment after which all transactions were read, in the format of the interface.
 
-        A window with more transactions than one read returns begins at the oldest of these.
+        If the window has more transactions than one read returns, this is just before the oldest read one.
         """
         read = self._read
         oldest = None if read is None or read.whole else moment_ms(read.rows[-1].get("created"))
@@ -317,8 +308,8 @@ class FlowsView(TimedTiles):
         self.reading, self._known_rows = False, ()
 
     def moment_changed(self) -> None:
-        # the former window stays drawn until the new one is read, but its transactions do not belong to the
-        # new one
+        # the old window stays on the screen until the new window is read, but its transactions do not belong
+        # to the new window
         self._known_rows = []
         self.poll()
 
@@ -379,7 +370,7 @@ class FlowsView(TimedTiles):
         return by_label.get(row.link.label) if row is not None and row.link is not None else None
 
     def _listed(self) -> list[Flow]:
-        """Return the flows to show: the largest of each currency, and the rest summed as "others".
+        """Return the flows to show: the largest flows of each currency, and the sum of the rest as "others".
 
         The list and the bands show the same number of flows, so that "others" means the same in both.
         """
@@ -448,5 +439,5 @@ class FlowsView(TimedTiles):
 
 
 def _row_link(flow: Flow) -> Link:
-    """Return a text that identifies the row of a flow while its amount and the window change."""
+    """Return a link whose label identifies the row of a flow, even if the amount or the window changes."""
     return Link(f"{flow.currency} {flow.source} {flow.target}", "transactions")

@@ -25,8 +25,8 @@ _MONEY = 16
 
 
 def _beginning(record: Record, _names: AccountNames) -> str:
-    """Return the first words of the description, without numbers, because each description contains another
-    number.
+    """Return the first words of the description, without numbers: a number such as an invoice's is never the
+    same.
     """
     words = [word for word in str(record.get("description") or "").split() if not any(map(str.isdigit, word))]
     return " ".join(words[:_WORDS]).rstrip(",:;") or "–"
@@ -41,16 +41,16 @@ BY: Sequence[tuple[str, Callable[[Record, AccountNames], str]]] = (
 
 
 def _kind(record: Record) -> str:
-    """Return `credit` or `debit`; the lines of a statement show signed amounts instead of a type."""
+    """Return `credit` or `debit`. A line of a statement has a signed amount instead of a type."""
     amount = record.get("amount")
     return str(record.get("type") or ("debit" if isinstance(amount, int) and amount < 0 else "credit"))
 
 
 def groups_of(records: Iterable[Record], by: str, names: AccountNames) -> list[Record]:
-    """Return a row for each group and currency: `count`, `credit`, `debit` and `net`, and one for all of a
-    currency.
+    """Return a row for each group and currency, and a row for the sum of each currency.
 
-    The largest amounts come first (but days in their order), and the rows for all come last.
+    A row contains `count`, `credit`, `debit` and `net`. Days come newest first; other groups come by
+    currency, the largest amounts first. The sums come last.
     """
     key_of = dict(BY)[by]
     groups: dict[tuple[str, str], Record] = {}

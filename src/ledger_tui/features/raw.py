@@ -21,13 +21,12 @@ from ledger_tui.formats.text import literal
 from ledger_tui.settings.own_commands import without_secrets
 from ledger_tui.ui.dialogs import Dialog
 
-DEEPEST = 200  # levels of nesting that are shown
+DEEPEST = 200  # the maximum depth of nesting to show
 
 
 def json_text(value: Any) -> str:
     """Return indented JSON with secrets masked; the text is valid JSON."""
-    # deep nesting would take memory for indents in the square of the depth, and not every Python limits the
-    # depth
+    # indents of deep nesting take memory in the square of the depth, and not every Python limits the depth
     if _is_too_deep(value):
         return "nested too deep to be shown"
     try:
@@ -84,14 +83,14 @@ class RawScreen(Dialog[None]):
         self.notify("Copied the JSON", markup=False)
 
 
-# If the variable is not set, the first installed program of these is used.
+# For each variable that is not set, the dashboard runs the first of these programs that is installed.
 _DEFAULTS = {"PAGER": ("less", "more"), "EDITOR": ("sensible-editor", "nano", "vi")}
 
 
 def show_in_program(app: App[Any], variable: str, record: Record, key_variables: Collection[str] = ()) -> str:
-    """Show the record's JSON in the program that the environment variable names; return why it failed, or "".
+    """Show a record's JSON in the program that an environment variable names; return why that failed, or "".
 
-    Changes to the text are not sent.
+    The dashboard ignores the user's changes to the text.
     """
     return in_program(app, variable, json_text(record) + "\n", key_variables)[0]
 
@@ -101,8 +100,8 @@ def in_program(
 ) -> tuple[str, str]:
     """Open a text in a program; return the reason for a failure (or "") and the edited text.
 
-    Only the user can read the file, and it is removed afterwards. The program gets the same environment as
-    the user's own commands, without keys.
+    The text is in a file that only the user can read, and that is removed afterwards. The program gets the
+    same environment as the user's own commands, without keys.
     """
     command = _command(variable)
     if command is None:

@@ -1,6 +1,6 @@
-"""The screen of the request log, whose requests can be edited and sent again.
+"""The screen of the request log. The user can edit a request and send it again.
 
-On a server without a request log it shows the dashboard's own requests.
+If the server has no request log, the screen shows the dashboard's own requests.
 """
 
 from __future__ import annotations
@@ -115,9 +115,7 @@ def parse_request(text: str) -> EditedRequest:
 
 
 def answer_text(status: object, body: object) -> str:
-    """Return an answer as a text to compare: its status and body; from an error only the parts about the
-    request.
-    """
+    """Return an answer as a text to compare: the status and the body, or an error's code, message, param."""
     if isinstance(body, str):
         try:
             body = json.loads(body)
@@ -130,7 +128,7 @@ def answer_text(status: object, body: object) -> str:
 
 
 def compared(before: str, after: str, width: int) -> list[Content]:
-    """Return two texts side by side in a width, with a mark at each line that differs."""
+    """Return two texts side by side in `width` cells, with a mark between lines that differ."""
     old, new = before.split("\n"), after.split("\n")
     half = max(10, (width - 3) // 2)
     lines = [Content.styled(fit("before", half) + "   now", "bold $muted")]
@@ -146,7 +144,7 @@ def compared(before: str, after: str, width: int) -> list[Content]:
 def _pretty(body: object) -> str:
     try:
         return json_text(json.loads(str(body)))
-    except (ValueError, RecursionError):  # the log cuts a body off after 4 KB, or the body is not JSON
+    except (ValueError, RecursionError):  # the log cut the body off after 4 KB, or the body is not JSON
         return str(body)
 
 
@@ -226,7 +224,7 @@ class ResendScreen(Dialog[None]):
 
     @while_running
     def _compare(self, after: str) -> None:
-        """Show the answer next to the logged one."""
+        """Show the logged answer and the new answer side by side."""
         before = answer_text(self._record.get("status"), self._record.get("response_body"))
         answers = self.query_one("#resend-answers", Static)
         answers.update(Content("\n").join(compared(before, after, answers.size.width)))

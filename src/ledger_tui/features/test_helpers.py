@@ -1,8 +1,7 @@
-"""The server's test helpers: the requests for lines such as `:clock +1d` and `:fault unavailable`, and their
-screen.
+"""The server's test helpers: their screen, and the requests for commands such as `:clock +1d` and
+`:fault unavailable`.
 
-docs/decisions.md#test-helpers lists the forms of the requests; only `serve --test-helpers` offers the
-helpers.
+Only `serve --test-helpers` offers the helpers. docs/decisions.md#test-helpers describes the requests.
 """
 
 from __future__ import annotations
@@ -75,8 +74,9 @@ _SPAN = re.compile(r"(\d+)(s|min|m|h|d|w|)")
 
 
 class ReadyFault(NamedTuple):
-    """A ready fault with a name: its effect in a few words, and the requests it applies to (a fault of
-    webhooks applies to all).
+    """A ready fault: its effect in a few words, and the requests that it applies to.
+
+    A fault of webhooks applies to all deliveries.
     """
 
     about: str
@@ -103,8 +103,8 @@ READY_FAULTS: Mapping[str, ReadyFault] = {
 class HelperRequest:
     """A request to a helper.
 
-    The user answers its `question` first. After a request that `rewinds` the ledger, everything is read
-    again.
+    If there is a `question`, the user must confirm it first. After a request that `rewinds` the ledger, the
+    dashboard reads everything again.
     """
 
     method: Literal["POST", "DELETE"]
@@ -118,7 +118,7 @@ class HelperRequest:
 
 
 def parse_helper(word: str, rest: str) -> HelperRequest:
-    """Return the request for a typed line. Raises BadLine."""
+    """Return the request for a typed command. Raises BadLine."""
     match word:
         case "clock":
             return HelperRequest("POST", f"{ROOT}/clock", _clock(rest))
@@ -155,9 +155,7 @@ def resetting() -> HelperRequest:
 
 
 def deleting(name: str) -> HelperRequest:
-    """Return the request that deletes the snapshot of this name, after a question, or ends the fault of this
-    id.
-    """
+    """Return the request that deletes the snapshot `name` or, if `name` is a fault's id, ends the fault."""
     if name.startswith(_FAULT_IDS):
         return HelperRequest("DELETE", f"{ROOT}/faults/{quote(name, safe='')}")
     text = f'Delete the snapshot "{literal(name)}"?\n\nThe ledger stays as it is.'
@@ -199,7 +197,7 @@ def _fault(name: str) -> Mapping[str, Any]:
 
 
 def helper_completions(word: str, typed: str, snapshots: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the completions of the last word of a helper's line, each with a short description."""
+    """Yield the completions of the last word of a helper's command, each with a short description."""
     if word == "clock":
         some = (("+1h", "an hour on"), ("+1d", "a day on"), ("+30d", "a month on"), ("freeze", "stand still"))
         yield from ((text, about) for text, about in (*some, ("run", "go on")) if text.startswith(typed))
@@ -241,7 +239,7 @@ def outcome_of(request: HelperRequest, answer: Record) -> str:
 
 
 def described(fault: Record) -> str:
-    """Return a fault's effect and the requests it applies to: `503 to POST /api/orders*`."""
+    """Return a fault's effect and the requests that it applies to: `503 to POST /api/orders*`."""
     action, match = (fault.get(part) or {} for part in ("action", "match"))
     values: dict[str, Any] = {name: value for name, value in action.items() if value is not None}
     delay = f"{values.get('delay_ms', '')} ms" + (
@@ -271,7 +269,7 @@ def described(fault: Record) -> str:
 
 
 def hits_of(fault: Record) -> Cell:
-    """Return how often a fault has happened, and how often it may happen at most."""
+    """Return how often a fault has happened, and the maximum if the fault has one."""
     hits, times = fault.get("hits"), fault.get("times")
     over = isinstance(hits, int) and isinstance(times, int) and hits >= times
     return Cell(f"{hits} of {times}" if times is not None else f"{hits}", "dim" if over else "warn")
@@ -303,7 +301,7 @@ def _span(seconds: int) -> str:
 
 @dataclass
 class HelperLineRequested(Message):
-    """The user wants the command line with the beginning of a line."""
+    """The user wants the command line to open with the beginning of a command."""
 
     line: str
 
@@ -313,8 +311,9 @@ _HITS_WIDTH = 10
 
 
 class HelpersView(TiledView):
-    """Its keys only begin a line: `enter` restores the chosen snapshot or ends the chosen fault, `n` takes a
-    snapshot.
+    """The screen of the test helpers. Its keys only type the beginning of a command, which the user sends.
+
+    `enter` restores the chosen snapshot or ends the chosen fault, `n` takes a snapshot.
     """
 
     BINDINGS = [*HELPER_KEYS]
@@ -348,7 +347,7 @@ class HelpersView(TiledView):
 
     @property
     def snapshots(self) -> list[str]:
-        """The names of the snapshots that were read."""
+        """The names of the snapshots read so far."""
         return [str(each.get("name")) for each in self.state.snapshots] if self.state is not None else []
 
     # ------------------------------------------------------------------ keys
@@ -360,7 +359,7 @@ class HelpersView(TiledView):
         return True if not is_refused and (action == "snapshot" or self.selected is not None) else None
 
     def why_not(self, _binding: Binding) -> str:
-        """Return why a key does nothing here, or nothing to the chosen row."""
+        """Return why a key does nothing now."""
         if self.problem == MISSING:
             return MISSING
         no_row = "No snapshot or fault is chosen; tab goes to them."
@@ -428,7 +427,7 @@ class HelpersView(TiledView):
 
 
 def _drawn_clock(state: HelperState, _width: int, height: int) -> TileContent:
-    """Return the ledger's time, and the effect of moving it."""
+    """Return the ledger's time, and the effect of setting the time forward."""
     rows = [TileRow(line) for line in clock_lines(state.clock)]
     hint = ":clock +1d moves it on: tokens expire, invoices fall due, webhooks are retried at once"
     return TileContent([*rows, TileRow([Cell(hint, "dim")])][:height])

@@ -1,4 +1,4 @@
-"""Shows the credential in use, with its rights, limits and end, and signs the user in."""
+"""Shows the credential in use, with its rights, limits and expiry, and signs the user in."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LABEL_WIDTH = 14
 
 
 class Panel(Widget):
-    """A widget whose lines `draw` returns for a width and a height at each refresh."""
+    """A widget of lines. At each refresh, `draw` returns the lines for a width and a height."""
 
     DEFAULT_CSS = "Panel { width: 1fr; height: 1fr; padding: 0 1; }"
 
@@ -54,7 +54,7 @@ class Panel(Widget):
 
 
 def fact(label: str, *value: Cell) -> list[Cell]:
-    """Return a line with its label, aligned with the lines around it."""
+    """Return a line with its label; the values of all lines are aligned."""
     return [Cell(fit(label, _LABEL_WIDTH - 1) + " ", "dim"), *value]
 
 
@@ -64,7 +64,7 @@ _METER = 24
 
 
 class TokenView(View, can_focus=True):
-    """Shows at most the last four characters of a secret."""
+    """The screen of the credential in use. It shows at most the last four characters of a secret."""
 
     BINDINGS = [*TOKEN_KEYS, *VIEW_KEYS]
 
@@ -109,7 +109,7 @@ class TokenView(View, can_focus=True):
 
     @while_running
     def _take_whoami(self, whoami: Record | None, billing: Record | None, problem: str) -> None:
-        """Show the credential in use and its project's quotas, or why they were not read."""
+        """Show the credential in use and the project's quotas, or why they could not be read."""
         self.problem = problem
         self.whoami, self.billing = whoami, billing
         if whoami is not None:
@@ -134,7 +134,7 @@ class TokenView(View, can_focus=True):
         return True
 
     def why_not(self, binding: Binding) -> str:
-        """Return why a key for another credential does nothing now."""
+        """Return why a key that changes the credential does nothing now."""
         tokens = self.context.tokens
         if binding.action == "exchange" and self.context.session.read_only:
             return self.context.session.forbids_changes
@@ -196,7 +196,7 @@ class TokenView(View, can_focus=True):
 
     def tick(self) -> None:
         super().tick()
-        self.query_one("#limits").refresh()  # the screen counts seconds
+        self.query_one("#limits").refresh()  # the panel counts down seconds
         self.query_one("#tokens").refresh()
 
     def changed(self) -> None:
@@ -213,7 +213,7 @@ class TokenView(View, can_focus=True):
         return "/v1/whoami"
 
     def shown_texts(self) -> Iterator[tuple[str, str]]:
-        """Yield the ids of the credential and of its project."""
+        """Yield the ids of the credential, its project and its user."""
         for name in ("id", "project", "user"):
             yield name, str((self.whoami or {}).get(name, ""))
 
@@ -254,7 +254,7 @@ class TokenView(View, can_focus=True):
         plan = (self.whoami or {}).get("plan")
         if plan is not None:
             return Cell(literal(plan))
-        # Requests with a refused credential get the limit of unknown callers.
+        # Requests with a refused credential get the limit of unknown callers, which is no plan's.
         if self.context.session.state is ConnectionState.REFUSED:
             return Cell("unknown", "dim")
         guess = _PLANS.get(self.context.session.limit or 0)
@@ -383,6 +383,6 @@ class SignInScreen(Dialog[Any]):
 
 
 def _has_windows() -> bool:
-    """Return whether a browser would open its own window; one in the terminal would cover the dashboard."""
+    """Return whether a browser would open a window; a browser in the terminal would cover the dashboard."""
     values = (os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     return sys.platform == "darwin" or any(values)

@@ -1,4 +1,4 @@
-"""The tour: a minute through the screens of the demo that plays itself, with a caption for each step.
+"""The tour: it plays itself for a minute through the screens of the demo, with a caption for each step.
 
 The tour presses keys like a person, so the screen shows their real effects. Any key of the user ends the
 tour.
@@ -24,13 +24,13 @@ from ledger_tui.formats import plot
 from ledger_tui.ui.handlers import KeyOrder
 
 _KEY_SECONDS = 0.3  # seconds between two keys of a step
-_PATIENCE_SECONDS = 20.0  # the longest wait for the requests that a key has caused, in seconds
+_PATIENCE_SECONDS = 20.0  # the longest wait for the requests that a key causes
 _LOOK_SECONDS = 0.02
 _LONGER = {"/": "slash", ":": "colon", ",": "comma", ".": "full_stop", "-": "minus", " ": "space"}
 
 
 class TourStep(NamedTuple):
-    """A caption, the keys to press while it is shown, and how many seconds to show their result."""
+    """A caption, the keys to press under this caption, and how many seconds to show the result."""
 
     caption: str
     keys: tuple[str, ...]
@@ -104,7 +104,7 @@ class Tour:
         self._app.run_worker(self.end(), group="tour", exit_on_error=False)
 
     async def play(self) -> None:
-        """Play all steps once the demo is loaded; the last caption stays until a key is pressed."""
+        """Play all steps once the demo is loaded. The last caption stays until the user presses a key."""
         self.playing = True
         dashboard = self._app.screen_stack[0]
         await self._until(lambda: self._session.state is ConnectionState.ONLINE, for_ever=True)
@@ -132,7 +132,7 @@ class Tour:
         await self._settle()
 
     async def _settle(self) -> None:
-        """Wait until the screen's data has been read."""
+        """Wait until the screen has read its data."""
         await self._until(lambda: not self._is_reading())
 
     async def _until(self, condition: Callable[[], bool], *, for_ever: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Decides which figures need no new read, because no event has changed them since the last read."""
+"""Decides which figures the overview need not read again, because no event has changed them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from ledger_tui.client.records import Record
 
 EVENTS_READ = 60
 _CHANGED_BY = {"balances": ("account", "transaction"), "invoices": ("invoice",), "orders": ("order",)}
-_DAY_MS = 86_400_000  # milliseconds; on another day other invoices are overdue
+_DAY_MS = 86_400_000  # milliseconds; which invoices are overdue changes from day to day
 
 
 class KnownFigures:
-    """The moment `ms` to read figures for (None for now), and for each figure the moment of its last read."""
+    """Knows the moment `ms` to read figures for (None for now), and each figure's moment at its last read."""
 
     def __init__(self) -> None:
         self.ms: int | None = None
         self._read_for: dict[str, int | tuple[object, int]] = {}
-        # pairs of a moment and the newest events until then
+        # pairs of a moment and the newest events before it
         self._events: deque[tuple[int, Sequence[Record]]] = deque(maxlen=2)
         self._newest: tuple[object, int] | None = None  # the newest event's id, and the day
 
     def begin(self, ms: int | None) -> None:
-        """Read this moment from now on, None for now."""
+        """Begin to read the figures of this moment; None for now."""
         self.ms, self._newest = ms, None
 
     def take(self, name: str, figure: Any, now: float) -> None:
-        """Note that a figure was read; `value` is a text if the read failed, and gives the reason.
+        """Note that a figure was read. If the read failed, `figure` is a text with the reason.
 
-        The events are read first.
+        The events must come first.
         """
         if name == "events" and figure and not isinstance(figure, str):
             self._newest = figure[0].get("id"), round(now * 1000) // _DAY_MS
@@ -62,7 +62,7 @@ class KnownFigures:
         return stays
 
     def _kinds_between(self, first: int, last: int) -> set[str] | None:
-        """Return the kinds of objects with events between two moments; None if that is unknown."""
+        """Return the kinds of objects with events between two moments; None if the events are unknown."""
         for until, rows in self._events:
             times = [moment_ms(row.get("created")) or 0 for row in rows]
             if until >= last and (len(rows) < EVENTS_READ or times[-1] <= first):

@@ -1,6 +1,6 @@
 """The contents of the overview's tiles: balances over time, and the outcomes of requests.
 
-Pure: every function fits a width and a height.
+Each function returns content that fits a width and a height, and changes nothing else.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _POSTED_KEPT = 5_000
 
 
 class BalanceHistory:
-    """The newest known transactions, from which this computes earlier sums.
+    """Computes earlier sums from the newest transactions.
 
-    The sum of a currency at a time is the present sum minus all later transactions. It returns no sum for a
-    time before the oldest known transaction, and none at all if transactions carry no times.
+    The sum of a currency at a time is the present sum minus all later transactions. There is no sum for a
+    time before the oldest known transaction, and no sum at all if transactions carry no times.
     """
 
     def __init__(self) -> None:
@@ -54,10 +54,10 @@ class BalanceHistory:
     def take(
         self, rows: Sequence[Record], *, all_read: bool, currency: Callable[[object], str | None]
     ) -> None:
-        """Add transactions, newest first; `all_read` means that there are no older transactions.
+        """Add transactions, newest first; `all_read` means that no older transactions exist.
 
-        `currency` returns the currency of an account. If transactions are missing after the known
-        transactions, forget the known transactions.
+        `currency` returns the currency of an account. If there is a gap between the known and the new
+        transactions, this forgets the known transactions.
         """
         new: list[Record] = []
         for row in rows:
@@ -84,7 +84,7 @@ class BalanceHistory:
     ) -> dict[str, Sequence[int]]:
         """Return each currency's sums at evenly spaced times of the last `seconds`, oldest first.
 
-        The last time is the present. Times after which a transaction may be unknown are left out.
+        The last time is the present. A time is left out if a later transaction may be unknown.
         """
         if self._newest is None or points < 2:
             return {}
@@ -122,9 +122,9 @@ class RequestOutcome(NamedTuple):
 class RequestFigures:
     """The newest requests of other clients, at most 300.
 
-    The dashboard's own requests are left out, because they outnumber most clients' requests. Another client
-    may use the same key, so requests are distinguished by their ids. `own` means that the server has no
-    request log, so these are the dashboard's own requests.
+    The dashboard's own requests are left out, because they outnumber the requests of most clients. They are
+    recognised by their ids, because another client may use the same key. If the server has no request log,
+    `own` is true and the requests are the dashboard's own.
     """
 
     def __init__(self) -> None:
@@ -133,9 +133,9 @@ class RequestFigures:
         self._outcomes: deque[RequestOutcome] = deque(maxlen=_ANSWERED_KEPT)  # newest last
 
     def take(self, rows: Sequence[Record], is_own: Callable[[object], bool]) -> None:
-        """Add new rows of the request log, newest first.
+        """Add the new rows among the rows of the request log, newest first.
 
-        `is_own` returns whether the request with this id is the dashboard's own.
+        `is_own` takes an id and returns whether the dashboard sent this request.
         """
         new: list[Record] = []
         for row in rows:
@@ -174,8 +174,8 @@ class RequestFigures:
         return durations[max(0, ceil(len(durations) * percent / 100) - 1)] if durations else None
 
 
-AXIS = 7  # cells left of the bars
-_LEAST_COURSE = 8  # cells for the course of a balance on the line of its amount
+AXIS = 7  # cells to the left of the bars
+_LEAST_COURSE = 8  # the minimum cells for the course of a balance on the line of the amount
 _LOOKS = {INVOICES.kind: INVOICE_LOOKS, ORDERS.kind: ORDER_LOOKS}
 _MARKS: Mapping[Mark, Cell] = {
     "sent": Cell("▪", "plus"),
@@ -193,9 +193,9 @@ _URL = re.compile(r"^https?://")
 def balances(
     figure: BalanceSums, earlier: Mapping[str, Sequence[int]], step: float, width: int, height: int
 ) -> TileContent:
-    """Return the balance of each currency, with its course and its change in the time that is known.
+    """Return the balance of each currency, with its course and its change.
 
-    The values of a course in `earlier` are `step` seconds apart.
+    `earlier` contains the known course of each currency; the values are `step` seconds apart.
     """
     if not figure.accounts:
         return sentence("No accounts yet.", width)
@@ -213,18 +213,18 @@ def balances(
         values, high = earlier.get(one.currency, ()), _share(height, len(sums), number)
         tone: Tone = "minus" if one.amount < 0 else "strong"
         line = [Cell(f"{literal(one.currency):<4} ", "dim"), Cell(amount.rjust(widest), tone)]
-        # cut the change rather than the course on the line of the amount
+        # on a narrow line with the amount and the course, shorten the change to its sign
         is_narrow = high < 2 and width - 7 - widest - widest_change < _LEAST_COURSE
         text, cells = (change.text[:1], 1) if is_narrow else (change.text, widest_change)
         room = width - 5 - widest - 2 - cells
-        # An amount that is cut would mislead, so a change that does not fit is left out.
+        # A truncated amount would mislead, so a change that does not fit is left out.
         change = Cell("  " + text.rjust(cells) if room >= 0 else "", change.tone)
         if high >= 2:
             over = f"  in {_span(step * (len(values) - 1))}" if text else ""
             rows.append(TileRow([*line, change, Cell(over if len(over) <= room else "", "dim")]))
             rows += _course(values, width, high - 1)
         else:
-            # A line of dots fills the room between the amount and the change at the end of the line.
+            # The course, as a line of dots, fills the room between the amount and the change.
             if len(values) > 1 and room >= _LEAST_COURSE:
                 line += [Cell("  "), Cell(plot.line(values, room - 2, 1)[0], "accent")]
             rows.append(TileRow([*line, change]))
@@ -234,7 +234,7 @@ def balances(
 
 
 def _share(height: int, groups: int, number: int) -> int:
-    """Return the rows of one group, so that the groups together fill the height."""
+    """Return the number of rows for one group, so that all groups together fill the height."""
     return height // groups + (number < height % groups)
 
 
@@ -264,7 +264,7 @@ def _change(values: Sequence[int], currency: str) -> Cell:
 
 
 def postings(rate: PostingRate, now: float, width: int, height: int) -> TileContent:
-    """Return a bar for each interval, the newest on the right. The axis begins with the first one read."""
+    """Return a bar for each interval from the first known interval on, the newest on the right."""
     rows = max(1, height - 1)
     values = rate.per_minute(now, max(1, width - AXIS))
     first = next((n for n, value in enumerate(values) if value is not None), None)
@@ -316,7 +316,7 @@ def _bar_cells(line: str) -> list[Cell]:
 
 
 def invoices(figure: Stages, width: int, height: int) -> TileContent:
-    """Return the funnel of invoices, and the overdue ones by age."""
+    """Return the funnel of invoices, and the overdue invoices by age."""
     rows, total = _stages(figure, INVOICES, width), sum(figure.late)
     link = Link("Open invoices", INVOICES.kind, filters={"status": "open"})
     rows += _late(figure, OVERDUE_AGES, "warn", ("overdue", "open and overdue"), link, width, height)
@@ -326,7 +326,7 @@ def invoices(figure: Stages, width: int, height: int) -> TileContent:
 
 
 def orders(figure: Stages, width: int, height: int) -> TileContent:
-    """Return the funnel of orders, and those that are not shipped by age."""
+    """Return the funnel of orders, and the unshipped orders by age."""
     rows, total = _stages(figure, ORDERS, width), sum(figure.late)
     rows += _late(figure, WAITING_AGES, "accent", ("to do", "to do, by age"), None, width, height)
     return TileContent(rows, [Cell(f"{total:,} to do" if total else "all shipped", "dim")])
@@ -335,9 +335,9 @@ def orders(figure: Stages, width: int, height: int) -> TileContent:
 def _late(
     figure: Stages, ages: Ages, tone: Tone, names: tuple[str, str], link: Link | None, width: int, height: int
 ) -> list[TileRow]:
-    """Return the objects that wait, by age: a row for each group if the tile is high enough, else one row.
+    """Return the waiting objects by age: a row for each group if the tile is high enough, else one row.
 
-    `names` are their name in a row, and above the rows.
+    `names` holds the name of these objects in the one row, and the title above several rows.
     """
     name, title = names
     groups = [(group, count) for (_most, group), count in zip(ages, figure.late, strict=True)]
@@ -374,8 +374,8 @@ def _count(stage: Stage) -> str:
 
 
 def _sums(stage: Stage, room: int) -> list[Cell]:
-    """Return the sum of the most frequent currency and the number of other currencies, in words if they fit,
-    otherwise short.
+    """Return the sum of the most frequent currency and the number of other currencies, in words if the words
+    fit.
     """
     if not stage.sums:
         return []
@@ -408,7 +408,7 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
     if not len(figure):
         return sentence("No requests of other clients yet.", width)
     counts = {str(status or "none"): count for status, count in figure.by_status()}
-    # If there are too many statuses for a row each, those of a class share a row, successful ones first.
+    # If each status does not fit a row, the statuses of a class share a row; the successful classes go first.
     for class_pair in ("23", "45"):
         if len(counts) > height - figure.own:  # the tile always names the origin of the requests
             counts = _by_class(counts, class_pair)
@@ -431,7 +431,7 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
 
 
 def _by_class(counts: Mapping[str, int], class_pair: str) -> dict[str, int]:
-    """Return the counts with the statuses that begin with one of these digits together: `2xx`."""
+    """Return the counts after the statuses that begin with one of these digits are summed as `2xx`."""
     merged_counts: dict[str, int] = {}
     for status, count in counts.items():
         name = f"{status[0]}xx" if status[0] in class_pair else status
@@ -448,7 +448,7 @@ def _ms(duration: float) -> str:
 
 
 def webhooks(figure: Sequence[EndpointHealth], width: int, height: int, today: str) -> TileContent:
-    """Return a strip of deliveries for each endpoint, the newest on the right; a high tile lists them too."""
+    """Return a strip of deliveries for each endpoint, the newest on the right; high tiles also list some."""
     if not figure:
         return sentence("No webhook endpoints.", width)
     failing = sum(1 for each in figure if each.count("failed", "retrying"))
@@ -484,9 +484,7 @@ def webhooks(figure: Sequence[EndpointHealth], width: int, height: int, today: s
 
 
 def _delivered(delivery: Record, width: int, today: str) -> TileRow:
-    """Return a row for one of an endpoint's newest deliveries: its time, its mark, and the type of its
-    event.
-    """
+    """Return a row about a delivery: its time, its mark, and the type of its event."""
     at = _when(str(delivery.get("created", "")), today)
     room = width - 2 - len(at) - 4
     event = fit(literal(delivery.get("event_type", "")), max(0, room))
@@ -547,7 +545,7 @@ def newest_postings(
 
 
 def _when(created: str, today: str) -> str:
-    """Return the time of a record, or its date, in the same width, if the date is not `today`."""
+    """Return the time of a record or, if its date is not `today`, the date in the same width."""
     date, time = literal(created)[:10], literal(created)[11:19]
     if date == today:
         return time.ljust(8)
@@ -557,7 +555,7 @@ def _when(created: str, today: str) -> str:
 def _ticked(
     record: Record, resource: Resource, titles: Sequence[str], names: AccountNames, width: int, today: str
 ) -> TileRow:
-    """Return a row with the time of a record, or with its date if the date is not `today`."""
+    """Return a row about a record that begins with its time or, if its date is not `today`, the date."""
     columns = [column for title in titles for column in resource.columns if column.title == title]
     created = record.get("created")
     cells = [Cell(_when(created, today), "dim")] if isinstance(created, str) else []

@@ -34,15 +34,15 @@ from ledger_tui.ui.status_bar import awaited
 from ledger_tui.ui.tiles import MARGIN, Tile, TileContent, TiledView, sentence
 from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded, ObjectFound, ScreenRow
 
-_PAGES = 10  # the most requests for one figure, on a server with a high rate limit
+_PAGES = 10  # the maximum number of requests for one figure, on a server with a high rate limit
 _PAGES_OF_STAGE = 3
 _DRAW_SECONDS = 0.1  # seconds from the read of a figure to its drawing
 _GENEROUS_LIMIT = 600
 _PACE_SECONDS = 0.15  # seconds between two figures on a server with a small burst
-_WIDE_COLUMNS = 100  # from this width on the tile of webhooks stands next to the events
+_WIDE_COLUMNS = 100  # from this width on, the tile of webhooks stands next to the tile of events
 _TALL_ROWS = 30
 _HISTORY_POINTS = 120
-_LONGER_SECONDS = (3_600, 86_400, 604_800, 2_592_000)  # the time shown of a ledger that is quiet
+_LONGER_SECONDS = (3_600, 86_400, 604_800, 2_592_000)  # the periods to choose from for a quiet ledger
 _FIGURES = ("events", "balances", "postings", "invoices", "orders", "requests", "webhooks", "log")
 _PARTS = {
     "invoices": "invoices.list",
@@ -60,7 +60,7 @@ _LACKS = {
 
 
 class Overview(TiledView):
-    """Reads its figures one after the other, within the share of the rate limit that polling may use."""
+    """Reads its figures one after the other, within polling's share of the rate limit."""
 
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
@@ -95,7 +95,7 @@ class Overview(TiledView):
         self.rate = PostingRate()
         self.history = BalanceHistory()
         self.requests = RequestFigures()
-        # a text instead of a figure gives the reason why the figure is missing
+        # by name, each figure or a text with the reason why the figure is missing
         self.figures: dict[str, Any] = {}
         self.latest: list[Record] = []
 
@@ -105,9 +105,9 @@ class Overview(TiledView):
         self._known_figures = KnownFigures()
 
     def moment_changed(self) -> None:
-        """Read the figures again; the drawn figures stay until then.
+        """Read the figures again; the old figures stay on the screen until the new ones arrive.
 
-        A read of a past moment is never interrupted, so that something is shown while a key is held down.
+        A read of a past moment is never interrupted, so that figures appear while the user holds a key down.
         """
         self._is_settled = False
         if self._known_figures.ms is None:
@@ -118,7 +118,7 @@ class Overview(TiledView):
     def _awaited(self) -> str:
         """Return the text for a missing figure.
 
-        The text is short while the dashboard connects, because the line at the top explains the state.
+        While the dashboard connects, the text is empty, because the line at the top explains the state.
         """
         session = self.context.session
         begins = session.state in (ConnectionState.STARTING, ConnectionState.CONNECTING)
@@ -143,7 +143,7 @@ class Overview(TiledView):
 
     @property
     def unread(self) -> bool:
-        # draw the tile first, because a key acts on the drawn rows
+        # figures that are not drawn yet count as unread, because a key acts on the drawn rows
         return not self.has_figures or bool(self._undrawn)
 
     @property
@@ -175,7 +175,7 @@ class Overview(TiledView):
     async def _read(self, ms: int | None) -> None:
         session, traffic = self.context.session, self.context.traffic
         generous = session.limit is None or session.limit >= _GENEROUS_LIMIT
-        # the past is read again at each step, so a read must be short
+        # each step through the past reads all figures again, so a read must be short
         pages = _PAGES if generous and ms is None else 1
         before = traffic.count
         for name in _FIGURES:
@@ -219,8 +219,8 @@ class Overview(TiledView):
 
     @while_running
     def take_figure(self, name: str, figure: Any) -> None:
-        """Show a figure. A text instead gives the reason why the figure is missing, and None means that the
-        server lacks it.
+        """Show a figure. If `figure` is a text, it says why the figure is missing; None means that the server
+        lacks the figure.
         """
         if name == "done":
             self.read_in(figure)
@@ -248,7 +248,7 @@ class Overview(TiledView):
         self._undrawn.update(_DRAWN_WITH.get(name, (f"tile-{name}",)))
         if name == "done":
             self._draw_taken()
-        elif self._drawing is None:  # figures that arrive soon after one another are drawn together
+        elif self._drawing is None:  # draw figures that arrive in quick succession together
             self._drawing = self.set_timer(_DRAW_SECONDS, self._draw_taken)
 
     @while_running
@@ -270,7 +270,7 @@ class Overview(TiledView):
             self.post_message(NamesLoaded())
 
     def _take_lack(self, name: str) -> None:
-        """Show the available data instead of a part that the server lacks."""
+        """Show the data that is available if the server lacks a part."""
         if name == "requests":
             own = (RequestOutcome(each.status, each.duration_ms) for each in self.context.traffic)
             self.requests.replace(own)
@@ -312,7 +312,7 @@ class Overview(TiledView):
         fit.
         """
         log, latest = self.figures.get("log"), self.figures.get("events")
-        # the checkpoint describes the present log, not the log at that moment
+        # the checkpoint describes the present log, not the log at a past moment
         if self.context.session.moment_ms is not None:
             return left
         if not isinstance(log, CheckpointText):
@@ -332,7 +332,7 @@ class Overview(TiledView):
         return "/v1/accounts"
 
     def _balances(self, figure: BalanceSums, width: int, height: int) -> TileContent:
-        # The period of the postings' bars, or a longer one that reaches back to the last posting.
+        # The period of the bars of postings, or a longer period that includes the last posting.
         columns = self.tiles[1].content_size.width - MARGIN - tiles.AXIS
         seconds_shown, quiet = max(1, columns) * BUCKET_SECONDS, self._quiet_seconds
         seconds = next((each for each in (seconds_shown, *_LONGER_SECONDS) if each >= quiet), seconds_shown)
@@ -341,17 +341,17 @@ class Overview(TiledView):
 
     @property
     def _last_read(self) -> float:
-        """Return the server's time of the last read, because nothing is known of the time after it.
+        """Return the server's time at the last read; the drawn periods end there, not now.
 
-        No figures are read while another screen is shown. Measured to the present, the last minute would look
-        empty until the next read.
+        The overview reads no figures while another screen is shown. If the periods ended now, the last minute
+        would look empty until the next read.
         """
         read_at = self.rate.read_at
         return self.context.session.server_time if read_at is None else read_at
 
     @property
     def _quiet_seconds(self) -> float:
-        """Return how long ago the last transaction was posted; 0 if that is not known."""
+        """Return the seconds between the last transaction and the last read; 0 if unknown."""
         at = moment(self.latest[0].get("created")) if self.latest else None
         return 0.0 if at is None else self._last_read - at
 
@@ -376,5 +376,5 @@ class Overview(TiledView):
 
     @property
     def _today(self) -> str:
-        """The date of the shown moment, in the form of records."""
+        """The date of the shown moment, in the format of the records."""
         return time.strftime("%Y-%m-%d", time.gmtime(self.context.session.server_time))

@@ -1,8 +1,8 @@
 """The time machine: it sets the moment that all screens show, and draws the line of time under the tabs.
 
 The line is hidden in the present. The time machine changes `Session.moment_ms`, the moment that every request
-reads, and makes the view on screen read again. While a key is held down, the line moves at each step, but the
-view is read less often."""
+asks for, and makes the view on screen read again. While the user holds a key down, the line moves at each
+step, but the view reads less often."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _UNSURE_MS = 1_000  # the server reports its time in whole seconds
 
 
 def parse_moment(text: str, now_ms: int) -> int | None:
-    """Return the moment that a text stands for, in milliseconds; None for now. Raises BadLine.
+    """Return the moment that a text names, in milliseconds; None for now. Raises BadLine.
 
     The text is a date, a time in UTC with or without a date, or a distance back from now: `2026-11-23 14:05`,
     `14:05`, `-2h`.
@@ -63,7 +63,7 @@ def parse_moment(text: str, now_ms: int) -> int | None:
 class Around:
     """The events around the shown moment, without a gap, oldest first.
 
-    `begins` is true if nothing comes before the first event, `ends` if nothing comes after the last.
+    `begins` is true if no event precedes the first known event, `ends` if no event follows the last.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Around:
         self._times: list[int] = []
 
     def begin(self, happenings: Sequence[Happening], *, begins: bool, ends: bool) -> None:
-        """Replace the known events by this run."""
+        """Replace the known events with these events."""
         self.known, self.begins, self.ends = [*happenings], begins, ends
         self._count()
 
@@ -85,12 +85,11 @@ class Around:
         self._count()
 
     def _count(self) -> None:
-        # All events of one millisecond form one step, because no moment is between them.
+        # All events of one millisecond form one step, because no moment lies between them.
         self._times = sorted({each.ms for each in self.known})
 
     def step(self, ms: int | None, steps: int) -> int | None:
-        """Return the moment that is this many steps away; if there are fewer steps, the first or last known
-        moment.
+        """Return the moment this many steps away; the first known moment or now if there are fewer steps.
 
         None stands for now, as argument and as result.
         """
@@ -101,16 +100,14 @@ class Around:
         return self._times[max(0, target)]
 
     def needs(self, ms: int | None, steps: int) -> str:
-        """Return the direction to read in before such a step: "older", "newer", or "" if no read is
-        needed.
-        """
+        """Return which events to read before such a step: "older", "newer", or "" if none are needed."""
         here = len(self._times) - 1 if ms is None else bisect_right(self._times, ms) - 1
         if here + steps < 0 and not self.begins:
             return "older"
         return "newer" if here + steps >= len(self._times) and not self.ends else ""
 
     def at(self, ms: int) -> Sequence[Happening]:
-        """Return the last happenings until this moment; they share one millisecond."""
+        """Return the events of the last millisecond with events, up to this moment."""
         here = bisect_right(self._times, ms) - 1
         return [each for each in self.known if each.ms == self._times[here]] if here >= 0 else ()
 
@@ -136,9 +133,7 @@ def moment_at(column: int, first_ms: int, now_ms: int, width: int) -> int:
 def line(
     ms: int, first_ms: int, now_ms: int, failures: Sequence[int], marks: Mapping[str, int], width: int
 ) -> list[Cell]:
-    """Return the line of time in `width` cells, with the past, the moment, failures, and the two marked
-    moments.
-    """
+    """Return the line of time in `width` cells, with the shown moment, failures, and the marked moments."""
     here = column_of(ms, first_ms, now_ms, width)
     cells = [Cell("━", "accent") if n < here else Cell("─", "dim") for n in range(width)]
     for failure in failures:
@@ -167,17 +162,17 @@ def long(ms: int) -> str:
 if TYPE_CHECKING:
     from ledger_tui.features.past.reading import PastReading
 
-_HELD_SECONDS = 0.2  # between two steps while a key is held down
+_HELD_SECONDS = 0.2  # the maximum time between two steps of a key that is held down
 # After the first number of steps of a held key, each step moves by the second number of events.
 _STRIDES = ((60, 25), (20, 5))
-_SEE_SECONDS = 0.1  # between two reads of the view
+_SEE_SECONDS = 0.1  # the minimum time between two reads of the view
 _PLAY_SECONDS = 0.6
 _KEYS = ", . step   space plays   a earlier   b later   d compares"
-_ABOUT_LEAST = 30  # the least cells for the events of the moment
+_ABOUT_LEAST = 30  # the minimum cells for the events of the moment
 
 
 class TimeMachine(Widget):
-    """The line of time, and the chosen moment. `see` makes the view on screen show this moment."""
+    """The line of time, and the chosen moment. `see` makes the view on screen read the chosen moment."""
 
     def __init__(self, see: Callable[[], None], status: StatusBar, context: Context) -> None:
         super().__init__()
@@ -189,17 +184,17 @@ class TimeMachine(Widget):
         self._first_ms: int | None = None
         self._latest_ms = 0  # the time of the newest known event
         self._failures: Sequence[int] = ()
-        self.marks: dict[str, int] = {}  # `a`, the earlier moment, and `b`, the later one
+        self.marks: dict[str, int] = {}  # `a`: the earlier moment, `b`: the later moment
         self._playing: Timer | None = None
         self._seeing: Timer | None = None
         self._seen_at = self._stepped_at = 0.0
         self._steps_held = 0
         self._reading = False
-        self._reads = 0  # answers to reads before this number come too late
+        self._reads = 0  # the number of the newest read; answers to earlier reads are ignored
 
     @property
     def ms(self) -> int | None:
-        """The moment that is shown; None for now."""
+        """The shown moment; None for now."""
         return self._session.moment_ms
 
     @property
@@ -267,7 +262,7 @@ class TimeMachine(Widget):
             self._stop()
             self.marks.clear()
         if (before is None) != (ms is None):
-            self.app.clear_notifications()  # they are about the present or the past that is left
+            self.app.clear_notifications()  # notifications of the present do not fit the past, and vice versa
             self.display = ms is not None
             self._session.on_change()
             self.screen.refresh_bindings()
@@ -287,7 +282,7 @@ class TimeMachine(Widget):
 
     @asks("past")
     async def _read_around(self, side: str, ms: int | None, steps: int, number: int) -> None:
-        # Imported here, because the first paint does not need it.
+        # Imported here, because the first paint does not need this module.
         from ledger_tui.features.past.reading import read_around, read_newer, read_older
 
         api, happenings = self._view_context.api, self._around.known
@@ -365,7 +360,7 @@ class TimeMachine(Widget):
     # ------------------------------------------------------------------ two moments
 
     def mark(self, name: str) -> None:
-        """Set the earlier moment (`a`) or the later one (`b`); in the wrong order they change places."""
+        """Mark the shown moment as the earlier (`a`) or the later (`b`); two moments are put in order."""
         if self.ms is None:
             return
         self.marks[name] = self.ms
@@ -375,7 +370,10 @@ class TimeMachine(Widget):
         self.refresh()
 
     def comparison(self) -> Link:
-        """Return the link to the changes between the two moments: by default the shown moment and now."""
+        """Return the link to the changes between the marked moments.
+
+        For a missing mark, the shown moment stands in, or now if the shown moment is marked.
+        """
         here = self.now_ms if self.ms is None else self.ms
         marks = [*self.marks.values()] or [here]
         if len(marks) == 1:
@@ -394,7 +392,7 @@ class TimeMachine(Widget):
         return min(begin, self.ms or begin)
 
     def _marks_text(self) -> str:
-        """Return the marked moments with their signs on the line; "" without any."""
+        """Return the marked moments with their signs on the line; "" if no moment is marked."""
         moments = [f"{_MARKS[name]} {short(ms, self.now_ms)}" for name, ms in sorted(self.marks.items())]
         return "   ".join([*moments, "d compares"]) if moments else ""
 

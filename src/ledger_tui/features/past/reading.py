@@ -24,7 +24,7 @@ _SERVER_ERRORS = 500
 
 @dataclass(frozen=True)
 class PastReading:
-    """A run of happenings, oldest first, and whether other happenings come before or after these."""
+    """Successive events, oldest first. `begins` is true if no event precedes them, `ends` if none follows."""
 
     known: list[Happening]
     begins: bool
@@ -47,7 +47,7 @@ async def require_looking_back(api: Api) -> None:
 
 
 async def read_around(api: Api, ms: int | None) -> PastReading:
-    """Return the happenings until this moment, or until now.
+    """Return the last events up to this moment, or up to now.
 
     Raises NotOffered if the server shows no events.
     """
@@ -57,17 +57,17 @@ async def read_around(api: Api, ms: int | None) -> PastReading:
 
 
 async def read_older(api: Api, first: Happening) -> PastReading:
-    """Return the happenings just before the given one."""
+    """Return the events just before the event `first`."""
     return await _events(api, {}, Want(0, "page", 0, first.id))
 
 
 async def read_newer(api: Api, last: Happening) -> PastReading:
-    """Return the happenings just after the given one; none if the server cannot page upwards."""
+    """Return the events just after the event `last`; none if the server cannot page upwards."""
     try:
         read = await _events(api, {}, Want(0, "newer", 0, last.id))
     except LedgerError:
         return PastReading([], False, True)
-    return PastReading(read.known, False, read.begins)  # in this direction the last page is the newest
+    return PastReading(read.known, False, read.begins)  # when paging upwards, `older` leads to newer events
 
 
 async def _events(api: Api, filters: dict[str, str], want: Want) -> PastReading:
@@ -78,7 +78,7 @@ async def _events(api: Api, filters: dict[str, str], want: Want) -> PastReading:
 async def read_first(api: Api, now_ms: int) -> int | None:
     """Return the approximate time of the ledger's first event; None if it cannot be found.
 
-    No list begins with its oldest object, so this halves the time until it is near the first event.
+    No list begins with its oldest object, so this bisects the time until it is close to the first event.
     """
     oldest_found, nothing, reach = now_ms, None, _HOUR_MS
     for _ in range(_SEARCHES_MAX):

@@ -29,10 +29,10 @@ Line = tuple[Cell, ...]
 
 @dataclass(frozen=True)
 class Node:
-    """One entry of the tree: `line` is its text, `below` the lines under it, `time` the text next to it.
+    """One entry of the tree: `line` is the text, `below` the lines under it, `time` the text to its left.
 
-    `kind` and `record` describe its object, `place` is the object's screen. A note shows no object, and the
-    cursor skips it.
+    `kind` and `record` describe the object of the node, `place` is the object's screen. A note shows no
+    object.
     """
 
     kind: NodeKind
@@ -42,7 +42,7 @@ class Node:
     below: tuple[Line, ...] = ()
     place: str = ""
     record: Record | None = None
-    gap: str = ""  # the time since the previous node, on a line of its own above this node
+    gap: str = ""  # the time since the previous request, on a separate line above this node
 
     @property
     def record_id(self) -> str:
@@ -50,7 +50,7 @@ class Node:
 
     @property
     def link(self) -> Link | None:
-        """Return the link to the node's own screen; None if it has no screen."""
+        """Return the link to the object of the node; None for a note."""
         if self.record is None or self.kind == "note":
             return None
         return Link("", self.place, record_id=self.record_id)
@@ -115,7 +115,7 @@ def title(trace: Trace, names: AccountNames) -> str:
 
 
 def can_send_again(node: Node | None) -> bool:
-    """Return whether the node is a delivery that has failed, or waits for another attempt."""
+    """Return whether the node shows a delivery that has failed, or waits for another attempt."""
     if node is None or node.kind not in ("delivery", "attempt") or node.record is None:
         return False
     has_failed = any(attempt.get("error") is not None for attempt in attempts_of(node.record))
@@ -132,7 +132,7 @@ def _started(step: TraceStep) -> str | None:
 
 
 def _request(step: TraceStep, start: str | None, before: str | None) -> Node:
-    """Return the node of a step; `before` is the start of the step above."""
+    """Return the node of a step; `before` is the start of the previous step."""
     time = time_of({"at": start}, "at").text
     gap = ""
     if before is not None:
@@ -225,7 +225,7 @@ def _object(event: Record, about: Record, step: TraceStep, names: AccountNames) 
 
 
 def _difference(event: Record, about: Record, step: TraceStep, names: AccountNames) -> tuple[Line, ...]:
-    """Return the fields that changed with the event; for a posting, the account's balance."""
+    """Return the fields that the event changed; for a posting, the account's balance."""
     currency = currency_of(about, names)
     if str(event.get("type")).endswith(".created"):
         before = balance_before(about)
@@ -323,7 +323,7 @@ def _later(record: Record, name: str, start: float | None) -> str:
 
 
 def _without_steps(trace: Trace, names: AccountNames) -> Iterator[Node]:
-    """Yield the object with its own times, for an object without events."""
+    """Yield the nodes of an object without events: the object and its times."""
     record = trace.record
     if trace.problem:
         yield _note(0, trace.problem)
@@ -349,9 +349,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def guides(nodes: Sequence[Node]) -> list[tuple[str, str]]:
-    """Return the lines of the tree to the left of each node: for the node's first line, and for its
-    further lines.
-    """
+    """Return the branches to draw to the left of each node: at its first line, and at the lines below."""
     lines: list[tuple[str, str]] = []
     open_after: list[set[int]] = []
     still: set[int] = set()

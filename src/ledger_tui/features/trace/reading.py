@@ -1,8 +1,8 @@
-"""A trace: the requests that concern one object, the changes by each request, the events, and their
+"""Reads a trace: the requests that concern one object, the changes by each request, the events, and their
 deliveries.
 
-The dashboard reads a trace with a limited number of requests, one after the other, and yields it after each
-part. `nodes.py` draws it.
+`read_trace` sends a limited number of requests, one after the other, and yields the trace after each part.
+`nodes.py` draws a trace.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ledger_tui.resources.base import records_of
 from ledger_tui.resources.proofs import PART, read_proof
 from ledger_tui.resources.webhooks import subject
 
-# Fields that never differ, or mean nothing for a change.
+# Fields that never differ, or whose difference says nothing about a change.
 _NOT_COMPARED = frozenset({"id", "object", "livemode", "created"})
 _DEPTH_MAX = 4
 
@@ -33,8 +33,8 @@ _DEPTH_MAX = 4
 class TraceStep:
     """One request, or a command, with the events it caused, oldest first.
 
-    `before` contains, for each event, the former state of the event's object, if it is known. `deliveries`
-    are the deliveries of each event that was read. The sentences give the reason for each missing part.
+    By the id of an event, `before` contains the earlier state of the event's object, if known, and
+    `deliveries` the event's deliveries, if read. A field that begins with `no_` says why a part is missing.
     """
 
     request_id: str | None
@@ -46,15 +46,13 @@ class TraceStep:
     before: Mapping[str, Record] = field(default_factory=dict)
     deliveries: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
     no_deliveries: str = ""
-    # for each event its number in the transparency log
+    # by the id of an event, the event's number in the transparency log
     entries: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Trace:
-    """The trace of `record`, an object of `kind`; `requests` is the number of requests that the trace has
-    taken.
-    """
+    """The trace of `record`, an object of `kind`; `requests` counts the requests to read the trace."""
 
     kind: str
     record: Record
@@ -70,20 +68,20 @@ class Trace:
         return str(self.record.get("id", ""))
 
     def deliveries(self) -> Iterator[Record]:
-        """Yield every delivery that is known."""
+        """Yield every known delivery."""
         for step in self.steps:
             for deliveries in step.deliveries.values():
                 yield from deliveries
 
     def settled(self, now: float) -> bool:
-        """Return whether nothing here is expected to change after `now`, in Unix time by the ledger's clock.
+        """Return whether this trace will probably not change after `now`, in Unix time by the ledger's clock.
 
-        A new event has no deliveries yet. If no endpoint accepts its type, it gets none. So an event without
-        deliveries is treated as settled only after some time.
+        A new event has no deliveries yet, and gets none if no endpoint accepts the type of the event. So an
+        event without deliveries counts as settled only after some time.
         """
         waits = any(delivery.get("status") == "pending" for delivery in self.deliveries())
         to_come = any(
-            step.deliveries.get(str(event.get("id"))) == ()  # the deliveries were read, and there are none
+            step.deliveries.get(str(event.get("id"))) == ()  # the deliveries were read, and none exist
             and now - (moment(event.get("created")) or 0.0) < _DELIVERIES_WITHIN_SECONDS
             for step in self.steps
             for event in step.events
@@ -96,7 +94,7 @@ NOT_LOGGED = "not in the request log (yet)"
 
 
 class FieldChange(NamedTuple):
-    """One field that differs; None where it is absent or null."""
+    """One field that differs; a value is None if the field is absent or null."""
 
     name: str
     before: Any
@@ -104,7 +102,7 @@ class FieldChange(NamedTuple):
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldChange]:
-    """Return the fields that differ, in the order of `after`; a field of an inner object by a dotted name."""
+    """Return the fields that differ, in the order of `after`; an inner object's field has a dotted name."""
     old, new = dict(_fields(before)), dict(_fields(after))
     names = [*new, *(name for name in old if name not in new)]
     return [
@@ -123,7 +121,7 @@ def _fields(record: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iter
 
 
 def balance_before(transaction: Mapping[str, Any]) -> int | None:
-    """Return the balance of a transaction's account before it, None if the record does not contain it."""
+    """Return the account's balance before a transaction; None if the record does not contain the figures."""
     after, amount, kind = (transaction.get(name) for name in ("balance_after", "amount", "type"))
     if not isinstance(after, int) or not isinstance(amount, int) or kind not in ("credit", "debit"):
         return None
@@ -145,7 +143,7 @@ def later(seconds: float) -> str:
     return f"+{seconds / 86400:.0f} d"
 
 
-REQUESTS_MAX = 15  # the most requests for one trace, at most a quarter of the rate limit a minute
+REQUESTS_MAX = 15  # for one trace, and at most a quarter of the rate limit per minute
 _SHARE = 4
 _FEWEST = 4
 _EVENTS_SHOWN = 8  # of one request
@@ -171,7 +169,7 @@ class _UsedUp(_Without):
 
 @dataclass
 class _Reader:
-    """Reads for one trace and counts the requests."""
+    """Sends the requests for one trace, and counts them."""
 
     api: Api
     most: int
@@ -203,7 +201,7 @@ class _Reader:
         if object_id not in self.of_object:
             try:
                 events_listed = await self.listed("/v1/events", "events", object=object_id, limit="100")
-            except InvalidRequest:  # the server does not know this parameter
+            except InvalidRequest:  # the server does not know the parameter `object`
                 raise _Without(_NO_OBJECT_FILTER) from None
             # A server that ignores the unknown parameter lists all events.
             self.of_object[object_id] = [
@@ -231,7 +229,7 @@ async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace
         steps, more, trace = [], 0, replace(trace, problem=_why(error, NO_EVENTS))
     trace = replace(trace, steps=tuple(steps), more_steps=more, requests=reader.count)
     yield trace
-    no_deliveries: str | None = None  # not known yet
+    no_deliveries: str | None = None  # None until the endpoints are read
     for number in reversed(range(len(steps))):  # read the newest step first, because requests may run out
         for part in (_with_request, _with_events, _with_before):
             steps[number] = await part(reader, steps[number])
@@ -242,7 +240,7 @@ async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace
         steps[number] = await _with_deliveries(reader, steps[number], no_deliveries or "", record)
         trace = replace(trace, steps=tuple(steps), requests=reader.count)
         yield trace
-    if any(trace.deliveries()):  # the deliveries went to endpoints that were deleted later
+    if any(trace.deliveries()):  # if no endpoint is registered now, the endpoints were deleted later
         steps = [_after_deletion(step) for step in steps]
     for number in reversed(range(len(steps))):
         steps[number] = await _with_entries(reader, steps[number])
@@ -250,7 +248,7 @@ async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace
 
 
 async def _first_steps(reader: _Reader, kind: str, record: Record) -> tuple[list[TraceStep], int]:
-    """Return a step for each request that concerns the record, oldest first, and how many more there are."""
+    """Return a step for each request about the record, oldest first, and the number of earlier requests."""
     record_id = str(record.get("id", ""))
     if kind == "requests":
         own = record_id.startswith(OWN_PREFIX)
@@ -277,7 +275,7 @@ def _request_of(event: Record) -> str | None:
 
 
 async def _endpoints(reader: _Reader) -> tuple[list[Record], str]:
-    """Return the endpoints, and the reason for missing deliveries if it is known already."""
+    """Return the endpoints, and the reason why no deliveries can be read; "" without such a reason."""
     try:
         endpoints = await reader.listed("/v1/webhook_endpoints", "webhook_endpoints", limit="100")
     except _UsedUp:
@@ -302,7 +300,7 @@ async def _with_request(reader: _Reader, step: TraceStep) -> TraceStep:
 
 
 async def _with_events(reader: _Reader, step: TraceStep) -> TraceStep:
-    """Return the step with all the events of its request, up to a maximum."""
+    """Return the step with all events of its request, up to a maximum."""
     ids = (step.request or {}).get("events")
     if not isinstance(ids, list) or step.no_events:
         return step
@@ -321,7 +319,7 @@ async def _with_events(reader: _Reader, step: TraceStep) -> TraceStep:
 
 
 async def _with_before(reader: _Reader, step: TraceStep) -> TraceStep:
-    """Return the step with each object's former state, which is read from the object's previous event."""
+    """Return the step with each object's earlier state, which this reads from the object's previous event."""
     before = dict(step.before)
     for event in step.events:
         if str(event.get("type")).endswith(".created"):
@@ -340,8 +338,8 @@ async def _with_before(reader: _Reader, step: TraceStep) -> TraceStep:
 async def _with_deliveries(reader: _Reader, step: TraceStep, none: str, record: Record) -> TraceStep:
     """Return the step with the deliveries of its events; the traced event's deliveries are read first.
 
-    The deliveries are read even if no endpoint is registered, because an endpoint may have been deleted
-    later.
+    This reads the deliveries even if no endpoint is registered, because an endpoint may have been deleted
+    since.
     """
     if none not in ("", _NO_ENDPOINTS) or not step.events:
         return replace(step, no_deliveries=none)
@@ -353,7 +351,7 @@ async def _with_deliveries(reader: _Reader, step: TraceStep, none: str, record: 
             path = f"/v1/events/{quote(event_id, safe='')}/deliveries"
             by_event[event_id] = tuple(await reader.listed(path, "events.deliveries"))
         except (_Without, LedgerError) as error:
-            # The traced delivery itself is already known.
+            # If a delivery is traced, the dashboard already knows this delivery.
             if not isinstance(error, _UsedUp) and isinstance(record.get("attempts"), list):
                 by_event.setdefault(str(record.get("event")), (record,))
             why = none or _why(error, _NO_DELIVERIES)
@@ -366,7 +364,7 @@ async def _with_deliveries(reader: _Reader, step: TraceStep, none: str, record: 
 
 
 def _after_deletion(step: TraceStep) -> TraceStep:
-    """Return the step without the reason that no endpoint is registered."""
+    """Return the step with empty deliveries instead of the reason that no endpoint is registered."""
     if step.no_deliveries != _NO_ENDPOINTS:
         return step
     unsent: dict[str, tuple[Record, ...]] = {str(event.get("id")): () for event in step.events}
@@ -374,7 +372,7 @@ def _after_deletion(step: TraceStep) -> TraceStep:
 
 
 async def _with_entries(reader: _Reader, step: TraceStep) -> TraceStep:
-    """Return the step with the numbers of its events in the log, until no request is left."""
+    """Return the step with the numbers of its events in the log, for as many events as the requests allow."""
     entries: dict[str, int] = {}
     for event in step.events:
         try:

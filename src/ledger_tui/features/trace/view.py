@@ -40,8 +40,8 @@ from ledger_tui.ui.view import (
     toned_line,
 )
 
-_TIME_WIDTH = 12  # includes a space at either side
-_TIMES_FROM = 60  # columns; with fewer there is no room for the times
+_TIME_WIDTH = 12  # includes the spaces around the time
+_TIMES_FROM = 60  # columns; a narrower tree shows no times
 
 
 class TraceTree(ScrollView, can_focus=True):
@@ -51,7 +51,7 @@ class TraceTree(ScrollView, can_focus=True):
     COMPONENT_CLASSES = {"table--cursor", "table--cursor-idle", *(f"table--{tone}" for tone in TONES)}
 
     class Moved(Message):
-        """The cursor stands on another node."""
+        """The user moved the cursor to another node."""
 
     class Opened(Message):
         """The node under the cursor was clicked twice."""
@@ -60,7 +60,7 @@ class TraceTree(ScrollView, can_focus=True):
         super().__init__(id="tree")
         self.nodes: Sequence[Node] = ()
         self.cursor = 0
-        self.moved = False  # whether the user has moved the cursor; then a new read does not move it
+        self.moved = False  # whether the user has moved the cursor, so that a new read must not move it
         self._lines: list[tuple[int, tuple[Cell, ...]]] = []  # each with the number of its node
 
     @property
@@ -69,7 +69,7 @@ class TraceTree(ScrollView, can_focus=True):
         return self.nodes[self.cursor] if self.cursor < len(self.nodes) else None
 
     def show(self, nodes: Sequence[Node], cursor: int, *, from_top: bool) -> None:
-        """Draw these nodes, with the cursor on one of them; `from_top` scrolls to its request."""
+        """Draw these nodes, with the cursor on node `cursor`; `from_top` scrolls to that node's request."""
         self.nodes, self.cursor = nodes, max(0, min(cursor, len(nodes) - 1))
         self._lines = []
         space = Cell(" " * _TIME_WIDTH)
@@ -165,8 +165,8 @@ class TraceTree(ScrollView, can_focus=True):
 
 
 WIDE_COLUMNS = 110
-# For this time the trace is read again without a key, so that the user sees a pending delivery arrive; later
-# the user presses `r`.
+# For this time the dashboard reads the trace again by itself, so that the user sees a pending delivery
+# arrive. After this time, the user presses `r`.
 _WATCHED_SECONDS = 120.0
 _RESEND = "resend_delivery"
 
@@ -219,7 +219,7 @@ class TraceView(View):
         self.trace = None
 
     def moment_changed(self) -> None:
-        self.reading = False  # a read of the former moment must not prevent a new one
+        self.reading = False  # a read of the earlier moment must not prevent a new read
         self.action_refresh()
 
     def poll_soon(self) -> None:
@@ -261,7 +261,7 @@ class TraceView(View):
 
     @while_running
     def take_trace(self, new_trace: Trace | None, problem: str = "") -> None:
-        """Show a trace, the part of a trace that was read so far, or the reason for a failed read."""
+        """Show a trace, which may be incomplete, or the reason why the read failed."""
         self.problem = problem
         old_trace = self.trace
         if new_trace is None:
@@ -271,7 +271,7 @@ class TraceView(View):
             old_trace.record_id,
         ):
             self.reading = not new_trace.complete
-            # While a trace is read again, the last complete trace stays on the screen.
+            # While the dashboard reads a trace again, the last complete trace stays on the screen.
             if new_trace.complete or not old_trace.complete:
                 self.trace = new_trace
         self.draw()
@@ -306,7 +306,7 @@ class TraceView(View):
         assert self.trace is not None
         before = self._tree.node
         if self._tree.moved and before is not None:
-            # an object may appear in several nodes: one for each request that changed it
+            # an object may appear in several nodes, one for each request that changed the object
             at = self._tree.cursor
             same = [n for n, node in enumerate(nodes) if _same(node, before)]
             return min(same, key=lambda n: abs(n - at), default=at)
@@ -351,7 +351,7 @@ class TraceView(View):
         return node.record if node is not None else None
 
     def shown_texts(self) -> Iterator[tuple[str, str]]:
-        """Yield the kind of each node with each of its lines."""
+        """Yield each line of each node, labelled with the kind of the node."""
         for node in self._tree.nodes:
             for line in (node.line, *node.below):
                 yield node.kind, f"{node.record_id} {''.join(cell.text for cell in line)}"
@@ -400,7 +400,7 @@ class TraceView(View):
         node = self._tree.node
         if node is None or node.link is None:
             return
-        if node.place == "deliveries" and node.record is not None:  # a delivery is in its endpoint's list
+        if node.place == "deliveries" and node.record is not None:  # find a delivery in its endpoint's list
             filters = {"endpoint": str(node.record.get("endpoint"))}
             self.post_message(
                 LocationOpened(Location(node.place, filters, node.record_id, node.record, by_link=True))
