@@ -1,4 +1,4 @@
-"""The columns of a list, its order, its filters in the dashboard, and a dialog for the columns."""
+"""The columns and the order of a list, the filters that the dashboard applies, and the columns' dialog."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ledger_tui.ui.dialogs import Dialog
 
 
 def columns_of(resource: Resource, settings: ListSettings) -> tuple[Column, ...]:
-    """Return the chosen columns in their order; if the user chose none, all columns of the resource."""
+    """Return the columns in the order that the user chose; if the user chose none, all columns."""
     by_name = {column.name: column for column in resource.columns}
     choice = [by_name[name] for name in settings.columns if name in by_name]
     if not choice:
@@ -36,7 +36,7 @@ def columns_of(resource: Resource, settings: ListSettings) -> tuple[Column, ...]
 
 
 def order_of(resource: Resource, settings: ListSettings, names: AccountNames) -> Order | None:
-    """Return the sort key that the settings choose; None if the rows are not sorted."""
+    """Return the sort key from the settings; None if the user sorts by no column."""
     column = next((each for each in resource.columns if each.name == settings.sorted_by), None)
     return None if column is None else _Order(column, names)
 
@@ -68,7 +68,9 @@ class _Order:
 
 
 def selected_by(resource: Resource, filters: Filters, names: AccountNames, text: str = "") -> Keep | None:
-    """Return a test for the text and for the filters that no server has; None if there are none."""
+    """Return a test of records for the text and for the filters that the dashboard applies; None if there are
+    none.
+    """
     tests: list[Keep] = []
     for filter_ in resource.filters:
         value = filters.get(filter_.param, filter_.default)
@@ -97,7 +99,7 @@ def _has_text(resource: Resource, text: str, names: AccountNames) -> Keep:
 
 
 def _texts_in(value: object) -> Iterator[str]:
-    """Yield the texts in a record and the names in its metadata, without its kind, which no list shows."""
+    """Yield the texts in a record and the names in its metadata, but not its kind, which no list shows."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -130,7 +132,7 @@ _NOTE = "No server sorts its lists: the rows that are loaded are sorted, and m l
 class ColumnsScreen(Dialog[ListSettings]):
     """A dialog that returns the chosen settings.
 
-    It calls `preview` after each change, so the list shows it at once.
+    It calls `preview` after each change, so that the list shows the change at once.
     """
 
     BINDINGS = [
@@ -187,7 +189,7 @@ class ColumnsScreen(Dialog[ListSettings]):
         self._preview(settings)
 
     def _columns(self) -> tuple[str, ...]:
-        """Return the chosen columns; an empty tuple if they equal the default columns."""
+        """Return the names of the chosen columns; an empty tuple for the default columns."""
         columns = [name for name in self._order if name in self._visible_names]
         return () if columns == self._all else tuple(columns)
 

@@ -1,4 +1,4 @@
-"""The caption of a list: its title, its filter, the position, and the number of new rows not shown yet."""
+"""The caption of a list: the title, the filter, the position, and the number of new rows not shown yet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ledger_tui.ui.status_bar import awaited
 
 
 class Caption(Widget):
-    """The line above a list with its title, filter, problem and position, as far as they are known.
+    """The line above a list with the title, the filter, a problem, and the position if known.
 
     `news` returns the text next to the position. `is_covered` returns whether the detail covers the list.
     """
@@ -99,13 +99,13 @@ class Caption(Widget):
         return Content.styled(f"● {marks:,} marked   ", "bold $accent") if marks else Content("")
 
     def _searching(self) -> Content:
-        """Return a text about the progress of the search in older pages."""
+        """Return the progress of the search in older pages, in words."""
         window = self._model.window
         return Content.styled(f"⌕ searching, {window.resident:,} rows read; esc stops   ", "bold $accent")
 
     @property
     def why_empty(self) -> str:
-        """The reason for an empty list, in a sentence."""
+        """Why the list is empty, in a sentence."""
         model = self._model
         if not (model.filters or model.text):
             resource, forbidden = model.resource, model.context.session.forbids_changes

@@ -32,14 +32,14 @@ from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import TABLE_KEYS
 from ledger_tui.ui.view import Context, LinkFollowed, ScreenRow, toned, toned_line
 
-WIDE_COLUMNS = 120  # from this width on both panes are shown, unless the user chose one pane
-WIDER_COLUMNS = 150  # from this width on the detail is wide enough for ids in JSON
+WIDE_COLUMNS = 120  # from this width on, both panes are shown, unless the user chose one pane
+WIDER_COLUMNS = 150  # from this width on, the detail is wide enough for ids in JSON
 WIDER_DETAIL_COLUMNS = 60
 STEP = 4
 
 
 class Panes(ScreenRow):
-    """A list and a detail. `wide` is True while both are shown."""
+    """A list and a detail. `wide` is True while both panes are shown."""
 
     def __init__(self, list_: Widget, detail: Widget, choice: PaneChoice) -> None:
         super().__init__()
@@ -52,10 +52,9 @@ class Panes(ScreenRow):
         return [self._list, self._detail]
 
     def lay_out(self, width: int, *, is_open: bool) -> None:
-        """Show both panes or one. If only one is shown, it is the detail if `is_open`, else the list."""
+        """Show both panes, or only the detail if `is_open`, else only the list."""
         self.wide = self._choice.split if self._choice.split is not None else width >= WIDE_COLUMNS
-        # Do not use a style rule: it would take effect too late, because the next key needs a visible widget
-        # to focus.
+        # A style rule would take effect too late: the next key already needs a visible widget to focus.
         self._list.display = self.wide or not is_open
         self._detail.display = self.wide or is_open
         least, most = LEAST_COLUMNS, max(LEAST_COLUMNS, width - LEAST_COLUMNS)
@@ -68,7 +67,7 @@ class Panes(ScreenRow):
         self._detail.styles.width = max(least, min(wanted_width, most)) if self.wide else "1fr"
 
     def cycle(self, *, is_open: bool) -> bool:
-        """Go to the next of list, both panes and detail; return whether the detail is open then."""
+        """Change from the list to both panes, then to the detail; return whether the detail is open now."""
         if self.wide:
             self._choice.split = False
             return True
@@ -76,7 +75,7 @@ class Panes(ScreenRow):
         return False
 
     def resize(self, step: int, width: int) -> None:
-        """Move the border between the panes by steps; a positive step makes the list wider."""
+        """Move the border between the panes; a positive `step` makes the list wider."""
         if self.wide:
             now = self._detail.outer_size.width or self._choice.detail_width
             self._choice.detail_width = max(LEAST_COLUMNS, min(now - step * STEP, width - LEAST_COLUMNS))
@@ -86,7 +85,7 @@ LABEL_WIDTH = 14
 
 
 def drawn(detail: Detail, width: int) -> Content:
-    """Return a detail as text of this width."""
+    """Return a detail as text, wrapped to a width."""
     lines = [toned(detail.headline), Content("")]
     for section in detail.sections:
         lines.extend(_section_lines(section, width))
@@ -101,7 +100,7 @@ def _section_lines(section: Section, width: int) -> list[Content]:
         lines.append(toned_line(cells))
     for label, value in section.facts:
         name = Content.styled(fit(label, LABEL_WIDTH - 1) + " ", "$muted")
-        # The further lines of a long value start below the value, not below its label.
+        # The second and later lines of a long value start below the value, not below its label.
         for number, part in enumerate(toned(value).wrap(width - LABEL_WIDTH)):
             lines.append(Content.assemble(name if number == 0 else " " * LABEL_WIDTH, part))
     return [*lines, Content("")]
@@ -121,21 +120,21 @@ class RecordFailed(Message):
 
 
 _MORE_KEPT = 50
-# If the rate limit is smaller, the pane reads figures beyond the record only when the user opens its detail.
+# With a smaller rate limit, the pane reads figures beyond the record only after the user opens the detail.
 _GENEROUS_LIMIT = 600
-_ON_ONE_LINE = 100_000  # columns, so many that no line of a plot wraps
+_ON_ONE_LINE = 100_000  # columns, enough that no line of a drawing wraps
 _HERE = {"newest": "its beginning", "oldest": "its end"}
 
 
 def _as_here(binding: BindingType) -> BindingType:
-    """Return a key binding of the table, with the description that fits a detail."""
+    """Return a key binding of the table with a description for the detail."""
     if not isinstance(binding, Binding):
         return binding
     return replace(binding, description=_HERE.get(binding.action, binding.description))
 
 
 class _Links(OptionList, inherit_bindings=False):
-    """The links of a detail. The pane handles the keys that move, because they also scroll."""
+    """The links of a detail. The pane handles the keys that move, because these keys also scroll."""
 
     BINDINGS = [Binding("enter", "select", "follow", show=True, id="open")]
 
@@ -153,7 +152,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         self._resource = resource
         self._view_context = context
         self._record: Record | None = None
-        self._more: dict[str, tuple[Record, Any]] = {}  # by id: a record and the figures read beyond it
+        self._more: dict[str, tuple[Record, Any]] = {}  # by id: a record and its figures beyond the record
         self._about = ""
         self._detail: Detail | None = None
         self._note = ""
@@ -166,14 +165,11 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         yield _Links(id="links", markup=False, compact=True)
 
     def outdate(self) -> None:
-        """Make the pane read the figures beyond the records again. The old figures stay until then."""
+        """Make the pane read the figures beyond the records again, and keep the old figures until then."""
         self._more = {record_id: ({}, more) for record_id, (_record, more) in self._more.items()}
 
     def show(self, record: Record | None, note: str = "") -> None:
-        """Show a record, or the note if there is no record.
-
-        The pane scrolls to the top for another record.
-        """
+        """Show a record, or the note if there is no record. For another record, scroll to the top."""
         self._record = record
         if record is None:
             self._show_detail(None, note, "")
@@ -192,7 +188,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
             options.add_options(Option(Content(f"→ {link.label}")) for link in links)
             options.display = bool(links)
         if links != links_before or about != self._about:
-            # Keep the highlight if the pane only appends links that it has now read from the server.
+            # Keep the highlight if the pane only appends links that it has just read from the server.
             came_later = about == self._about and links[: len(links_before)] == links_before
             self._walked_to = self._walked_to if came_later else None
             options.highlighted = (came_later and highlighted) or 0 if links else None
@@ -205,7 +201,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     def _draw(self) -> None:
         width = max(LABEL_WIDTH + 10, self.scrollable_content_region.width)
         inputs = (self._detail, self._note, width)
-        if inputs == self._drawn_last:  # skip it, because setting a text lays out the whole screen again
+        if inputs == self._drawn_last:  # save the work: a new text lays out the whole screen again
             return
         self._drawn_last = inputs
         text = drawn(self._detail, width) if self._detail else Content.styled(self._note, "$muted")
@@ -217,14 +213,14 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     def focus_content(self) -> None:
         """Focus the links; if there are none, focus the text so that keys scroll it."""
         has_links = self._detail is not None and self._detail.links
-        # Do not scroll to the focused widget: the reader starts at the top.
+        # Do not scroll to the focused widget: people read from the top.
         (self.query_one("#links", OptionList) if has_links else self).focus(scroll_visible=False)
 
     # ------------------------------------------------------------------ reading
 
     @property
     def can_read_objects(self) -> bool:
-        """Whether the server offers a path for single objects of this kind, as far as the dashboard knows."""
+        """Whether the server can return one object of this kind, as far as the dashboard knows."""
         missing = self._resource.object_part in self._view_context.session.missing_parts
         return self._resource.has_object_path and not missing
 
@@ -232,8 +228,8 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     async def read(self, record_id: str, *, required: bool = False) -> None:
         """Read one object and post `RecordLoaded` or `RecordFailed`.
 
-        If the server has no path for single objects, this fails only for a `required` object. Otherwise the
-        pane shows the row from the list.
+        If the server cannot return one object, `RecordFailed` follows only for a `required` object; for any
+        other object, the pane keeps the row from the list.
         """
         path, part = self._resource.object_path(record_id), self._resource.object_part
         try:
@@ -249,7 +245,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     def _detail_of(self, record: Record) -> Detail:
         detail = self._resource.detail(record, self._view_context.names)
         missing = self._view_context.session.missing_parts
-        # a server without a list may still return one of its objects
+        # a server without the list may still return a single object
         offered = tuple(
             link for link in detail.links if link.record_id or BY_KIND[link.resource].part not in missing
         )
@@ -274,9 +270,9 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
                 yield label, each.value.text
 
     def read_more(self, *, is_open: bool, again: bool = False) -> None:
-        """Read the figures that this resource shows beyond the record, unless they are read already.
+        """Read the figures beyond the record, unless the pane has already read them.
 
-        With `again` read them in any case, because others may have changed them.
+        With `again`, read them in any case, because other people may have changed them.
         """
         record = self._record
         if record is None or self._resource.more is None:
@@ -299,7 +295,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     @while_running
     def _take_more(self, record: Record, more: Any) -> None:
-        """Show the figures read beyond a record, or the LedgerError that came instead."""
+        """Show the figures beyond a record, or the LedgerError of reading them."""
         self._more[str(record.get("id"))] = (record, more)
         while len(self._more) > _MORE_KEPT:
             del self._more[next(iter(self._more))]
@@ -309,7 +305,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     # ------------------------------------------------------------------ keys
 
     def action_move(self, rows: int) -> None:
-        """Go to the next link in this direction; scroll if there is no further link."""
+        """Go to the next link in this direction; scroll if no link follows."""
         links = self.query_one("#links", OptionList)
         index = -1 if links.highlighted is None else links.highlighted + rows
         if 0 <= index < links.option_count:
@@ -338,7 +334,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
             self._bring_into_view(self._walked_to)
 
     def _bring_into_view(self, number: int) -> bool:
-        """Scroll until the link is in view; return False if it was in view before."""
+        """Scroll until the link is in view; return False if the link was in view already."""
         line = self.query_one("#links", OptionList).virtual_region.y + number
         height = self.scrollable_content_region.height
         top = max(min(self.scroll_y, line), line - height + 1)
@@ -350,6 +346,6 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     @on(OptionList.OptionSelected)
     def follow_link(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        # If the link is out of view, only scroll to it: nobody wants to follow a link that they cannot see.
+        # If the link is out of view, only scroll to it: you do not want to follow a link that you cannot see.
         if self._detail is not None and not self._bring_into_view(event.option_index):
             self.post_message(LinkFollowed(self._detail.links[event.option_index]))

@@ -35,12 +35,12 @@ from ledger_tui.ui.handlers import asks, while_running
 
 MOST_OFFERED = 8
 _NAMES_OFFERED = 6
-# From this many typed characters on, values and names are offered without their filter's name.
+# After this many typed characters, the bar offers values and names even without the name of a filter.
 _LETTERS_OF_A_VALUE = 2
 
 
 class FilterOffer(NamedTuple):
-    """A line that the bar offers as a completion. If it is `complete`, it can be applied at once."""
+    """A line that the bar offers as a completion. A `complete` line can be applied at once."""
 
     line: str
     shown: str
@@ -82,7 +82,7 @@ def without_last_word(line: str) -> str:
 
 
 class BegunName(NamedTuple):
-    """The typed end of a line that names an account or a user."""
+    """The name of an account or user, or its beginning, at the end of a typed line."""
 
     before: str
     filter: Filter
@@ -90,10 +90,7 @@ class BegunName(NamedTuple):
 
 
 def begun_name(line: str, filters: Sequence[Filter]) -> BegunName | None:
-    """Return the name after `account:` or `user:` at the end of the line.
-
-    It may contain spaces without quotes.
-    """
+    """Return the name after `account:` or `user:` at the end of the line. It may contain unquoted spaces."""
     starts = _starts(line)
     number = len(starts) - 1
     while number and ":" not in line[starts[number] :]:
@@ -106,7 +103,7 @@ def begun_name(line: str, filters: Sequence[Filter]) -> BegunName | None:
 
 
 def _ends_before(text: str) -> bool:
-    """Return whether the value is complete, so that later words are not part of it."""
+    """Return whether a value is complete, so that later words are not part of the value."""
     return text.startswith('"') or text.endswith(" ")
 
 
@@ -132,7 +129,7 @@ def _filter_names(before: str, beginning: str, filters: Sequence[Filter]) -> lis
 
 
 def _with_value(before: str, beginning: str, filters: Sequence[Filter]) -> list[FilterOffer]:
-    """Return an offer for each value that starts with `beginning` and that a filter suggests."""
+    """Return an offer for each value that a filter suggests and that starts with `beginning`."""
     return [
         FilterOffer(f"{before}{each.name}:{value} ", f"{each.name}:{value}")
         for each in filters
@@ -145,7 +142,7 @@ def _with_value(before: str, beginning: str, filters: Sequence[Filter]) -> list[
 def _with_name(
     line: str, starts: Sequence[int], filters: Sequence[Filter], names: AccountNames
 ) -> list[FilterOffer]:
-    """Return offers of the accounts and users whose name contains the words at the end of the line."""
+    """Return an offer for each account or user whose name contains the words at the end of the line."""
     number = len(starts) - 1
     while number and ":" not in line[starts[number - 1] : starts[number]]:
         number -= 1
@@ -155,7 +152,7 @@ def _with_name(
         if not (each.account or each.user) or len(text) < _LETTERS_OF_A_VALUE or f"{each.name}:" in before:
             continue
         for offer in _names(BegunName(before, each, text), names):
-            if text.casefold() in f"{offer.shown} {offer.beside}".casefold():  # not in the id alone
+            if text.casefold() in f"{offer.shown} {offer.beside}".casefold():  # not only in the id
                 offers.append(offer._replace(shown=f"{each.name}:{offer.shown}"))
     return offers
 
@@ -174,21 +171,21 @@ def _values(before: str, value: str, filter_: Filter) -> list[FilterOffer]:
 
 
 def _named(before: str, entry: AccountName | UserName, same: Sequence[object]) -> FilterOffer:
-    """Return an offer that inserts the name of an account or user, or the id if several share the name."""
+    """Return an offer that inserts the name of an account or user, or the id if the name is not unique."""
     beside = entry.currency if isinstance(entry, AccountName) else entry.email
     text = entry.name if len(same) == 1 and '"' not in entry.name else entry.id
     return FilterOffer(f'{before}"{text}" ' if " " in text else f"{before}{text} ", entry.name, beside)
 
 
-_PAUSE_SECONDS = 0.1  # the bar searches the rows when the user has not typed for this time
+_PAUSE_SECONDS = 0.1  # the bar searches the rows after the user has typed nothing for this time
 _OFFER_WIDTH = 48
 
 
 class FilterBar(Vertical):
     """The filter line, hidden until `open`. It posts `Applied` with query parameters, `OpenId` or `Closed`.
 
-    While the user types a text, the list shows only the loaded rows that contain it. The bar stays open, with
-    the typed text, until the view closes it.
+    While the user types a text, the list shows only the loaded rows that contain the text. The bar stays
+    open, with the typed text, until the view closes the bar.
     """
 
     BINDINGS = [
@@ -240,7 +237,7 @@ class FilterBar(Vertical):
         self._text_before = self._model.text
         line = self.query_one(Input)
         there = filter_line(self._model.filters, self._filters)
-        # After the filter stands a space, so that the user can type another filter at once.
+        # A space follows the filter, so that the user can type another filter at once.
         line.value = self._text_before or (f"{there} " if there else "")
         line.focus()
         if self._text_before:
@@ -251,7 +248,7 @@ class FilterBar(Vertical):
         self.show()
 
     def show(self, sentence: str = "", *, problem: bool = False) -> None:
-        """Show a sentence below the line; an empty one shows how to write filters."""
+        """Show a sentence below the line; if it is empty, show how to write filters."""
         text = f"✕ {sentence}" if problem else sentence or self._usage()
         style = "bold $error" if problem else "$muted"
         self.query_one("#filter-hint", Static).update(Content.styled(text, style))
@@ -285,13 +282,13 @@ class FilterBar(Vertical):
 
     @property
     def _is_text(self) -> bool:
-        """Whether the line is a text to find rather than a filter or an id."""
+        """Whether the line is a text to find, not a filter or an id."""
         line = self.line
         is_id = self._id_prefix and line.startswith(self._id_prefix) and " " not in line
         return bool(line) and not is_id and not is_filter_line(line, self._filters)
 
     def _narrow(self) -> None:
-        """Show only the loaded rows that contain the typed text, and the number of those rows."""
+        """Show only the loaded rows that contain the typed text, and below the line their number."""
         text = self.line if self._is_text else ""
         self._list.narrow(text)
         # A text without a match may be the beginning of a filter's name.
@@ -403,7 +400,7 @@ class FilterBar(Vertical):
         if len(window) or window.has_older:
             self._model.hold()
             self._list.table.go_to(0)
-            self._model.hold()  # so that the matching row stays in view even if it is the newest row
+            self._model.hold()  # keep the matching row in view, even if it is the newest row
             self.post_message(self.Closed())
             if not len(window):
                 self._list.search()
@@ -411,7 +408,7 @@ class FilterBar(Vertical):
     @while_running
     def names_read(self) -> None:
         """Apply the typed line if it was waiting for these names; otherwise offer the names."""
-        if self.display and self.line == self._looking_up:  # otherwise the user has changed the line
+        if self.display and self.line == self._looking_up:  # the user has not changed the line since
             self._filter(self.line, looked_up=True)
         elif self.display:
             self._offer()
@@ -435,6 +432,6 @@ class FilterBar(Vertical):
             self.post_message(self.Applied(params))
 
     def action_close(self) -> None:
-        """Close the line and ignore the text that the user typed."""
+        """Close the line, and drop the text that the user typed."""
         self._list.narrow(self._text_before)
         self.post_message(self.Closed())

@@ -1,8 +1,8 @@
 """The model of a list: its filters, its rows, the search in older pages, and the user's selection.
 
 Data flows one way. The widgets of the list read the model and its window, and call the model's methods; only
-the model changes the window. The model itself draws nothing and sends nothing: it returns the page to read
-next, and takes the answer.
+the model changes the window. The model draws nothing and sends nothing: it returns the page to read next, and
+takes the page that its caller has read.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ledger_tui.ui.view import Context
 class ListModel:
     """The list of one resource. Read `window` freely, but change it only with the methods of the model.
 
-    Each method `page_…` returns a `Want`, the page for the caller to read, or None. The caller passes the
-    result to `take_page` or `page_failed`.
+    Each method `page_…` returns a `Want` for the page that the caller should read, or None. The caller then
+    calls `take_page` or `page_failed`.
     """
 
     def __init__(self, resource: Resource, context: Context) -> None:
@@ -30,17 +30,17 @@ class ListModel:
         self.context = context
         self.window = Window()
         self.filters: dict[str, str] = {}
-        self.text = ""  # only records with this text are shown
+        self.text = ""  # the list shows only records with this text
         self.searching = False  # whether a search reads older pages to find more rows
         self.summary: Record = {}  # the server's counts of the whole list, if it sends them
-        self.problem = ""  # a sentence about the reason why the list cannot be read; "" if it can
+        self.problem = ""  # why the list cannot be read, in a sentence; "" if it can be read
         self.marks: dict[str, Record] = {}  # the records marked with space, by id
-        self.pinned: Record | None = None  # the selected object, when its row is not loaded
-        self.remembered: list[Record] = []  # objects read one by one, shown when the server lacks the list
+        self.pinned: Record | None = None  # the selected object if its row is not loaded
+        self.remembered: list[Record] = []  # objects read one by one, to show if the server lacks the list
         self._rows_before_search = 0
         self._polls = 0
         self._poll_rows_next = False
-        self._end_page_at = 0.0  # the time from which the cursor at the end may read another page
+        self._end_page_at = 0.0  # the earliest time for another page while the cursor is at the end
         self._created: object = None  # the id of a created object that is not listed yet
         self._refused_as: int | None = None  # the number of the credential that may not read this list
 
@@ -63,7 +63,7 @@ class ListModel:
 
     @property
     def condition(self) -> Keep | None:
-        """The test that selects the shown rows among those that the server returned; None shows all."""
+        """The test that selects which of the server's rows to show; None shows all rows."""
         return selected_by(self.resource, self.filters, self.context.names, self.text)
 
     def hides(self, record: Record) -> bool:
@@ -75,7 +75,7 @@ class ListModel:
         return others or (condition is not None and not condition(record))
 
     def shown_path(self) -> str:
-        """Return the filtered list's path and query; while a parameter is missing, its template."""
+        """Return the filtered list's path and query; if a parameter of the path is missing, the template."""
         path, params = self.resource.list_path(self.filters) or (self.resource.path, {})
         return path + (f"?{urlencode(params, quote_via=quote)}" if params else "")
 
@@ -93,7 +93,7 @@ class ListModel:
         self.window.arrange_again()
 
     def narrow(self, text: str) -> bool:
-        """Show only the loaded rows that contain the text, "" for all; return whether it is a new text."""
+        """Show only the loaded rows that contain the text ("" shows all); return whether the text is new."""
         if text == self.text:
             return False
         self.text = text
@@ -102,10 +102,7 @@ class ListModel:
         return True
 
     def set_filters(self, params: dict[str, str]) -> None:
-        """Start over with these filters.
-
-        The text, the marks and the created object that the list waits for are dropped.
-        """
+        """Start over with these filters; forget the text, the marks, and a created object to wait for."""
         self.filters = params
         self.text = ""
         self.marks.clear()
@@ -113,9 +110,9 @@ class ListModel:
         self.start_over()
 
     def filters_with_path(self, params: dict[str, str]) -> dict[str, str]:
-        """Return typed filters with the parameters of the path, such as a statement's account.
+        """Return the typed filters, and the parameters of the path, such as a statement's account.
 
-        A parameter of the path keeps its value unless the typed filters contain another value.
+        A parameter of the path keeps its value unless the user typed another value.
         """
         path_filters = {
             name: value for name, value in self.filters.items() if f"{{{name}}}" in self.resource.path
@@ -129,7 +126,7 @@ class ListModel:
         self.arrange()
 
     def open_at(self, record: Record) -> None:
-        """Start over with one object from anywhere in the list; the rows around it are read next."""
+        """Start over with one object from anywhere in the list. The next pages contain the rows around it."""
         self.window.open_at(record)
         self.text = ""
         self.problem = ""
@@ -145,19 +142,19 @@ class ListModel:
     def page_for(self, top: int, height: int) -> Want | None:
         """Return the page that the rows on the screen need, or None.
 
-        After a failure it returns None: the dashboard asks the server again at the next poll, not at every
-        key.
+        After a failure it returns None, because the dashboard asks the server again at the next poll, not at
+        every key.
         """
         return None if self.problem else self.window.want(top, height)
 
     def page_to_poll(self, top: int, height: int) -> Want | None:
-        """Return the page that may have news: the newest, the one on the screen, or one not loaded."""
+        """Return a page that may contain news: the newest page, the page on the screen, or an unread page."""
         if self.searching:
             return None
         window, want = self.window, None
         self._polls += 1
-        # A filter that the dashboard applies may leave the screen partly empty. Then every second poll reads
-        # an older page.
+        # If the filters that the dashboard applies leave the screen partly empty, every second poll reads an
+        # older page.
         needs_rows = window.searches and not self.text and len(window) < height
         if self._polls % 2 and needs_rows:
             want = window.want_more()
@@ -167,10 +164,7 @@ class ListModel:
         return want or (None if self.resource.still else window.want_news()) or window.want(top, height)
 
     def page_again(self) -> Want:
-        """Return the first page, to read the list again from its beginning.
-
-        The rows stay until the page arrives.
-        """
+        """Return the first page, to read the list again. The rows stay until the page arrives."""
         self._retry()
         return self.window.want_anew()
 
@@ -181,7 +175,7 @@ class ListModel:
         return is_near and window.searches and not window.sorted and not (self.searching or self.problem)
 
     def page_at_end(self) -> Want | None:
-        """Return the next older page; None if a page is still on its way or arrived a moment ago."""
+        """Return the next older page; None while a read is running or if a page arrived a moment ago."""
         session = self.context.session
         want = self.window.want_more() if session.clock() >= self._end_page_at else None
         if want is not None:
@@ -192,42 +186,36 @@ class ListModel:
 
     @property
     def can_search(self) -> bool:
-        """Whether only some rows are shown and older pages may contain more of them."""
+        """Whether older pages may contain more rows to show in this sorted or filtered list."""
         return self.window.arranged and self.window.has_older
 
     def begin_search(self) -> bool:
-        """Begin to read older pages until one more row is shown; return whether that is possible."""
+        """Begin to read older pages until the list shows one more row; return whether that is possible."""
         if self.searching or not self.can_search:
             return False
         self.searching, self._rows_before_search = True, len(self.window)
         return True
 
     def search_goes_on(self) -> bool:
-        """Return whether to read another page.
-
-        The search ends with the first match or at the end of the list.
-        """
+        """Return whether to read another page: the search ends at the first match or at the list's end."""
         self.searching = self.searching and (
             len(self.window) <= self._rows_before_search and self.window.has_older
         )
         return self.searching
 
     def page_to_search(self) -> Want | None:
-        """Return the next older page; None when the search has ended or a page is on its way."""
+        """Return the next older page; None if the search has ended or a read is running."""
         return self.window.want_more() if self.searching else None
 
     def stop_search(self) -> None:
-        """Stop the search, and ignore the page on its way, so that the number of read rows stays."""
+        """Stop the search, and ignore the page that is still awaited, so that the number of rows stays."""
         self.searching = False
         self.reading_ended()
 
     # ------------------------------------------------------------------ answers
 
     def take_page(self, want: Want, page: ListPage, top: int) -> int | None:
-        """Add a page that arrived.
-
-        Return by how many rows the selected object moved, None if the page is stale.
-        """
+        """Add a page that arrived; return how many rows the selected object moved, None for a stale page."""
         moved_by = self.window.apply(want, page, top)
         if moved_by is not None:
             self.problem = ""
@@ -250,12 +238,12 @@ class ListModel:
         self.window.no_newer()
 
     def reading_ended(self) -> None:
-        """Note that the worker reading a page has failed, so that the page may be read again."""
+        """Note that the worker has failed to read its page, so that the page may be read again."""
         if self.window.in_flight is not None:
             self.window.failed(self.window.in_flight)
 
     def may_read_again(self) -> bool:
-        """Return True once, after the user has replaced a credential that may not read this list."""
+        """Return True once after the user has replaced a credential that may not read this list."""
         if self._refused_as in (None, self.context.session.credentials):
             return False
         self._refused_as = None
@@ -316,14 +304,14 @@ class ListModel:
         return self.pinned is not None and (self.window.current or {}).get("id") == self.pinned.get("id")
 
     def expect(self, created: Record) -> None:
-        """Remember a created object, to go to its row as soon as the list contains it.
+        """Remember a created object, to go to its row as soon as the list contains the object.
 
-        Its row may not be the newest: the other side of a transfer is newer.
+        The row need not be the newest: the other side of a transfer is newer.
         """
         self._created = created.get("id")
 
     def row_of_created(self) -> int | None:
-        """Return the created object's row; None if it is not listed yet or the user has moved."""
+        """Return the created object's row; None if the row is not loaded yet or the user moved the cursor."""
         row = self.window.index_of(self._created) if self._created is not None else None
         if row is None:
             return None
@@ -341,7 +329,7 @@ class ListModel:
         return [now.get(record_id, record) for record_id, record in self.marks.items()]
 
     def toggle_mark(self) -> bool:
-        """Mark the object under the cursor, or remove its mark; return False if there is no object."""
+        """Mark the object under the cursor, or remove its mark; return False without an object."""
         record = self.window.current
         if record is None:
             return False

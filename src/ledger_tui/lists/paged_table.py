@@ -1,4 +1,4 @@
-"""The table of a list: only the visible lines are drawn, however long the list."""
+"""The table of a list. It draws only the visible lines, even of a very long list."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ledger_tui.resources.base import Column
 from ledger_tui.ui.keys import LIST_TABLE_KEYS
 
 GAP = 2
-MARGIN = 2  # cells left of the first column, for the cursor's mark and a space
+MARGIN = 2  # cells to the left of the first column: the cursor's edge and the mark
 FLASH_SECONDS = 1.0
 _WATCHED = ("balance", "status")  # names of fields, and of the columns that show them
 _NONE: frozenset[str] = frozenset()
@@ -43,7 +43,7 @@ _SHORTENED_FROM = 2  # columns of a higher rank are hidden before any column is 
 def fit_columns(columns: Sequence[Column], width: int) -> list[FittedColumn]:
     """Return the columns that fit, with their widths.
 
-    Columns of the highest rank are left out first, and growing columns share the remaining width.
+    Columns of the highest rank are left out first. Columns with `grow` share the remaining width.
     """
     columns_left = list(columns)
     while len(columns_left) > 1:
@@ -62,8 +62,7 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[FittedColumn]:
         widths[number] += eased
         spare -= eased
     growing = [number for number, column in enumerate(columns_left) if column.grow]
-    # Columns with a maximum width grow first; the rest of the width goes to other columns, such as
-    # descriptions.
+    # Columns with a maximum width grow first. Other columns, such as descriptions, get the rest.
     for number in sorted(growing, key=lambda number: not columns_left[number].most):
         shares = sum(columns_left[each].grow for each in growing)
         column = columns_left[number]
@@ -89,7 +88,7 @@ TONES = ("plain", "dim", "strong", "plus", "minus", "warn", "bad", "accent")
 class TableHeader(Widget):
     """The column titles, aligned with the table below.
 
-    `sort` names the column of the order, as in the config.
+    `sort` names the column that the list is sorted by, as in the config.
     """
 
     columns: reactive[list[FittedColumn]] = reactive(list)
@@ -100,7 +99,7 @@ class TableHeader(Widget):
         if fitted_column.column.name != self.sort.removeprefix("-"):
             return fit(title, fitted_column.width, fitted_column.column.align)
         arrow = "▼" if self.sort.startswith("-") else "▲"
-        # If the column is too narrow for the title and the arrow, only the title is cut.
+        # If the column is too narrow for the title and the arrow, cut off the title.
         text = fit(title, min(len(title), max(0, fitted_column.width - 2)))
         return fit(f"{text} {arrow}", fitted_column.width, fitted_column.column.align)
 
@@ -135,7 +134,7 @@ class PagedTable(ScrollView, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """`by_hand` is True if the user moved the cursor, False if only the visible rows have changed."""
+        """`by_hand` is True if the user moved the cursor, and False if only other rows came into view."""
 
         by_hand: bool = True
 
@@ -143,7 +142,7 @@ class PagedTable(ScrollView, can_focus=True):
         pass
 
     class OldestWanted(Message):
-        """On the last loaded row, the user asked for the oldest row of the whole list."""
+        """From the last loaded row, the user wants to go to the oldest row of the whole list."""
 
     class Marked(Message):
         """The marks have changed."""
@@ -166,11 +165,11 @@ class PagedTable(ScrollView, can_focus=True):
         self._strips: dict[int, tuple[Record, Strip]] = {}
         self._styles: dict[str, Style] = {}
         self._styles_are_old = True
-        self.flashing: dict[object, frozenset[str]] = {}  # by id: the fields that have just changed
+        self.flashing: dict[object, frozenset[str]] = {}  # by id: the record's fields that just changed
         self._went_to: int | None = None  # the row that `action_oldest` last went to
 
     def show_columns(self, columns: Sequence[Column]) -> None:
-        """Show these columns from now on."""
+        """Replace the shown columns."""
         self._columns = columns
         self.start_over()
 
@@ -195,7 +194,7 @@ class PagedTable(ScrollView, can_focus=True):
         self.post_message(self.Moved(by_hand=False))
 
     def repaint(self, moved_by: int = 0) -> None:
-        """Draw the window's present rows, and scroll by `moved_by` so that the same rows stay in view."""
+        """Draw the window's present rows; scroll by `moved_by`, so that the same rows stay in view."""
         self.virtual_size = Size(self.size.width, len(self.window) + (0 if self.window.at_the_end else 1))
         if self.window.following:
             self._scroll_to_line(0)
@@ -226,7 +225,7 @@ class PagedTable(ScrollView, can_focus=True):
         self._drawn_state, self._rows = state, rows
 
     def _flash(self, rows: Sequence[Record | None]) -> None:
-        """Highlight for a second the balances and states that differ from those on the screen."""
+        """Highlight changed balances and states for a second."""
         before = {row["id"]: row for row in self._rows if row is not None and "id" in row}
         flashes = {}
         for row in filter(None, rows):
@@ -244,7 +243,7 @@ class PagedTable(ScrollView, can_focus=True):
     def widen_columns(self) -> None:
         """Widen the number columns so that no visible number is cut.
 
-        Columns never become narrower while a list is shown, because they would jump with every row.
+        A column never becomes narrower while a list is shown, because columns would jump with every row.
         """
         before = dict(self._widest)
         rows = [*self.window.rows_between(self.top, self.top + self.height_in_rows)]
@@ -265,7 +264,7 @@ class PagedTable(ScrollView, can_focus=True):
 
     def _fit(self) -> None:
         columns = [replace(c, width=self._widest.get(c.title, c.width)) for c in self._columns]
-        # The scrollbar's column stays free, so that nothing moves when the scrollbar appears.
+        # Leave the scrollbar's column free, so that nothing moves when the scrollbar appears.
         self._fitted_width = self.size.width
         self._fitted_columns = fit_columns(columns, self._fitted_width)
         self.post_message(self.ColumnsFitted(self._fitted_columns))
@@ -276,8 +275,7 @@ class PagedTable(ScrollView, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        # The wheel and the scrollbar move the view. The cursor moves with it, so that the cursor is always
-        # visible.
+        # The wheel and the scrollbar move the view. The cursor moves with the view, so that it stays visible.
         bottom = self.top + self.height_in_rows - 1
         visible = max(self.top, min(self.window.cursor, bottom))
         is_dragged = visible != self.window.cursor and len(self.window) > 0
@@ -288,7 +286,7 @@ class PagedTable(ScrollView, can_focus=True):
         self.post_message(self.Moved(by_hand=is_dragged))
 
     def _scroll_to_line(self, row: int) -> None:
-        # Scroll at once: rows that arrive before the next frame are placed relative to the new position.
+        # Scroll at once, because rows that arrive before the next frame are placed relative to this position.
         self.scroll_to(y=max(0, row), animate=False, immediate=True, force=True)
 
     def _keep_cursor_in_view(self) -> None:
@@ -325,12 +323,12 @@ class PagedTable(ScrollView, can_focus=True):
         self.go_to(0)
 
     def action_oldest(self) -> None:
-        """Go to the last loaded row. From there, a second press asks for the oldest row of the whole list."""
+        """Go to the last loaded row or, on a second press, to the oldest row of the whole list."""
         if self.window.cursor in (self._went_to, len(self.window) - 1):
             self.post_message(self.OldestWanted())
         else:
             self.go_to(len(self.window) - 1)
-            # Going to this row loads more rows, so it may no longer be the last row.
+            # At this row the list loads more rows, so at the second press it may no longer be the last row.
             self._went_to = self.window.cursor
 
     # ------------------------------------------------------------------ marks
@@ -369,7 +367,7 @@ class PagedTable(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ drawing
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return the visible lines, without Textual's line cache: each scroll makes its entries useless."""
+        """Return the visible lines. Textual's line cache is not used, because each scroll invalidates it."""
         strips = [self.render_line(y) for y in crop.line_range]
         background = self.background_colors[1]
         for line_filter in self.get_line_filters():
@@ -401,7 +399,7 @@ class PagedTable(ScrollView, can_focus=True):
     def _row_strip(self, record: Record, cursor: str = "") -> Strip:
         """Return a row in as few segments as possible, because each segment costs time.
 
-        `cursor` is the cursor's style.
+        `cursor` is the style of the cursor, or "" for a row without the cursor.
         """
         mark = "●" if record.get("id") in self.model.marks else " "
         edge = f"{'▌' if cursor else ' '}{mark}"
@@ -430,13 +428,13 @@ class PagedTable(ScrollView, can_focus=True):
         return strip if rest >= 0 else strip.crop(0, self.size.width)
 
     def _style(self, tone: str, cursor: str = "") -> Style:
-        """Return the style of a tone; `cursor` is the cursor's style if the row is under it."""
+        """Return the style of a tone; `cursor` is the style of the cursor, or "" for a row without it."""
         return self._styles[tone + cursor]
 
     def _look_at_styles(self) -> None:
         """Compute the styles, and redraw all rows if a style has changed.
 
-        Textual announces new styles whenever the screen changes, but usually no style differs.
+        Textual announces new styles whenever the screen changes, but usually the styles are the same.
         """
         self._styles_are_old = False
         base, part = self.rich_style, self.get_component_rich_style

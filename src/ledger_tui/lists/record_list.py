@@ -29,14 +29,14 @@ from ledger_tui.ui.handlers import WorkerFailed, asks, handles, while_running
 from ledger_tui.ui.view import NamesLoaded, Stack
 
 _NO_LEDGER_BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
-_HALVINGS = 40  # the largest number of requests to find the oldest row
+_HALVINGS = 40  # the maximum number of requests to find the oldest row
 
 
 @dataclass
 class PageFailed(Message):
     """A page could not be read.
 
-    `newer_refused`: the server has no pages of newer rows from the middle of a list. `forbidden`: the
+    `newer_refused`: the server cannot page from the middle of a list to newer rows. `forbidden`: the
     credential may not read the list.
     """
 
@@ -77,7 +77,7 @@ class RecordList(Stack):
         self._arrange_rows()
 
     def show_missing(self) -> None:
-        """Show a note above the rows when the server lacks the list."""
+        """Show a note above the rows if the server lacks the list."""
         lacks = self.query_one(".lacks", Static)
         lacks.display = self.model.is_missing and bool(self.model.problem)
         if lacks.display:
@@ -93,7 +93,7 @@ class RecordList(Stack):
             self._load_page(self.model.page_to_poll(self.table.top, self.table.height_in_rows))
 
     def fetch(self) -> None:
-        """Read the page that the visible rows need, unless it is loaded."""
+        """Read the page that the visible rows need, unless the page is loaded."""
         self._load_page(self.model.page_for(self.table.top, self.table.height_in_rows))
 
     def _load_page(self, want: Want | None) -> None:
@@ -119,7 +119,7 @@ class RecordList(Stack):
             )
             self.post_message(PageFailed(want, f"{sentence} ({absence})" if absence else sentence))
         except InvalidRequest as error:
-            # Pages of newer rows need `ending_before`, which the contract lacks.
+            # A page of newer rows needs the parameter `ending_before`, which the contract lacks.
             is_refusal = want.kind == "newer"
             self.post_message(PageFailed(want, literal(error), newer_refused=is_refusal))
         except LedgerError as error:
@@ -145,7 +145,7 @@ class RecordList(Stack):
             self._search_on()
 
     def show_rows(self, moved_by: int = 0) -> None:
-        """Draw the table again with the present rows of the window."""
+        """Redraw the table with the present rows of the window."""
         self.table.repaint(moved_by)
         self._tell_change()
 
@@ -166,7 +166,7 @@ class RecordList(Stack):
         self._tell_change()
 
     def stand_in(self) -> None:
-        """Show the substitute rows if the server lacks the list."""
+        """Show the rows of `stand_in_rows`, because the server lacks the list."""
         if self.model.stand_in(self._stand_in_rows()):
             self.show_rows()
 
@@ -208,12 +208,12 @@ class RecordList(Stack):
             self.notify(problem, severity="warning", markup=False)
 
     def times_changed(self) -> None:
-        """Draw the times again in the style that the user has chosen."""
+        """Redraw the times in the style that the user has chosen."""
         self.table.redraw()
         self.query_one(TableHeader).refresh()
 
     def narrow(self, text: str) -> None:
-        """Show only the loaded rows that contain this text; "" shows all of them."""
+        """Show only the loaded rows that contain this text; "" shows all loaded rows."""
         if self.model.narrow(text):
             self.show_rows()
 
@@ -228,7 +228,7 @@ class RecordList(Stack):
         want = self.model.page_at_end()
         if want is not None:
             self._load(want)
-        elif self.model.window.has_older and not self._tries_end_again:  # a page is on its way or just came
+        elif self.model.window.has_older and not self._tries_end_again:  # a read is running or has just ended
             self._tries_end_again = True
             self.set_timer(self.context.session.look_pause, self._reach_end_again)
 
@@ -238,12 +238,12 @@ class RecordList(Stack):
         self.reach_end()
 
     def search(self) -> None:
-        """Read older pages, one after the other, until the list shows one more row or the list has ended."""
+        """Read older pages, one after the other, until the list shows one more row or ends."""
         if self.model.begin_search():
             self._search_on()
 
     def stop_searching(self) -> None:
-        """Stop the search, and say how many rows it read."""
+        """Stop the search, and show how many rows it has read."""
         self.workers.cancel_group(self, "page")
         self.model.stop_search()
         self.notify(self._search_result(), markup=False)
@@ -265,13 +265,13 @@ class RecordList(Stack):
         want = self.model.page_to_search()
         if want is not None:
             self._load(want)
-        elif self.model.searching:  # a page is on its way: try again after the pause
+        elif self.model.searching:  # another read is running: try again after the pause
             self.set_timer(self.context.session.look_pause, self._search_further)
 
     # ------------------------------------------------------------------ the filter
 
     def apply_filters(self, params: dict[str, str]) -> None:
-        """Filter by the typed values."""
+        """Apply the typed filters."""
         self.set_filters(self.model.filters_with_path(params))
 
     def set_filters(self, params: dict[str, str]) -> None:
@@ -300,18 +300,18 @@ class RecordList(Stack):
         self.query_one(TableHeader).sort = ""
         self.table.start_over()
         self._tell_change()
-        # The table must be laid out before the cursor can be set on a row.
+        # The cursor can move to a row only after the table is laid out.
         self.call_after_refresh(self.fetch)
 
     # ------------------------------------------------------------------ far away
 
     def go_to_oldest(self) -> None:
-        """Show the oldest rows of the whole list, if its server can list the rows at a past moment."""
+        """Show the oldest rows of the whole list, if the server can list the rows at a past moment."""
         if self.model.window.has_older and self._takes_moments:
             self._find_oldest()
 
     def go_to_date(self, date: str) -> None:
-        """Show the rows of this date and older rows, if the server can list the rows at a past moment."""
+        """Show the rows at a date and before it, if the server can list the rows at a past moment."""
         if self._takes_moments:
             self._find_date(date)
         else:
@@ -341,7 +341,7 @@ class RecordList(Stack):
     async def _find_oldest(self) -> None:
         """Show the oldest row.
 
-        No list can start at its oldest row, so this halves the time until one page holds all rows before a
+        No list can start at its oldest row, so this bisects the time until one page holds all rows before a
         moment.
         """
         first, last = _NO_LEDGER_BEFORE, datetime.now(UTC)
@@ -365,17 +365,17 @@ class RecordList(Stack):
             self.notify(literal(error), severity="warning", markup=False)
 
     def expect(self, created: Record | None) -> None:
-        """Go to a created object as soon as the list contains it, and stay there."""
+        """Go to a created object as soon as the list contains the object, and stay there."""
         if created is not None:
             self.remember(created)
             self.model.expect(created)
-            self._go_to_created()  # a poll may have read its row already
+            self._go_to_created()  # a poll may have read the row already
 
     def _go_to_created(self) -> None:
         row = self.model.row_of_created()
         if row is not None:
             self.table.go_to(row)
-            self.model.hold()  # the next key is meant for this row, even if other users create newer rows
+            self.model.hold()  # the next key must act on this row, even if other users create newer rows
             self._tell_change()
 
     @property
@@ -383,7 +383,7 @@ class RecordList(Stack):
         return self.query_one(PagedTable)
 
     def learn_names(self) -> None:
-        """Read the unknown names of the accounts in the visible rows and in the selected row."""
+        """Read the unknown names of accounts in the visible rows and in the selected row."""
         unknown = self.model.unknown_accounts(self.table.top, self.table.height_in_rows)
         if unknown:
             self._look_up(unknown)

@@ -31,13 +31,13 @@ from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, View, rec
 
 @dataclass
 class BulkRequested(Message):
-    """The user wants an action on several objects, whose states all allow it."""
+    """The user wants an action on the marked objects. The state of each of `records` allows the action."""
 
     action: ResourceAction
     records: Sequence[Record]
 
 
-_AGES_SECONDS = 10.0  # the interval at which relative times are drawn again
+_AGES_SECONDS = 10.0  # the interval between two drawings of relative times
 
 
 _REFUSED_PAUSES = 4  # after a refusal, the next poll waits for this many usual intervals
@@ -47,7 +47,7 @@ _LOADING = "The list is still loading: the key was dropped."
 class ResourceView(View):
     """The screen of one `Resource`: a `RecordList`, a `DetailPane`, a `FilterBar` and a `Caption`.
 
-    The four widgets show the same `ListModel` but do not know each other; this view connects them.
+    These widgets show the same `ListModel`; this view connects them.
     """
 
     _ages_drawn_at = 0.0
@@ -68,8 +68,8 @@ class ResourceView(View):
         )
         self.opened = False  # whether the detail is open
         self.panes = Panes(self.record_list, self.detail, context.saved.panes)
-        self.by_link = False  # whether a link led to this view, so that a single key leads back
-        self._awaited_id: str | None = None  # the id that the user typed, until its object is read
+        self.by_link = False  # whether a link led to this view; then one press of esc leads back
+        self._awaited_id: str | None = None  # the id that the user typed, until the object is read
 
     def compose(self) -> ComposeResult:
         yield self.caption
@@ -92,7 +92,7 @@ class ResourceView(View):
         return Content.styled(f"{sentence}   " if sentence else "", "$muted")
 
     def stand_in_rows(self) -> list[Record]:
-        """Return the rows to show when the server lacks the list, newest first."""
+        """Return the rows to show if the server lacks the list, newest first."""
         return [*self.model.remembered]
 
     def on_mount(self) -> None:
@@ -139,7 +139,7 @@ class ResourceView(View):
         super().tick()
 
     def may_poll(self) -> bool:
-        # Nothing changes in the past, so a list of a past moment is not read again once it is loaded.
+        # The past does not change, so a loaded list of a past moment is not read again.
         read = self.context.session.moment_ms is not None and self.model.window.loaded
         return self.model.window.in_flight is None and not (read and not self.model.problem)
 
@@ -161,7 +161,7 @@ class ResourceView(View):
 
     def action_refresh(self) -> None:
         """Read the list again. The rows stay until the answer arrives, and stay if the request fails."""
-        self.app.refresh()  # also writes the whole screen, in case another program wrote on it
+        self.app.refresh()  # redraws the whole screen, in case another program wrote on it
         self.record_list.read_anew()
 
     # ------------------------------------------------------------------ drawing
@@ -241,7 +241,7 @@ class ResourceView(View):
         self.detail.read_more(is_open=True, again=True)
 
     def open_record(self, record: Record, *, by_link: bool = False) -> None:
-        """Open an object from the server's answer, whether or not the list has loaded its row."""
+        """Open an object that the server returned, even if its row is not loaded."""
         index = self.model.window.index_of(record.get("id"))
         if index is not None:
             self.model.pin(None)
@@ -267,7 +267,7 @@ class ResourceView(View):
         record_id = message.record.get("id")
         if record_id in (self._awaited_id, (self.selected or {}).get("id")):
             self.show_record(message.record)
-        else:  # the user has selected another object meanwhile
+        else:  # the user has since selected another object
             self.model.replace(message.record)
 
     def action_locate(self) -> None:
@@ -278,13 +278,13 @@ class ResourceView(View):
             self.record_list.open_at(record)
 
     def show_record(self, record: Record) -> None:
-        """Show an object in the detail, and also in its row if the row is loaded."""
+        """Show an object in the detail and, if its row is loaded, in the row."""
         self.record_list.remember(record)
         selection = self.selected
         is_awaited, self._awaited_id = self._awaited_id == record.get("id"), None
         if is_awaited:
             self.model.hold()
-            self.filter_bar.display = False  # close the line, because the user may have typed the id there
+            self.filter_bar.display = False  # the user may have typed the id into the filter line
         if self.model.replace(record) and selection and selection.get("id") == record.get("id"):
             self.table.repaint()
         else:
@@ -335,7 +335,7 @@ class ResourceView(View):
                 return offers(self.resource, action, name, self.selected, names, not may_change)
 
     def key_text(self, binding: Binding) -> str:
-        """Return the description of a key in the key bar."""
+        """Return the present description of a key in the key bar."""
         if binding.action != "back" or self.opened or not self.leaves_something():
             return binding.description
         return "stop" if self.model.searching else "unmark" if self.model.marks else "all rows"
@@ -376,15 +376,15 @@ class ResourceView(View):
         self.refresh_bindings()
 
     def show_created(self, record: Record | None) -> None:
-        """Go to a created object as soon as the list contains it. None means that its id is not known."""
+        """Go to a created object as soon as the list contains it. None stands for an object of unknown id."""
         if self.resource.still:
             self.action_refresh()
         elif record is not None and not str(record.get("id")).startswith(self.resource.id_prefix):
-            self.poll_soon()  # an object of another list, such as the transaction of a transfer
+            self.poll_soon()  # the object is in another list, such as the transaction of a transfer
         else:
             self.action_follow()
             if record is not None and not self.model.hides(record):
-                self.model.pin(record)  # until its row arrives, so that the next key acts on it
+                self.model.pin(record)  # until its row arrives, so that the next key acts on this object
             self.record_list.expect(record)
             self.changed()
 
@@ -459,12 +459,12 @@ class ResourceView(View):
             self.notify(f"Times are written as {times.chosen.style.in_words}.")
 
     def times_changed(self) -> None:
-        """Draw all times again in the style that the user has chosen."""
+        """Redraw all times in the style that the user has chosen."""
         self.record_list.times_changed()
         self.at_rest()
 
     def draw_ages(self) -> None:
-        """Draw relative times again if the last drawing is too old."""
+        """Redraw relative times if the last drawing is too old."""
         now = self.context.session.clock()
         if times.chosen.style is times.TimeStyle.RELATIVE and now - self._ages_drawn_at >= _AGES_SECONDS:
             self._ages_drawn_at = now
@@ -473,7 +473,7 @@ class ResourceView(View):
     # ------------------------------------------------------------------ panes
 
     def action_panes(self) -> None:
-        """Go to the next of list, both panes and detail, and name what is shown."""
+        """Change from the list to both panes, then to the detail, and show a note about the new view."""
         self.open(self.panes.cycle(is_open=self.opened))
         self._read_more()
         shown, following = (
@@ -498,11 +498,11 @@ class ResourceView(View):
         self.refresh_bindings()
 
     def request(self, action: ResourceAction) -> None:
-        """Ask for an action on the marked objects; if none is marked, on the selected object."""
+        """Request an action on the marked objects or, if no object is marked, on the selected object."""
         records = [record for record in self.model.marked if action.allowed(record)]
         selection = self.selected
         if len(records) > 1 and not self.opened and action.shows_once:
-            # Each answer holds a secret that is shown only once, so the user must see each answer.
+            # Each answer contains a secret that is shown only once, so the user must see each answer.
             self.notify(
                 f"{action.label.capitalize()} only one at a time,"
                 f" because each shows its {action.shows_once} once."
@@ -515,7 +515,7 @@ class ResourceView(View):
             self.post_message(ActionRequested(self.resource, action, selection))
 
     def why_not(self, binding: Binding) -> str:
-        """Return why a greyed key does nothing to the selected or marked objects, or to the panes."""
+        """Return why a greyed key does nothing now; "" if there is no reason to show."""
         action, _, argument = binding.action.partition("(")
         match action:
             case "act" | "edit" | "open" | "program" if self.model.is_loading:
@@ -568,12 +568,12 @@ class ResourceView(View):
         self.record_list.search()
 
     def leaves_something(self) -> bool:
-        """Return whether esc can close something on this screen before it leaves the screen."""
+        """Return whether esc ends a search, marks or a text filter before it leaves the screen."""
         model = self.model
         return self.is_mounted and bool(model.searching or model.marks or model.text)
 
     def leave_one(self) -> None:
-        """End the search, or remove the marks, or show all rows again."""
+        """End the search, else remove the marks, else show all rows again."""
         if self.model.searching:
             self.record_list.stop_searching()
         elif self.model.marks:

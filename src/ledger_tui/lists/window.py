@@ -1,19 +1,19 @@
 """A list of any length seen through a window of limited size.
 
-The server returns a list newest first; each page is fetched with a cursor from the previous page. The window
-remembers every page as a `Slot` (its cursor and number of rows), but keeps only the rows of the first page
-and of one run of neighbouring pages around the screen. The run grows at both ends. It drops pages at the end
-that is far from the screen. When the user scrolls to a dropped page, the page is fetched again with its
-slot's cursor; this works on any server with cursors. The first page needs no cursor, and new rows are added
-above it.
+The server returns a list newest first, in pages; a page's cursor comes from the previous page. The window
+remembers every page as a `Slot` (the cursor and the number of rows). But it keeps the rows only of the first
+page and of one run of neighbouring pages around the screen. The run grows at both ends, and drops pages at
+the end that is farther from the screen. When the user scrolls to a dropped page, the page is fetched again
+with its slot's cursor; this works on any server with cursors. The first page needs no cursor, and new rows
+are added above it.
 
-A window may also open in the middle (`open_at`): then row 0 is the newest row known, and the pages above it
-are fetched with `ending_before` until the newest row is met. Row numbers are absolute: 0 is the newest row
-shown. This module uses no clock, no network and no widget.
+A window may also open in the middle (`open_at`). Then row 0 is the newest known row, and the pages above are
+fetched with `ending_before` up to the newest row. Row numbers are absolute: 0 is the newest row of the
+window. This module uses no clock, no network and no widget.
 
-The window can show the loaded rows in another order, or only some of them. No server sorts or searches its
-lists, so the window sorts and searches the loaded rows. While rows are arranged, row numbers count the shown
-rows, and older pages are loaded only on request (`want_more`), because a page may contain no row to show.
+The window can sort the loaded rows or show only some of them, because no server sorts or searches its lists.
+While rows are arranged in this way, row numbers count the shown rows, and older pages are loaded only on
+request (`want_more`), because a page may contain no row to show.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Order = Callable[[Record], Any]  # the key to sort by
 Keep = Callable[[Record], bool]  # whether a row is shown
 
 CAP = 5_000
-KEPT_MOST = 5_000  # the largest number of matching rows that are kept from dropped pages
-# New rows make the first page longer. When it reaches this length, in pages, it is cut to one page, and the
-# rest is fetched again when it is needed.
+KEPT_MOST = 5_000  # the maximum number of matching rows to keep from dropped pages
+# New rows make the first page longer. A first page that is longer than this number of pages is cut to one
+# page, and the rest is fetched again when needed.
 _HEAD_PAGES = 5
 
 
@@ -47,8 +47,8 @@ class Window:
     """The known rows of one list, the row under the cursor, and the page to fetch next.
 
     While `following` is True, the cursor stays on the newest row and new rows are shown at once. Otherwise
-    the cursor stays on its object and `waiting` counts the new rows. Without an order and a condition all
-    rows are shown, in the server's order.
+    the cursor stays on its object, and `waiting` counts the new rows. Without an order and a condition, the
+    window shows all rows in the server's order.
     """
 
     def __init__(self, *, page_size: int = PAGE_SIZE, cap: int = CAP) -> None:
@@ -62,14 +62,14 @@ class Window:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything; answers that are still on their way become stale."""
+        """Forget everything. The answer that is still awaited becomes stale."""
         self.generation += 1
         self.slots: list[Slot] = []
-        self._run = range(1, 1)  # the slots, below the first slot, whose rows are kept
-        self._starts: list[int] = [0]  # _starts[i] is the first row of slot i; the last entry is len(self)
+        self._run = range(1, 1)  # the slots below the first slot whose rows are kept
+        self._starts: list[int] = [0]  # by slot, its first row; at the end, the row after the last slot
         self.frontier: str | None = None
         self.newer_refused = False
-        self.newer: str | None = None  # the id of the top row if newer rows may exist; None at the newest
+        self.newer: str | None = None  # the id of the top row if newer rows may exist, else None
         self.loaded = False
         self.total: int | None = None
         self.cursor = 0
@@ -84,7 +84,7 @@ class Window:
         self._aside.clear()
 
     def open_at(self, record: Record) -> None:
-        """Start again with one object in the middle of its list; fetch the rows around it next."""
+        """Start again with one object from the middle of the list; next fetch the rows around it."""
         self._order = self._keep = None
         self.reset()
         record_id = str(record.get("id"))
@@ -101,12 +101,12 @@ class Window:
 
     @property
     def sorted(self) -> bool:
-        """Whether the order of the rows differs from the server's order."""
+        """Whether the window shows its rows in another order than the server's."""
         return self._order is not None
 
     @property
     def searches(self) -> bool:
-        """Whether only the rows that match are shown."""
+        """Whether the window shows only the rows that match a condition."""
         return self._keep is not None
 
     def sort(self, order: Order | None, *, descending: bool = False) -> None:
@@ -119,7 +119,7 @@ class Window:
         self._settle_cursor(current, self.cursor)
 
     def show_only(self, keep: Keep | None) -> None:
-        """Show only the loaded rows for which `keep` returns True; None shows all of them."""
+        """Show only the loaded rows for which `keep` returns True; None shows all loaded rows."""
         current = self.current
         self._keep = keep
         self._aside.clear()
@@ -128,14 +128,14 @@ class Window:
     def arrange_again(self) -> None:
         """Sort and search again, because names or deliveries have changed.
 
-        The order or the condition may depend on them.
+        The order or the condition may depend on names or deliveries.
         """
         self._arranged_as = None
         if self.arranged:
             self._settle_cursor(self.current, self.cursor)
 
     def _arrange(self) -> None:
-        """Compute the shown rows from the kept rows."""
+        """Compute the shown rows from all kept rows."""
         rows = [*self._all_rows()]
         arrangement = (self._order, self._descending, self._keep)
         # Most polls return nothing new, and sorting thousands of rows costs more than drawing them.
@@ -158,7 +158,7 @@ class Window:
 
     @property
     def waiting(self) -> int:
-        """Return the number of new rows on top that are not shown."""
+        """The number of new rows above the first shown row."""
         return len(self._waits)
 
     @property
@@ -220,7 +220,7 @@ class Window:
         return [0, *self._run] if self.slots else []
 
     def position(self, top: int, height: int) -> str:
-        """Return the numbers of the rows on the screen and of all rows, as far as known: `41–60 of 200+`."""
+        """Return the range of rows on the screen and the number of rows, as far as known: `41–60 of 200+`."""
         if not self.loaded:
             return ""
         if not len(self):
@@ -232,7 +232,7 @@ class Window:
             return f"{at} of {len(self):,} among {self.resident:,} loaded"
         if self.arranged:
             return f"{at} of {len(self):,} loaded" if self.has_older else f"{at} of {len(self):,}"
-        if self.newer is not None:  # the number of rows above is not known
+        if self.newer is not None:  # the number of rows above is unknown
             return f"in the middle, {len(self):,} loaded"
         if self.complete:
             return f"{at} of {len(self):,}"
@@ -243,10 +243,7 @@ class Window:
     # ------------------------------------------------------------------ moving
 
     def move(self, index: int) -> None:
-        """Put the cursor on a row.
-
-        On the newest row it follows new rows; on any other row it stays on its object.
-        """
+        """Put the cursor on a row. On the newest row it follows new rows, on any other row it stays."""
         self.cursor = max(0, min(index, len(self) - 1))
         self.following = self.cursor == 0 and self.newer is None
 
@@ -265,7 +262,7 @@ class Window:
     def want(self, top: int, height: int) -> Want | None:
         """Return the next page to fetch for the rows `top … top+height` on the screen, or None.
 
-        Only one page is fetched at a time.
+        It is None while another page is awaited.
         """
         if self.in_flight is not None or (self.arranged and self.loaded):
             return None
@@ -301,12 +298,12 @@ class Window:
         return self._send(Want(self.generation, "news", 0, None, self.page_size))
 
     def want_anew(self) -> Want:
-        """Return the first page, to start the list again with it. The shown rows stay until it arrives."""
+        """Return the first page, to start the list again. The shown rows stay until the page arrives."""
         self.generation += 1
         return self._send(Want(self.generation, "anew", 0, None, self.page_size))
 
     def want_again(self, top: int, height: int) -> Want | None:
-        """Return the page in the middle of the screen, to fetch it again; its rows may have changed."""
+        """Return the page in the middle of the screen, to fetch it again: its rows may have changed."""
         if self.in_flight is not None or not len(self):
             return None
         middle = min(top + height // 2, len(self) - 1)
@@ -326,15 +323,12 @@ class Window:
         return want
 
     def failed(self, want: Want) -> None:
-        """Note that the page did not arrive, so that it may be fetched again."""
+        """Note that a page did not arrive, so that it may be fetched again."""
         if self.in_flight == want:
             self.in_flight = None
 
     def apply(self, want: Want, page: ListPage, top: int = 0) -> int | None:
-        """Add a page that arrived.
-
-        Returns by how many rows the cursor's object moved, None if the page is stale.
-        """
+        """Add a page that arrived; return how many rows the cursor's object moved, None for a stale page."""
         if want != self.in_flight:
             return None
         self.in_flight = None
@@ -380,10 +374,10 @@ class Window:
         return is_present
 
     def push(self, records: Sequence[Record]) -> list[Record]:
-        """Add pushed rows, newest first. Returns the rows shown now: none unless the cursor follows.
+        """Add pushed rows, newest first; return the rows shown now, which are none unless the cursor follows.
 
-        This works for lists whose page cursor is an id. A long first page is cut, and the rows that were cut
-        off are fetched again when needed.
+        The list's page cursors must be ids. A long first page is cut, and the rows that were cut off are
+        fetched again when needed.
         """
         head = self.slots[0] if self.slots else None
         if head is None or head.rows is None:
@@ -425,34 +419,31 @@ class Window:
         self._extend_run(len(self.slots) - 1)
 
     def _prepend(self, page: ListPage) -> None:
-        """Add rows above the first row. The last added row becomes the cursor to fetch the page below."""
+        """Add rows above the first row. The id of the last added row becomes the cursor of the page below."""
         rows = self._without_known(page.rows)
-        # In the answer with a page of newer rows, `older` leads to still newer rows.
+        # In a page of newer rows, `older` leads to even newer rows.
         self.newer = page.older if rows else None
         if not rows:
             return
         self.slots[0].cursor = str(rows[-1].get("id"))
         self.slots.insert(0, Slot(None, len(rows), rows))
-        # The former first page is now the upper end of the run.
+        # The previous first page is now the upper end of the run.
         self._run = range(self._run.start + 1, self._run.stop + 1)
         self._extend_run(1)
         self._starts = [0, *accumulate(slot.count for slot in self.slots)]
 
     def no_newer(self) -> None:
-        """Note that this server cannot page upwards from the middle.
-
-        From now on `follow` starts again at the newest row.
-        """
+        """Note that this server cannot page upwards from the middle, so that `want` never asks for it."""
         self.in_flight = None
         self.newer_refused = True
 
     def _refill(self, number: int, page: ListPage) -> None:
-        self.slots[number].rows = None  # otherwise the page's old rows would be treated as known
+        self.slots[number].rows = None  # or `_without_known` would leave out the page's unchanged rows
         self._fill(number, self._without_known(page.rows))
         self._extend_run(number)
 
     def _extend_run(self, number: int) -> None:
-        """Add a slot to the run if it is a neighbour; otherwise begin another run with the slot."""
+        """Add a slot to the run if the slot is a neighbour; otherwise begin another run with the slot."""
         if number == 0:  # the first page is always kept and never part of the run
             return
         run = self._run
@@ -470,27 +461,27 @@ class Window:
         slot.rows = None
 
     def _without_known(self, rows: Sequence[Record]) -> list[Record]:
-        # If pages are fetched by number, new rows shift the pages, so a row may arrive a second time.
+        # If the server numbers its pages, new rows shift the pages, so a row may arrive a second time.
         known_ids = {record.get("id") for n in self._kept for record in self.slots[n].rows or ()}
         return [record for record in rows if record.get("id") not in known_ids]
 
     def _take_news(self, page: ListPage) -> None:
         head = self.slots[0] if self.slots else None
         if head is not None and not page.rows and page.older is not None:
-            return  # the server returned none of the newest rows, and the known rows are older
+            return  # an empty page with older pages below has no news
         if head is None or not head.rows or not page.rows:
             self._begin_with(page)
             return
         fresh = {record.get("id"): record for record in page.rows}
         meets = next((n for n, r in enumerate(page.rows) if r.get("id") in self._ids(head)), None)
-        if meets is None:  # there are so many new rows that the page and the known rows do not overlap
+        if meets is None:  # so many rows are new that the page does not reach the known rows
             if self.following or not page.older:
                 self._begin_with(page)
             else:
                 self._waits, self.waiting_is_least = {r.get("id") for r in page.rows} | self._pushed_ids, True
             return
         new = list(page.rows[:meets])
-        # A known row has left the list if the answer covers the row's place but does not contain the row.
+        # A known row has left the list if the page covers the row's place but does not contain the row.
         reach = max(n for n, r in enumerate(head.rows) if r.get("id") in fresh)
         old_rows = [
             _unless_same(record, fresh.get(record.get("id"), record))
@@ -526,10 +517,10 @@ class Window:
         self.cursor = max(0, min(before if place is None else place, len(self) - 1))
 
     def _evict(self, top: int) -> None:
-        """Drop pages at the end of the run far from the screen, but no page on the screen or next to it."""
+        """Drop pages at the far end of the run, but no page on the screen or next to the screen."""
         surplus = self.resident - self.cap
-        # In an arranged list the rows on the screen may come from any page. The oldest pages were read last,
-        # so they stay.
+        # In an arranged list, the rows on the screen may come from any page. Keep the oldest pages, because
+        # they were read last.
         eye = len(self.slots) if self.arranged else self._slot_at(max(0, min(top, len(self) - 1)))
         while surplus > 0 and self._run:
             run = self._run
@@ -545,8 +536,5 @@ class Window:
 
 
 def _unless_same(old: Record, new: Record) -> Record:
-    """Return the newer state of an object.
-
-    If nothing has changed, return the old dict, so nothing is redrawn.
-    """
+    """Return the newer state of an object or, if it is equal, the old dict, so that nothing is redrawn."""
     return old if old == new else new
