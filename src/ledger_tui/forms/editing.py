@@ -1,9 +1,9 @@
 """The object that a form edits. Other people may edit it at the same time, and the form shows their changes.
 
 Before the form sends its change, it reads the object again, and shows the differences from the form's first
-values. The change is sent with the object's ETag, so that the server refuses it when somebody was faster
-(docs/decisions.md#invoices). If the server sends no ETag, a change between this read and the form's change
-stays unseen.
+values. It sends the change with the object's ETag, so that the server refuses the change if somebody was
+faster (docs/decisions.md#invoices). If the server sends no ETag, the form does not notice a change between
+this read and its own change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ledger_tui.ui.dialogs import Dialog
 
 
 class OtherChanges(NamedTuple):
-    """Changes made by others: the fields, and the form's values for the object before and now."""
+    """Changes by other people: the changed fields, and the values of the form's fields before and now."""
 
     fields: Sequence[Field]
     before: Mapping[str, str]
@@ -36,7 +36,7 @@ class OtherChanges(NamedTuple):
 
 
 class EditedObject:
-    """The object that a form edits; `values` are the values of its fields."""
+    """The object that a form edits; `values` are the form's first values of the fields."""
 
     def __init__(
         self, resource: Resource, form: Form, values: Mapping[str, str], api: Api, names: AccountNames
@@ -45,21 +45,20 @@ class EditedObject:
         self._form = form
         self.values = values
         self.etag: str | None = None
-        self.record: Record = {}  # the object in the state that was read last
+        self.record: Record = {}  # the object as last read
         self._api = api
         self._names = names
 
     async def look(self, typed: Mapping[str, str]) -> OtherChanges | None:
-        """Read the object, and return the fields of the form that others have changed; None without such a
-        field.
+        """Read the object, and return the form's fields that other people have changed; None if none changed.
 
         A field whose new value equals the typed value does not count. Raises LedgerError.
         """
         self.etag = None
         try:
             answer = await self._api.read(self._form.path)
-        # Send the change without the check: if the object is gone, the answer to the change says so, and a
-        # credential that may not read may still be allowed to write.
+        # Skip the check: if the object is gone, the answer to the change says so, and a credential that may
+        # not read may still be allowed to write.
         except (NotFound, PermissionDenied):
             return None
         self.etag, self.record = answer.headers.get("ETag"), answer.record
@@ -78,7 +77,7 @@ class EditedObject:
         return is_now not in (self.values.get(name, "").strip(), typed.get(name, "").strip())
 
     def accept(self, changed: OtherChanges) -> None:
-        """Continue from the present state of the object, because the user has seen the changes of others."""
+        """Continue from the object's present state, because the user has seen the changes of other people."""
         self.values = changed.now
 
 
@@ -87,9 +86,9 @@ _VALUE_WIDTH = 28
 
 
 class ChangedScreen(Dialog[bool | None]):
-    """Shows the changes of others.
+    """Shows the changes of other people.
 
-    Returns True to overwrite them, False to take them into the form, None to do nothing.
+    Returns True to overwrite the changes, False to take them into the form, None to do nothing.
     """
 
     BINDINGS = [
@@ -118,7 +117,7 @@ class ChangedScreen(Dialog[bool | None]):
         yield Static("\nOverwrite it with your values, or keep theirs and go on editing?")
 
     def _shown(self, field: Field, value: str) -> str:
-        """Return a value in words; "–" for none."""
+        """Return a value in words; "–" for an empty value."""
         if field.kind == "account" and (account := self._names.get(value)):
             value = account.name
         elif field.kind == "lines":

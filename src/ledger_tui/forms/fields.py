@@ -1,4 +1,4 @@
-"""The fields of a form beyond a line of text: a choice, a picker of names, the lines of an invoice."""
+"""The fields of a form that are more than a line of text: a choice, a picker of names, an invoice's lines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ledger_tui.ui.dialogs import Offers
 
 @dataclass
 class FieldChanged(Message):
-    """The value of a form's field has changed; `entry` is its widget's id."""
+    """The value of a form's field has changed; `entry` is the id of the field's widget."""
 
     entry: str | None
 
@@ -102,7 +102,7 @@ class PickerField(Vertical):
         self._value = value
         self._hint = hint
         self._matches: list[AccountName | UserName] = []
-        # the chosen object, as long as the input shows its name
+        # the chosen object, used only while the input shows its name
         self._choice: AccountName | UserName | None = None
 
     def compose(self) -> ComposeResult:
@@ -126,7 +126,7 @@ class PickerField(Vertical):
 
     @property
     def looks_for(self) -> str:
-        """The typed text if no known object's name contains it; "" if no search on the server is needed."""
+        """The typed text, to search on the server; "" if a known object matches or the text is too short."""
         text = self.value
         matches = self._directory.get(text) or self._matches
         return "" if matches or len(text) < _LEAST_LOOKED_FOR or not self.has_focus_within else text
@@ -138,7 +138,7 @@ class PickerField(Vertical):
         return bool(text) and self._directory.get(text) is None and not self._directory.search(text, 1)
 
     def directory_changed(self) -> None:
-        """Search again, because more objects are known now."""
+        """Search the known objects again, because the text or the objects have changed."""
         self._offer(self.value if self.has_focus_within else "")
         self._say_chosen()
 
@@ -169,7 +169,7 @@ class PickerField(Vertical):
         self.query_one(Offers).offer(map(_line, matches), 0)
 
     def take_offered(self) -> bool:
-        """Choose the highlighted object; return False if none is listed."""
+        """Choose the highlighted object; return False if no object is listed."""
         self._offer(self.value)  # the list may lag behind the input
         index = self.query_one(Offers).highlighted
         if not self._matches or index is None:
@@ -180,7 +180,7 @@ class PickerField(Vertical):
     def take_only(self) -> bool:
         """Choose the object whose whole name the user typed, or else the only matching object.
 
-        Return whether the user typed only part of the name, and so has not seen which object was chosen.
+        Return whether the user typed only part of the name, and so has not seen which object this chose.
         """
         text = self.value
         match = self._directory.resolve(text)
@@ -223,7 +223,7 @@ _HEADINGS = (("description", "description"), ("quantity", "quantity"), ("unit-am
 
 
 class _Row(Horizontal):
-    """One line of an invoice; its inputs stand in the order of `TypedLine`."""
+    """One line of an invoice; the inputs stand in the order of the fields of `TypedLine`."""
 
     def __init__(self, line: TypedLine) -> None:
         super().__init__(classes="line")
@@ -242,8 +242,8 @@ class _Row(Horizontal):
 class LinesField(Vertical):
     """The lines of an invoice.
 
-    The field starts without rows, because the user may type an amount instead. It calls `currency` each time
-    it draws the sum.
+    A new field is without rows, because the user may type an amount instead. `currency` returns the currency
+    of the sum.
     """
 
     BINDINGS = [
@@ -273,7 +273,7 @@ class LinesField(Vertical):
 
     @property
     def value(self) -> str:
-        """The rows as the form sends them; "" when all are empty."""
+        """The rows as one text, or "" if all rows are empty."""
         return dump_lines(row.line for row in self.rows)
 
     @property
@@ -300,7 +300,7 @@ class LinesField(Vertical):
     # ------------------------------------------------------------------ rows
 
     async def add_row(self) -> None:
-        """Add a row below the focused one, or at the end, and focus it."""
+        """Add a row below the focused row, or at the end, and focus the new row."""
         here = self._focused_row()
         row = _Row(TypedLine())
         await self.mount(row, **({"after": here} if here is not None else {"before": "#lines-sum"}))
@@ -325,7 +325,7 @@ class LinesField(Vertical):
         return next((row for row in self.rows if row.has_focus_within), None)
 
     def focus_fault(self) -> bool:
-        """Focus the first input with an invalid value; return False if there is none."""
+        """Focus the first input with an invalid value; return False if all values are valid."""
         currency = self._currency()
         for row in self.rows:
             if row.line.blank or currency is None:

@@ -1,4 +1,4 @@
-"""The form for a new or changed object. An error about a field is shown below that field."""
+"""The form to create or change an object. It shows an error about a field below the field."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from ledger_tui.ui.view import Context, NamesLoaded
 class Created(Message):
     """A form has created or changed an object."""
 
-    record: Record | None  # None if an earlier request created the object, and it could not be read
+    record: Record | None  # None if an earlier request created the object and this object cannot be read
     sentence: str
-    secret: str | None = None  # shown once
+    secret: str | None = None  # to show once
     _: KW_ONLY
     edited: bool = False  # whether the form has changed an object instead of creating one
 
 
-_TYPING_SECONDS = 0.3  # seconds after the last key until an unknown name is searched on the server
+_TYPING_SECONDS = 0.3  # after the user stops typing for this time, the form asks the server for unknown names
 
 
 _ROOMY_ROWS, _FEW_FIELDS = 30, 4
@@ -64,13 +64,13 @@ _LOOK_FIRST = "The change may have been made: check before you send it again."
 
 
 class FormScreen(Dialog[Created | None]):
-    """A form, which sends one request: sending again cannot create a second object.
+    """A form that sends one request; to send the request again cannot create a second object.
 
-    While the request is being sent, no field can be changed, so the screen shows the sent values.
+    While the request is running, the user cannot change a field, so the screen shows the sent values.
     """
 
-    _looked_for: frozenset[str] = frozenset()  # parts of names that were already searched on the server
-    _accounts_looked_at: frozenset[str] = frozenset()  # the accounts whose balances were already read
+    _looked_for: frozenset[str] = frozenset()  # parts of names that the form has asked the server for
+    _accounts_looked_at: frozenset[str] = frozenset()  # the accounts whose balances the form has read
 
     BINDINGS = [
         Binding("enter", "next", "next", show=True, priority=True),
@@ -92,10 +92,10 @@ class FormScreen(Dialog[Created | None]):
         self._prefill = submission.prefill
         self._session = session
         self._names = context.names
-        # the result to return if the user leaves the form after an earlier try succeeded
+        # the result to return when the user leaves the form, if an earlier request succeeded
         self._result: Created | None = None
         self._typed_at_first: dict[str, str] = {}
-        # the values at the time the form asked which account or user is meant
+        # the values when the form last asked whether it chose the right account or user
         self._guesses: dict[str, str] = {}
         self._typed_as_sent: dict[str, str] = {}
         self._focus_as_sent: Widget | None = None
@@ -137,7 +137,7 @@ class FormScreen(Dialog[Created | None]):
         dense = self._has_lines or (small and len(self._form.fields) > _FEW_FIELDS)
         self.query_one("#form").set_class(dense, "-dense")
         self._typed_at_first = self.typed()
-        # an edit starts in the first field, which is filled; a new form in the first empty one
+        # to edit, start in the first field; to create, start in the first empty field
         edits = self._form.method == "PATCH"
         empty = next((f for f in self._form.fields if edits or not self._prefill.get(f.name)), None)
         self._show_amount_or_lines()
@@ -145,7 +145,7 @@ class FormScreen(Dialog[Created | None]):
         if empty is not None:
             self._focus_field(empty.name)
         if any(field.kind == "user" for field in self._form.fields):
-            # read the newest ones, so that the user can choose them by name
+            # read the newest users, so that the user can choose one by name
             self._learn_names("", users=True)
 
     def typed(self) -> dict[str, str]:
@@ -181,7 +181,7 @@ class FormScreen(Dialog[Created | None]):
         return any(lines.has_rows for lines in self.query(LinesField))
 
     def _show_amount_or_lines(self) -> None:
-        """Enable either the amount or the lines, because exactly one of them is sent."""
+        """Hide the amount if the form has lines, because it sends either an amount or lines."""
         if self._has_lines:
             self.query_one("#row-amount").display = not self._lines_are_given
 
@@ -198,9 +198,9 @@ class FormScreen(Dialog[Created | None]):
     # ------------------------------------------------------------------ sending
 
     def action_next(self) -> None:
-        """Take the picker's choice or move to the next field; in the last field, send the form.
+        """Take the picker's choice, else move to the next field; in the last field, send the form.
 
-        An empty required field keeps the focus, and shows that it is required.
+        An empty required field keeps the focus, and shows an error.
         """
         picker = self.focused_picker()
         took = picker is not None and picker.take_offered()
@@ -264,7 +264,7 @@ class FormScreen(Dialog[Created | None]):
         return None if is_locked and action in ("next", "go", "send", "add_line") else True
 
     def _lock(self, *, sending: bool) -> None:
-        """Disable all fields, while the form is being sent or when it is done."""
+        """Disable all fields, while the request is running or after the form has done its work."""
         self.working = sending
         self.query_one("#fields").disabled = True
         self.refresh_bindings()
@@ -276,7 +276,7 @@ class FormScreen(Dialog[Created | None]):
         self.query_one("#fields").disabled = False
         if self._focus_as_sent is not None:
             self.set_focus(self._focus_as_sent)
-        if isinstance(self._focus_as_sent, Input):  # focus selects all its text: restore the selection
+        if isinstance(self._focus_as_sent, Input):  # an input with the focus selects all its text: undo that
             self._focus_as_sent.call_later(setattr, self._focus_as_sent, "selection", self._selection_as_sent)
         super().rest(text, problem=problem)
 
@@ -306,7 +306,7 @@ class FormScreen(Dialog[Created | None]):
 
     @while_running
     def _take(self, result: Result | None) -> None:
-        """Show the outcome of sending; None if the user did not confirm."""
+        """Show the outcome of the request. `result` is None if the user did not confirm."""
         match result:
             case FormSent(record):
                 self._close_with(dict(record))
@@ -326,7 +326,7 @@ class FormScreen(Dialog[Created | None]):
                 self.rest("Nothing was sent.")
 
     def _ask_about(self, changes: OtherChanges) -> None:
-        """Ask whether to overwrite the changes of others, or to take them into the form."""
+        """Ask whether to overwrite the changes of other people, or to take the changes into the form."""
 
         async def answered(overwrite: bool | None) -> None:
             if overwrite is None:
@@ -341,7 +341,7 @@ class FormScreen(Dialog[Created | None]):
         self.app.push_screen(screen, answered)
 
     async def _take_theirs(self, changes: OtherChanges) -> None:
-        """Replace the form's first values by the changed values of others."""
+        """Fill the fields that other people have changed with the new values."""
         fields = self.query_one("#fields")
         for field in changes.fields:
             old = self.query_one(f"#row-{field.name}")
@@ -354,7 +354,7 @@ class FormScreen(Dialog[Created | None]):
         self.note("The form now shows their values; ^s sends your other changes.")
 
     def _close_with(self, record: Record) -> None:
-        # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.
+        # Remove the secret from the record at once: one dialog shows it, and the dashboard stores it nowhere.
         secret = record.pop(self._form.shows_once, None) if self._form.shows_once else None
         self.dismiss(
             Created(
@@ -369,7 +369,7 @@ class FormScreen(Dialog[Created | None]):
         return outcome_of_form(self._form, self.submission.kind, record, self._names)
 
     def _sent_before(self, before: SentBefore) -> None:
-        """Close the form, because an earlier request succeeded; keep it open if there is more to report."""
+        """Close the form, because an earlier request succeeded; keep the form open to show further notes."""
         did = "An earlier try succeeded" if before.record is None else self._outcome(before.record)
         sentence = f"Already done. {did}"
         notes = [before.otherwise] if before.otherwise else []
@@ -404,12 +404,12 @@ class FormScreen(Dialog[Created | None]):
             self.dismiss(self._result)
 
     def on_key(self, event: events.Key) -> None:
-        """Warn that the fields ignore keys while the form is being sent."""
+        """Warn that the fields ignore keys while the request is running."""
         if self.working and event.is_printable:
             self.notify(_NOT_TAKEN, severity="warning")
 
     def on_paste(self, event: events.Paste) -> None:
-        """Warn that the fields ignore pasted text while the form is being sent."""
+        """Warn that the fields ignore pasted text while the request is running."""
         if self.working and event.text:
             self.notify(_NOT_TAKEN, severity="warning")
 
@@ -435,7 +435,7 @@ class FormScreen(Dialog[Created | None]):
         """Remove a field's error once its value differs from the sent value."""
         message.stop()
         self.set_timer(_TYPING_SECONDS, self._look_for_names)
-        self.refresh_bindings()  # the new value may change the action of enter
+        self.refresh_bindings()  # the new value may change what enter does
         for lines in self.query(LinesField):
             lines.show_sum()
         self._follow_account()
@@ -446,9 +446,7 @@ class FormScreen(Dialog[Created | None]):
                 self._show_error(field, "")
 
     def _say_what_moves(self) -> None:
-        """Show the account's name and the amount while the user types, unless the note of the form shows
-        something else.
-        """
+        """Show the effect of the form while the user types, unless the note shows something else."""
         values = self.typed()
         is_note_used = self.working or self.submission.unanswered or self._result or values == self._guesses
         if self._form.moves_money and not is_note_used:
@@ -491,7 +489,7 @@ class FormScreen(Dialog[Created | None]):
 
     @while_running
     def _look_for_names(self) -> None:
-        """Search the typed text in a picker, once."""
+        """Ask the server for the name that the user types into a picker, once for each text."""
         picker = self.focused_picker()
         text = picker.looks_for if picker is not None else ""
         if picker is not None and text and text not in self._looked_for:
@@ -507,7 +505,7 @@ class FormScreen(Dialog[Created | None]):
 
     @handles(events.DescendantBlur)
     def check_left(self, event: events.DescendantBlur) -> None:
-        """Read an unknown account or user from the server, once the user leaves its field."""
+        """Read an unknown account or user from the server when the user leaves the field."""
         for field in self._form.fields:
             entry = self.query_one(f"#field-{field.name}")
             if isinstance(entry, PickerField) and entry in event.widget.ancestors and entry.is_unknown:

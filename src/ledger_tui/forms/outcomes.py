@@ -15,13 +15,16 @@ from ledger_tui.resources.webhooks import amount_of, events_of, items_of
 
 _CONFLICT = 409
 _NAMED_IDS = re.compile(r"\b(?:acc|usr)_[0-9a-z]+")
-_FACT_CELLS = 40  # the width of each part of a sentence about a form's object
+_FACT_CELLS = 40  # the maximum width of each name or fact in a sentence
 
 
 def outcome(
     resource: Resource, action: ResourceAction, record: Record, answer: Record, names: AccountNames
 ) -> str:
-    """Return `INV-000202 is open: 151.00 EUR`, from the object before an action and the server's answer."""
+    """Return the result of an action, such as `INV-000202 is open: 151.00 EUR`.
+
+    `record` is the object before the action, `answer` the server's answer.
+    """
     answered_id = answer.get("id")
     if action.result is not None:
         return action.result(answer, words_for(resource, record, names))
@@ -42,7 +45,7 @@ def outcome(
 
 
 def outcome_of_form(form: Form, resource: Resource, record: Record, names: AccountNames) -> str:
-    """Return `Account Till exists: EUR`, from the object that a form has created or changed."""
+    """Return the result of a form, such as `Account Till exists: EUR`, from the created or changed object."""
     if form.moves_money and (moved := _moved(record, names)):
         return moved
     status = record.get("status")
@@ -62,9 +65,9 @@ def outcome_of_form(form: Form, resource: Resource, record: Record, names: Accou
 
 
 def _moved(record: Record, names: AccountNames) -> str:
-    """Return `Moved 5.00 EUR from Till to Bank; Till is left with 7.50 EUR`, from a new transaction.
+    """Return `Moved 5.00 EUR from Till to Bank; Till is left with 7.50 EUR`, for a new transaction.
 
-    "" for an answer without the account or the amount.
+    Return "" if the account's name or the amount is unknown.
     """
     account, amount, other = (record.get(name) for name in ("account", "amount", "destination"))
     named = names.get(account)
@@ -80,7 +83,7 @@ def _moved(record: Record, names: AccountNames) -> str:
 def in_words(error: LedgerError, names: AccountNames, object_id: object = None, words: str = "") -> str:
     """Return the message of a refusal, with names instead of ids.
 
-    `words` replace `object_id`, if the state of this object is the reason.
+    If the server refused because of the state of the object `object_id`, `words` replace this id.
     """
     text = literal(error)
     if error.status == _CONFLICT and isinstance(object_id, str) and words:
@@ -90,7 +93,7 @@ def in_words(error: LedgerError, names: AccountNames, object_id: object = None, 
 
 
 def uncertain(error: LedgerError) -> str:
-    """Return a sentence about a change that may have been made all the same; "" for one that was refused."""
+    """Return a warning that the change may have been made; "" if the server refused the change."""
     if isinstance(error, NotConnected):
         answer = "No usable answer" if isinstance(error, Unreadable) else "No answer"
         return f"{answer} ({literal(error).rstrip('.')}); the change may still have been made."

@@ -17,16 +17,16 @@ from ledger_tui.resources.webhooks import known_by, subject
 
 
 def question(resource: Resource, action: ResourceAction, record: Record, names: AccountNames) -> str:
-    """Return `Pay INV-000202, 151.00 EUR from Market hall GmbH to Till?`, and the consequence below.
+    """Return a question such as `Pay INV-000202, 151.00 EUR from Market hall GmbH to Till?`.
 
-    For an action without a lasting consequence, the id is below.
+    The effect of the action follows below, or the object's id for an action without an `effect`.
     """
     begins = action.asks or action.label.capitalize()
     return f"{begins} {named(resource, record, names)}?\n\n{action.effect or literal(record.get('id'))}"
 
 
 def named(resource: Resource, record: Record, names: AccountNames) -> str:
-    """Return the name by which people know an object, and its kind if the name does not show it."""
+    """Return the name by which people know an object, and the kind if the name does not show the kind."""
     about = subject(record) or record
     kind = record.get("type" if about is not record else "event_type")  # the type of an event or a delivery
     head = literal(kind) if isinstance(kind, str) else called(resource, record)
@@ -39,7 +39,7 @@ def named(resource: Resource, record: Record, names: AccountNames) -> str:
 
 
 def _owed(invoice: Record, names: AccountNames) -> list[str]:
-    """Return `151.00 EUR from Market hall GmbH to Till`, and a description."""
+    """Return `151.00 EUR from Market hall GmbH to Till`, and other facts such as a description."""
     account = names.get(invoice.get("account"))
     amount, *others = known_by({**invoice, "number": None, "customer": None}, names) or [""]
     to = f" to {literal(account.name)}" if account else ""
@@ -58,14 +58,14 @@ def _beside(record: Record, names: AccountNames) -> Iterator[str]:
 
 
 class TypedProof(NamedTuple):
-    """A text to type before something final is done, and the word for it."""
+    """A text that the user must type to confirm a final action, and the word for the text."""
 
     text: str
     what: str
 
 
 def proof_of(record: Record, names: AccountNames) -> TypedProof:
-    """Return a text that the question about an object shows: its number, its amount, or part of its name."""
+    """Return the text to type from the question about an object: its number, amount, host, name or id."""
     if isinstance(number := record.get("number"), str):
         return TypedProof(literal(number), "number")
     currency = currency_of(record, names)
@@ -95,12 +95,11 @@ def question_of_form(
     about: str = "",
     balances: Mapping[str, int] = _NO_BALANCES,
 ) -> tuple[str, str | None] | None:
-    """Return the question before a form is sent, and the text to type as confirmation; None if it is not
-    asked.
+    """Return the question before a form is sent, and the text to type to confirm; None if none is needed.
 
-    In test mode only a form that moves money asks. `body` is the body to send, and `about` names the object
-    that the form changes. To confirm, the user types the amount if the form moves money in live mode,
-    otherwise `y`.
+    In test mode only a form that moves money needs a question. `body` is the body to send, and `about` names
+    the object that the form changes. To confirm, the user types the amount if the form moves money in live
+    mode, otherwise `y`.
     """
     if mode is Mode.TEST and not form.moves_money:
         return None
@@ -138,10 +137,10 @@ def _shown_value(
 def what_moves(
     form: Form, values: Mapping[str, str], names: AccountNames, balances: Mapping[str, int]
 ) -> str:
-    """Return the effect of a form that moves money: `Moves 5.00 EUR from Till to Bank`, and on a second line
-    `Till is left with 7.50 EUR`. "" while the form is incomplete.
+    """Return the effect of a form that moves money; "" while the form is incomplete.
 
-    `balances` are the known balances of accounts. Without the balance there is no second line.
+    The first line is like `Moves 5.00 EUR from Till to Bank`. The second line, like `Till is left with
+    7.50 EUR`, needs the account's balance in `balances`.
     """
     account = names.get(values.get("account", "").strip())
     kind = dict(form.sends).get("type", values.get("type"))
@@ -162,7 +161,7 @@ def what_moves(
 class Movement(NamedTuple):
     """Money that is credited to an account, debited from it, or moved from it to the account `other`.
 
-    `after` is the balance of the account after it.
+    `after` is the balance of `account` after the movement, if known.
     """
 
     account: AccountName
@@ -172,7 +171,7 @@ class Movement(NamedTuple):
     after: int | None
 
     def in_words(self, separator: str, *, is_done: bool) -> str:
-        """Return the movement, in the past tense if it is done, and the balance after it."""
+        """Return the movement, in the past tense if it is done, and after the separator the new balance."""
         name, currency = literal(self.account.name), literal(self.account.currency)
         sum_ = f"{format_amount(self.amount, self.account.currency)} {currency}"
         is_credit = self.kind == "credit"

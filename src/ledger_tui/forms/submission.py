@@ -1,4 +1,4 @@
-"""The submission of a form: preparing its request, sending it, and sending it again safely."""
+"""The submission of a form: it prepares the request, sends it, and can safely send it again."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FormSent(NamedTuple):
 
 
 class FormRefused(NamedTuple):
-    """The values of a form are wrong; the errors are stored by field name, "" for the whole form."""
+    """The values of a form are wrong. The errors are stored by field name, or by "" for the whole form."""
 
     errors: Mapping[str, str]
 
@@ -49,8 +49,8 @@ class FormRefused(NamedTuple):
 class SentBefore(NamedTuple):
     """An earlier request with this idempotency key succeeded, but its answer was lost.
 
-    `record` is the object that it made, None if the object could not be read. `otherwise` describes how the
-    earlier request may differ from the present one.
+    `record` is the object that the earlier request made, or None if the object cannot be read. `otherwise`
+    says how the earlier request may differ from the present request.
     """
 
     record: Record | None
@@ -74,7 +74,7 @@ _SEVERAL_USERS = "Several users match: choose one."
 
 
 class PreparedForm(NamedTuple):
-    """A request that is ready to send, with the typed values it was made from."""
+    """A request that is ready to send, with the typed values from which it was made."""
 
     typed: Mapping[str, str]
     body: Mapping[str, Any]
@@ -83,7 +83,7 @@ class PreparedForm(NamedTuple):
 
 
 class Submission:
-    """The submission of one form, with one idempotency key: sending it again cannot take effect twice."""
+    """The submission of one form, with one idempotency key: a second request cannot take effect again."""
 
     def __init__(self, resource: Resource, form: Form, prefill: Mapping[str, str], context: Context) -> None:
         self._resource = resource
@@ -92,24 +92,24 @@ class Submission:
         self._api, self._session, self._names = context.api, context.session, context.names
         self.edited = EditedObject(resource, form, prefill, context.api, context.names)
         self.idempotency_key = new_idempotency_key()
-        self.in_flight = False  # whether the request was sent: until then it can be cancelled
-        self.unanswered: list[Mapping[str, Any]] = []  # the bodies that were sent and got no answer
+        self.in_flight = False  # whether the request was sent; an unsent request can be cancelled
+        self.unanswered: list[Mapping[str, Any]] = []  # the bodies of the requests without an answer
         self._balances: dict[str, int] = {}
 
     @property
     def kind(self) -> Resource:
-        """The kind of the object: a form that was opened on an account may create a transaction."""
+        """The kind of the object to create or change: a form on an account may create a transaction."""
         return next((each for each in RESOURCES if each.path == self.form.path), self._resource)
 
     @property
     def balances(self) -> Mapping[str, int]:
-        """The balances that were read last, by account; none if a request may have changed them."""
+        """The last known balance of each account; empty if a request may have changed a balance."""
         return {} if self.unanswered else self._balances
 
     async def prepare(self, values: Mapping[str, str]) -> PreparedForm | FormRefused | OtherChanges:
-        """Return the request made from the typed values, or their errors.
+        """Return the request for the typed values, or the errors of the values.
 
-        If others have changed the object since the form was opened, return their changes.
+        If other people have changed the object since the user opened the form, return these changes.
         """
         self.in_flight = False
         try:
@@ -117,7 +117,7 @@ class Submission:
             currency = await self._currency(values)
             self._require_same_currency(values)
             if self.form.method == "PATCH":
-                # report wrong values before the changes of others
+                # report wrong values before the changes of other people
                 changes_of(self.form, values, self.edited.values, currency)
                 if (changes := await self.edited.look(values)) is not None:
                     return changes
@@ -134,8 +134,7 @@ class Submission:
     async def send(self, form: PreparedForm, notify: Callable[[bool], object]) -> Result:
         """Send the request and return its outcome.
 
-        It calls `notify` with True when it sends the request, and with False while it waits for the rate
-        limit.
+        Call `notify` with True when the request is sent, and with False before a wait for the rate limit.
         """
         values, body, key = form.typed, form.body, form.idempotency_key
         try:
@@ -159,7 +158,7 @@ class Submission:
         return in_words(error, self._names, edited.get("id"), words)
 
     async def _read_original(self, record_id: str | None) -> Record | None:
-        """Return the object that an earlier request made; None if it cannot be read."""
+        """Return the object that an earlier request made; None if the object cannot be read."""
         if record_id is None or not self.kind.has_object_path:
             return None
         try:
@@ -169,7 +168,7 @@ class Submission:
             return None
 
     async def _changed_since(self, values: Mapping[str, str]) -> OtherChanges | FormRefused:
-        """Read the object again after a 412; return the changes of others, or why there are none to show."""
+        """Read the object again after a 412; return the changes of other people, or why there are none."""
         self.in_flight = False
         try:
             changes = await self.edited.look(values)
@@ -182,7 +181,7 @@ class Submission:
     ) -> ApiResponse:
         """Send like `Api.write`, and set `in_flight` only while a sent request waits for its answer.
 
-        A request that the rate limit refuses counts as not sent, because it had no effect.
+        A request that the rate limit refused counts as unsent, because it had no effect.
         """
         while True:
             while (seconds := self._session.waiting_seconds) > 0:
@@ -204,7 +203,7 @@ class Submission:
         return FormUnanswered(sentence)
 
     def _what_was_done(self, body: Mapping[str, Any]) -> str:
-        """Return how an earlier request may differ from `body`, in words; "" when it cannot."""
+        """Return how the request that took effect may differ from `body`, in words; "" if it cannot."""
         if self.unanswered and body not in self.unanswered:
             return "This was sent earlier: the changes you made since were not sent."
         if len(self.unanswered) > 1:
@@ -233,7 +232,7 @@ class Submission:
             self._balances[str(record.get("id"))] = balance
 
     async def read_balance(self, account_id: str) -> None:
-        """Read an account's balance, with one request; without an answer the balance is unknown."""
+        """Read an account's balance, with one request; if no answer comes, the balance is unknown."""
         self._balances.pop(account_id, None)
         if not self._session.waiting_seconds:
             with suppress(LedgerError):
@@ -251,7 +250,7 @@ class Submission:
             raise FieldErrors({"destination": f"{there}, but {here}."})
 
     async def learn_named(self, name: str, *, users: bool) -> bool:
-        """Read accounts or users until one contains `name` in its name; return whether one does.
+        """Read accounts or users until a name contains `name`; return whether there is such a name.
 
         Raises LedgerError.
         """
@@ -262,7 +261,7 @@ class Submission:
         return bool(self._names.search(name, 1))
 
     async def refusal_of(self, field: Field, text: str) -> str:
-        """Ask the server about an account or user; return the problem, "" if there is none."""
+        """Ask the server about an account or user; return the problem, or "" for a valid one."""
         users = field.kind == "user"
         try:
             if await self.learn_named(text, users=users):
@@ -270,12 +269,12 @@ class Submission:
             await (self._require_user({field.name: text}) if users else self._currency({"account": text}))
         except FieldErrors as error:
             return next(iter(error.errors.values()))
-        except LedgerError:  # the form asks again when it is sent
+        except LedgerError:  # `prepare` asks the server again
             pass
         return ""
 
     async def _require_user(self, values: Mapping[str, str]) -> None:
-        """Raise FieldErrors for a user that does not exist."""
+        """Raise FieldErrors if a user does not exist."""
         for field in self.form.fields:
             user_id = values.get(field.name, "").strip()
             if field.kind != "user" or not user_id or self._names.users.get(user_id) is not None:
@@ -286,15 +285,15 @@ class Submission:
                 several = self._names.users.search(user_id)
                 text = _SEVERAL_USERS if several else f"{literal(error)} Type part of the name or email."
                 raise FieldErrors({field.name: text}) from None
-            except PermissionDenied:  # the credential may place orders without being able to read users
+            except PermissionDenied:  # a credential may be allowed to place orders but not to read users
                 continue
             self._names.learn_users([answer.record])
 
     def _field_of(self, refusal: LedgerError, values: Mapping[str, str]) -> str:
         """Return the name of the field that a refusal is about, or "".
 
-        The name is the first part of `param`. Errors of the directory carry no `param`; then it is the field
-        whose value the message quotes.
+        The name is the first part of `param`. For errors of the directory, which carry no `param`, it is the
+        field whose value the message quotes.
         """
         name = (refusal.param or "").partition(".")[0]
         for field in self.form.fields:
@@ -321,9 +320,9 @@ class FieldErrors(ValueError):
 
 
 def body_of(form: Form, values: Mapping[str, str], currency: str | None = None) -> dict[str, Any]:
-    """Return the body to send; empty optional fields are left out.
+    """Return the body to send, without the empty optional fields.
 
-    `currency` is the currency of the form's account, for its amount. Raises FieldErrors.
+    `currency` is the currency of the form's account, to read the amount. Raises FieldErrors.
     """
     body: dict[str, Any] = {}
     errors: dict[str, str] = {}
@@ -353,14 +352,14 @@ def missing(field: Field, form: Form, values: Mapping[str, str]) -> str:
 def changes_of(
     form: Form, values: Mapping[str, str], before: Mapping[str, str], currency: str | None = None
 ) -> dict[str, Any]:
-    """Return the body of an edit: only the fields that changed; an emptied optional one is null.
+    """Return the body of an edit: only the changed fields; an optional field that is now empty is null.
 
-    Raises FieldErrors, also when nothing was changed.
+    Raises FieldErrors, also if the user has changed no field.
     """
     fields = [f for f in form.fields if values.get(f.name, "").strip() != before.get(f.name, "").strip()]
     if not fields:
         raise FieldErrors({"": "Nothing was changed."})
-    if any(f.kind == "account" for f in fields):  # in another currency the same text is another amount
+    if any(f.kind == "account" for f in fields):  # in another currency, the same text is another amount
         fields = [f for f in form.fields if f in fields or f.kind in ("amount", "lines")]
     body: dict[str, Any] = {f.name: None for f in fields if not f.required and f.name not in form.either}
     return body | body_of(replace(form, fields=tuple(fields)), values, currency)
@@ -399,7 +398,7 @@ def _pairs(text: str) -> dict[str, str]:
 def _items(text: str) -> list[dict[str, Any]]:
     """Return an order's items for `2 x Beans @ 12.50 EUR; 3 × Mug; Filter`.
 
-    An order has no currency, so a price without one is in the smallest unit.
+    An order has no currency, so a price without a currency is in the smallest unit.
     """
     items: list[dict[str, Any]] = []
     for part in filter(None, (piece.strip() for piece in text.split(";"))):

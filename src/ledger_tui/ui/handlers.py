@@ -111,11 +111,11 @@ class KeyOrder:
 
     @property
     def all_done(self) -> bool:
-        """Whether every pressed key has taken effect."""
+        """Whether every key pressed has taken effect."""
         return self._given_at is None
 
     async def take(self, event: events.Event) -> None:
-        """Queue a key or pasted text. Dispatch it once every earlier key is complete or takes too long."""
+        """Queue a key or pasted text, and dispatch it once no earlier key is incomplete."""
         self._waiting.append(_joiner_as_text(event))
         if self._given_at is None or time.monotonic() - self._given_at > _PATIENCE_SECONDS:
             await self._next()
