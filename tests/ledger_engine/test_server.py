@@ -202,7 +202,7 @@ def test_only_a_ledger_whose_time_is_far_ahead_says_something_about_the_clock(
     url = url_of(server := start("--port", "0"))
     said, notice = first_line(server), httpx.get(f"{url}/api/health", trust_env=False).json()["notice"]
     for sentence in (said, notice):
-        assert "It continues from there, because it never goes back." in sentence
+        assert "The ledger's time never goes back, so it continues from the later time." in sentence
     server.terminate()
     _, logged = server.communicate()
     assert "WARNING ledger_engine.upkeep.background: The ledger's time is " in logged

@@ -1,7 +1,7 @@
-"""The database interface: everything that the other packages may use of a database, SQLite or PostgreSQL.
+"""The interface through which all other packages use a database, SQLite or PostgreSQL.
 
 A *work* is a plain function of a `Unit`. It runs inside one transaction and may run again from the start, so
-it does no input or output, and takes time and ids only from its unit. SQL is portable text with `:name`
+it does no input or output, and takes time and ids only from the unit. SQL is portable text with `:name`
 parameters over TEXT and INTEGER columns; the unit has a method for each difference between the engines.
 """
 
@@ -34,7 +34,7 @@ class Row(Protocol):
 
 
 class GroupCache(Protocol):
-    """The database for `CachedValues`, whose statements see only rows that are already written."""
+    """The database as `CachedValues` use it: statements see only rows that are already written."""
 
     def execute(self, sql: str, parameters: Parameters, /) -> list[Row]:
         """Run one statement and return all its rows."""
@@ -67,8 +67,7 @@ class CachedValues(Protocol):
     for the next group, as long as nobody else has written.
     """
 
-    # The tables from which the values are read and to which they are written, also by other objects in the
-    # cache.
+    # All tables that hold the values, including tables to which other objects in the cache write them.
     tables: ClassVar[frozenset[str]]
 
     def __init__(self, cache: GroupCache, tenant: Tenant, /) -> None:
@@ -104,11 +103,11 @@ class Unit(Protocol):
         ...
 
     def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
-        """Insert rows, each with a value for every one of the columns, in their order.
+        """Insert rows; each row contains a value for each column, in the order of `columns`.
 
         The rows of several works are inserted together, before a statement that names the table or before the
-        commit. Use this for rows that are written often: the values of a row have no names here, because
-        naming them takes as long as inserting the row.
+        commit. Use this for rows that are written often. The values of a row are unnamed here, because naming
+        them takes as long as inserting the row.
         """
         ...
 
@@ -121,7 +120,7 @@ class Unit(Protocol):
         ...
 
     def new_id(self, prefix: str) -> str:
-        """Return an id that sorts after all earlier ones of its prefix."""
+        """Return an id that sorts after all earlier ids with this prefix."""
         ...
 
     def announce(self, topic: str) -> None:
@@ -137,8 +136,8 @@ Listener: TypeAlias = Callable[[frozenset[str]], None]
 class LongWork(Generic[T]):
     """A work that takes some milliseconds.
 
-    As a write, such as a batch, it shares its commit with no other work. As a read, such as a part of a
-    statement, it lets shorter works go first.
+    A long write, such as a batch, shares its commit with no other work. A long read, such as a part of a
+    statement, lets shorter works go first.
     """
 
     work: Work[T]
@@ -158,7 +157,7 @@ class LongWork(Generic[T]):
 
 
 # Books that belong to no project. Works of projects never write their content.
-OWN: BookKey = ("", False)  # rows that only their own server writes, such as its answers to requests
+OWN: BookKey = ("", False)  # rows of one server, which no other server writes, such as its log of requests
 LOG: BookKey = ("log", False)  # the signed logs
 ATTEMPTS: BookKey = ("attempts", False)  # the outcomes of webhook attempts
 LEASES: BookKey = ("leases", False)
@@ -195,7 +194,7 @@ _IN_ONE_BOOK: set[Callable[..., Any]] = set()
 
 
 def in_one_book(function: F) -> F:
-    """Mark a function whose works read and change only one book, and nothing that several books share."""
+    """Mark a function whose works read and change only one book, and no rows that several books share."""
     _IN_ONE_BOOK.add(function)
     return function
 
@@ -285,7 +284,7 @@ class Database(Protocol):
         ...
 
     async def check(self) -> None:
-        """Raise StorageUnavailable if works cannot read now, or if the last attempt to write has failed."""
+        """Raise StorageUnavailable if works cannot read, or if the last write and a test write fail."""
         ...
 
     def listen(self, listener: Listener) -> None:
@@ -293,7 +292,7 @@ class Database(Protocol):
         ...
 
     def observe_commits(self, observer: CommitObserver) -> None:
-        """Call `observer` after each commit that this process makes, in the thread that made it."""
+        """Call `observer` after each commit of this process, in the thread that committed."""
         ...
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 """Books (a book is one mode of one project), and the conditions that limit a statement to a tenant's rows.
 
-Most tables contain the columns `project` and `livemode`. Tables that grow with each posting contain the short
-number of their book instead. All conditions take the parameters `:project` and `:livemode`, which
+Most tables contain the columns `project` and `livemode`. Tables that grow with each posting instead contain
+`book`, the short number of the book. All conditions take the parameters `:project` and `:livemode`, which
 `Tenant.bind` adds.
 """
 

@@ -1,9 +1,10 @@
 """The interface for copying a whole ledger from one database engine to the other: a source and a target.
 
-A source is read in its state at one moment. A target is filled table by table, in the order of each table's
-key, and others see it only when it is complete.
+A source is read in its state at one moment. A target is filled table by table, with the rows in the order of
+their key, and other connections see it only when it is complete.
 
-Rows are compared in the text form of PostgreSQL's COPY, in which equal rows have equal bytes on both engines.
+Rows are compared as the text that PostgreSQL's COPY writes, because equal rows then give equal bytes on both
+engines.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _ESCAPES = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class CopiedTable:
-    """A table of the ledger: its columns, its columns of whole numbers, and those of its primary key."""
+    """A table of the ledger: all columns, the columns of whole numbers, and the primary key."""
 
     name: str
     columns: tuple[str, ...]
@@ -47,7 +48,7 @@ class End(Protocol):
     """One end of a copy. Its methods raise Conflict if the copy is impossible."""
 
     def lines(self, table: CopiedTable) -> Iterator[tuple[bytes, int]]:
-        """Yield all rows in the order of the key, as COPY writes them: some at a time, with their number."""
+        """Yield all rows in the order of the key, some at a time: the text of COPY, and how many rows."""
         ...
 
 
@@ -59,7 +60,7 @@ class Source(End, Protocol):
         ...
 
     def rows(self, table: CopiedTable) -> Iterator[list[Line]]:
-        """Return the rows in the order of the key, ROWS_AT_ONCE at a time."""
+        """Yield the rows in the order of the key, ROWS_AT_ONCE at a time."""
         ...
 
     def applied(self) -> Applied:

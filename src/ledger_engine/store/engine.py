@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows
 
 KEEPS_TIME_EVERY_MS = 60_000  # how often the ledger's time is stored, together with other writes
-# For this long all callers get the same result of a check, because anybody may ask without a key.
+# For this long all callers get the result of the same test, because anybody may call the health check without
+# a key.
 WRITE_TRIED_EVERY_S = 1.0
 WRITE_TRIED_FOR_S = 3.0
 
@@ -72,7 +73,7 @@ class Engine:
 
     @property
     def notice(self) -> str | None:
-        """Return, as sentences, the decisions and repairs that need a person; None if there are none."""
+        """Return sentences about decisions and repairs that need a person; None if nothing needs one."""
         return " ".join(filter(None, (*self.notices.values(), self.clock_notice()))) or None
 
     def clock_notice(self) -> str | None:
@@ -81,8 +82,8 @@ class Engine:
         if now - machine <= DAY:
             return None
         return (
-            f"The ledger's time is {iso(now)}, although the machine's clock shows {iso(machine)}. It"
-            " continues from there, because it never goes back."
+            f"The ledger's time is {iso(now)}, although the machine's clock shows {iso(machine)}. The"
+            " ledger's time never goes back, so it continues from the later time."
         )
 
     def read_at_once(self, work: Work[T]) -> tuple[T] | None:
@@ -119,9 +120,9 @@ class Engine:
             raise
 
     async def keep_time(self, moment: int) -> None:
-        """Store that the ledger's time is past `moment`, so that the clock never starts before it.
+        """Store that the ledger's time is past `moment`, so that the clock never starts before `moment`.
 
-        So credentials and cursors that have expired are still refused after a restart.
+        Credentials and cursors that have expired are then still refused after a restart.
 
         If the storage fails, this process still remembers the moment, and the next call tries again to store
         it.
@@ -142,8 +143,7 @@ class Engine:
     async def check(self) -> None:
         """Raise StorageUnavailable if the database cannot be used.
 
-        This means that the database cannot be read, or that the last commit failed and another attempt fails
-        too.
+        It cannot be used if it cannot be read, or if the last commit failed and another attempt fails too.
         """
         await self._database.check()
 
@@ -174,7 +174,7 @@ class Engine:
     async def figures(self) -> list[Figure]:
         """Return the measured values of the storage.
 
-        While the storage is lost, values that come from the database are missing.
+        While the database cannot be reached, values that come from it are missing.
         """
         return [] if self._measure is None else await self._measure()
 
@@ -250,9 +250,10 @@ def open_engine(
 def open_snapshot(
     database: Location, readers: int, report: ReportRows = report_nothing
 ) -> AbstractContextManager[ReadSnapshot]:
-    """Open a ledger for this many threads, which all see one state of it and change nothing.
+    """Open a ledger for this many threads, which all see the same state and change nothing.
 
-    `report` is called with the numbers of rows that long works have read. Raises StorageUnavailable.
+    `report` is called with the number of rows that a long work has read since the last call. Raises
+    StorageUnavailable.
     """
     if isinstance(database, str):
         postgres.require_driver(database)
@@ -284,8 +285,8 @@ def open_source(database: Location) -> AbstractContextManager[Source]:
 def open_target(database: Location) -> AbstractContextManager[CopyTarget]:
     """Open a new file or an empty database, to be filled with a ledger within the block.
 
-    After an error nothing is left. Raises Conflict if the file or database contains anything, and
-    StorageUnavailable.
+    After an error, the file or the tables are removed. Raises Conflict if the file exists or the database
+    contains a ledger, and StorageUnavailable.
     """
     if isinstance(database, str):
         postgres.require_driver(database)
@@ -298,7 +299,7 @@ def open_target(database: Location) -> AbstractContextManager[CopyTarget]:
 
 
 def tables_of_ledger() -> tuple[CopiedTable, ...]:
-    """Return the tables that a ledger of this version has on either engine."""
+    """Return the tables of a ledger of this version that both engines share."""
     from ledger_engine.store.sqlite import transfer
 
     return transfer.ledger_tables()

@@ -1,4 +1,4 @@
-"""Files that only their owner may read, written in one step, and folders for unfinished files."""
+"""Private files, which appear complete in one step, and folders for unfinished files."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def _hold(folder: Path) -> int | None:
     Returns None if another process holds the lock or has removed the folder. Raises OSError if the system
     fails.
 
-    The lock is on the folder and not on the file in it: SQLite locks files by itself, and on some systems the
-    two kinds of locks exclude each other. The system releases the lock when the process ends, however it
-    ends.
+    The lock is on the folder and not on the file inside, because SQLite locks the file, and on some systems
+    the two kinds of locks exclude each other. The system releases the lock when the process ends, even if it
+    is killed.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -46,9 +46,9 @@ def _hold(folder: Path) -> int | None:
 
 @contextmanager
 def work_folder(parent: Path) -> Iterator[Path]:
-    """Create a private folder in `parent`; remove it at the end, and leftovers of killed commands at once.
+    """Create a private folder in `parent` and remove it at the end; first remove folders of killed commands.
 
-    A file in the folder can be renamed into `parent` in one step. Raises OSError, which names `parent`.
+    You can rename a file from the folder into `parent` in one step. Raises OSError, which names `parent`.
     """
     _remove_leftovers(parent)
     folder, descriptor = _make(parent)

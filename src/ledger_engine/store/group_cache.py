@@ -1,9 +1,10 @@
 """The cache that the works of one transaction share: values that are read once, and rows to insert.
 
-The values and rows of all works of a group are written together. Before a statement that names one of their
-tables runs, they are written, so that the statement sees them; if the statement changes the table, the values
-are read again. So works need not know of each other, and a group of postings is written like a batch. Until
-`forget`, the written values stay valid for the next transaction, as long as nobody else writes.
+The values and rows of all works of a group are written together. Before a statement on one of their tables
+runs, they are written, so that the statement sees them; if the statement changes the table, the values are
+read again. So a work needs no knowledge of other works, and a group of postings is written like a batch. The
+written values stay valid for the next transaction until `forget`, which the committer calls if another
+process has written.
 """
 
 from __future__ import annotations
@@ -122,15 +123,15 @@ class CachingUnit(ABC):
     def flush(self) -> None:
         """Write the changed values and the waiting rows."""
         changes, self._changes = self._changes, {}
-        for each in changes:
-            each.write()
+        for cache in changes:
+            cache.write()
         for (table, columns), rows in self._rows.items():
             if rows:
                 self._insert(table, columns, rows)
                 rows.clear()
 
     def forget(self) -> None:
-        """Drop the values and the rows, because they were rolled back or are no longer needed.
+        """Drop the values and rows; call this after a rollback, or when they are no longer needed.
 
         The values refer to their unit, so without this call only Python's garbage collector would free them.
         """
@@ -140,13 +141,13 @@ class CachingUnit(ABC):
         self._rows.clear()
 
     def limit_size(self) -> None:
-        """Drop the values if there are too many from earlier transactions, because these wrote many books."""
+        """Drop the values if earlier transactions, which wrote many books, have left too many of them."""
         if len(self._caches) > CACHED_MAX:
             self.forget()
 
     def _prepare(self, words: frozenset[str], *, reads: bool) -> None:
-        """Write what a statement with these words may read, and forget the values that it may change."""
-        for table in [each for each in self._tables if each in words]:
+        """Write changes that a statement with these words may read; forget values that it may change."""
+        for table in [table for table in self._tables if table in words]:
             self._write_values(table)
             if not reads:
                 self._forget_values(table)
@@ -156,9 +157,9 @@ class CachingUnit(ABC):
                 rows.clear()
 
     def _write_values(self, table: str) -> None:
-        for each in [cache for cache in self._changes if table in cache.tables]:
-            del self._changes[each]
-            each.write()
+        for cache in [cache for cache in self._changes if table in cache.tables]:
+            del self._changes[cache]
+            cache.write()
 
     def _forget_values(self, table: str) -> None:
         for key in self._tables.get(table, ()):
@@ -205,7 +206,7 @@ class CachingUnit(ABC):
         """Insert rows at once, without looking at the cache."""
 
 
-# Reads rows into the cache (`Unit.cached`) that several calls of one function in one book will need.
+# Loads rows that several calls of one function in one book will need into the cache (`Unit.cached`).
 Prefetch: TypeAlias = Callable[[Unit, Any, list[tuple[Any, ...]]], None]
 _PREFETCHES: dict[Callable[..., Any], Prefetch] = {}
 
@@ -240,9 +241,8 @@ def prefetch(unit: Unit, group: Sequence[QueuedWork], failures: tuple[type[Excep
             reads(unit, arguments[0][0], [each for _, each in arguments])
         except failures:
             raise
-        except (
-            Exception
-        ):  # for instance a wrong value in one work; this work will raise its error when it runs
+        # For instance, a value in one work is wrong; this work will raise the error when it runs.
+        except Exception:
             continue
 
 

@@ -1,12 +1,13 @@
 """Groups works for the thread that writes.
 
 A commit takes the same time for one work as for fifty. And if the writer runs while the event loop is busy,
-both compete for the interpreter and become slow. So the works of one loop go to the writer in groups, one
-group at a time, when the loop adds no more works.
+both compete for the interpreter and become slow. So the works of one loop go to the writer in groups, one at
+a time, and a group begins when the loop adds no more works.
 
-A long work, such as a batch, runs in a group of its own, and all other waiting works form a group before each
-long work. So nobody waits for more than one long work, and a long work waits for at most one group. Works
-that have waited for a long work are handed over as soon as it is done, before it is answered.
+A long work, such as a batch, forms a group alone, and before each long work all waiting short works form a
+group. So a short work waits for at most one long work, and between two long works the writer runs at most one
+group of short works. Short works that have waited for a long work are handed over as soon as the long work is
+committed, before its caller gets the answer.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ QUIET_TURNS = 20  # after this many iterations of the event loop without a new w
 
 
 class Waiting(Protocol):
-    """A job that can be grouped; `turn` is the project whose turn it takes."""
+    """A job that can be grouped; it takes a turn of the project `turn`."""
 
     long: bool
 
@@ -44,7 +45,7 @@ class GroupCommit(Generic[J]):
         self._in_flight: list[J] = []
         self._handed_over_at = 0.0
         self._expected_count = 1
-        # True if the last group contained the works that waited for a long work, so that a long work is next.
+        # True if the last group contained short works while long works waited, so that a long work is next.
         self._long_is_next = False
         self._last_long: str | None = None  # the project of the last long work
         self._next_look: asyncio.Handle | None = None
@@ -60,7 +61,7 @@ class GroupCommit(Generic[J]):
     def add(self, job: J) -> None:
         """Add a job to the next group."""
         self._waiting.append(job)
-        # If jobs wait but no look is scheduled, there was too little memory to schedule it.
+        # If jobs wait although no look is scheduled, there was too little memory to schedule one.
         if not self._in_flight and self._next_look is None:
             self._look_soon()
 
@@ -78,8 +79,7 @@ class GroupCommit(Generic[J]):
     def done(self) -> None:
         """Note that the current group is finished, and start the next one."""
         jobs, self._in_flight = self._in_flight, []
-        # The clients that get their answers now may soon send another request, in addition to the waiting
-        # jobs.
+        # Each client that gets an answer now may soon send another request, which joins the waiting jobs.
         self._expected_count = len(jobs) + len(self._waiting)
         if jobs and jobs[0].long and not all(job.long for job in self._waiting):
             self._start(self._next_group())
@@ -103,7 +103,7 @@ class GroupCommit(Generic[J]):
             self._waiting = [job for job in self._waiting if job.long]
             return others
         long = [job for job in self._waiting if job.long]
-        # A project with many long works does not delay the long work of another.
+        # Another project's long work comes first, so a project with many long works does not delay it.
         first = next((job for job in long if job.turn != self._last_long), long[0])
         self._last_long = first.turn
         self._waiting.remove(first)
@@ -116,15 +116,15 @@ class GroupCommit(Generic[J]):
         self._hand_over(group)
 
     def _look_soon(self) -> None:
-        """Check whether to begin a group, once the loop has run everything that is already scheduled."""
+        """Schedule a look for the moment when the loop has run all callbacks that are scheduled now."""
         if self._next_look is None:
             self._next_look = self._loop.call_soon(self._look, 0, 0)
 
     def _look(self, last_count: int, quiet: int) -> None:
         """Begin a group, or schedule another check.
 
-        `last_count` is the number of waiting works at the last check, and `quiet` the number of checks since
-        a work was added.
+        `last_count` is the number of works that waited at the last check, and `quiet` the number of checks
+        without a new work.
         """
         self._next_look = None
         waiting, expected_count = len(self._waiting), min(self._expected_count, GROUP_MAX)

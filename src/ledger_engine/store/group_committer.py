@@ -1,7 +1,7 @@
 """Runs the works of a group in one transaction: each work succeeds or fails by itself, in a single commit.
 
-Every change goes to the disk through `GroupCommitter.commit_group`, on both engines. An engine passes a
-`DatabaseTransaction`: the steps to begin, commit and roll back.
+Both engines write every change with `GroupCommitter.commit_group`. An engine passes a `DatabaseTransaction`,
+which begins, commits and rolls back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ U = TypeVar("U", bound=CachingUnit)
 
 
 class WorkFailed(Exception):
-    """A work failed, and its changes cannot be separated from those of the other works in its group."""
+    """A work failed, and its changes cannot be undone without the changes of the other works in the group."""
 
     def __init__(self, reason: BaseException) -> None:
         super().__init__(reason)
@@ -30,7 +30,7 @@ class WorkFailed(Exception):
 
 
 class DatabaseTransaction(ABC, Generic[U]):
-    """The transaction of a group on one engine. After a rollback it begins again."""
+    """The transaction of a group on one engine. After a rollback it can begin again."""
 
     failures: ClassVar[tuple[type[Exception], ...]]  # the classes of the database's errors
 
@@ -40,7 +40,7 @@ class DatabaseTransaction(ABC, Generic[U]):
 
     @abstractmethod
     def require_sound(self, error: BaseException) -> None:
-        """Raise an error of the database if this error ended the whole transaction, and not only the work."""
+        """Raise an error of the database if this error ended the transaction instead of only the work."""
 
     @abstractmethod
     def public_error(self, error: BaseException) -> BaseException:
@@ -51,7 +51,7 @@ class DatabaseTransaction(ABC, Generic[U]):
         """Commit the flushed changes, and return whether there was anything to commit.
 
         `topics` are the topics that the works announced, and `wrote` is whether any work changed something.
-        Raises WorkFailed if the database refuses something that a work has written.
+        Raises WorkFailed if the database refuses a change of a work.
         """
 
     @abstractmethod
@@ -75,7 +75,7 @@ class GroupCommitter(Generic[U]):
         self.observer: CommitObserver | None = None
         self._cautious_groups = 0
         self._unit: U | None = None  # the cache of the last transaction, while it is still valid
-        # The `state` with which `unit_for` was last called; with another one the cache may be out of date.
+        # The `state` of the last call of `unit_for`; in any other state the cache may be out of date.
         self._state: object = None
 
     def commit_group(self, transaction: DatabaseTransaction[U]) -> set[str]:
@@ -119,7 +119,7 @@ class GroupCommitter(Generic[U]):
                 raise WorkFailed(error) from error
             began = time.perf_counter()
             if transaction.commit(unit, works, topics, wrote=wrote):
-                # The works are committed, so nothing that follows may fail them.
+                # The works are committed, so no later error may make them fail.
                 with contextlib.suppress(Exception):
                     self._tell(len(works), time.perf_counter() - began)
             return topics
@@ -136,7 +136,7 @@ class GroupCommitter(Generic[U]):
     def unit_for(self, state: object, new: Callable[[], U]) -> U:
         """Return the unit for a transaction that has begun.
 
-        It is the last unit if `state` is unchanged, else a new one.
+        This is the last unit if `state` is unchanged, else a new unit.
         """
         if self._unit is None or self._state != state:
             self.forget()
@@ -145,7 +145,7 @@ class GroupCommitter(Generic[U]):
         return self._unit
 
     def forget(self) -> None:
-        """Drop the unit, because its cache was rolled back or others may have changed the data."""
+        """Drop the unit; call this after a rollback, or if another process may have changed the data."""
         if self._unit is not None:
             self._unit.forget()
             self._unit = self._state = None

@@ -1,7 +1,7 @@
 """Times stored in the database.
 
 `reached` is the latest ledger time that was used; after a restart the clock continues after this time.
-`served` is the last time at which a server ran, by its machine's clock; the audit reads it.
+`served` is the last time at which a server ran, by the clock of the server's machine; the audit reads it.
 """
 
 from __future__ import annotations

@@ -19,14 +19,14 @@ from ledger_engine.store.books import OF_TENANT
 
 LIMIT_MAX = 100
 LIMIT_DEFAULT = 20
-# A text of a row may be as large as a request. Texts of up to SHORT_MAX letters are read with their rows, and
-# longer texts one by one, until they have TOGETHER_MAX letters; one text may be longer.
+# A text of a row may be as large as a request. A text of up to SHORT_MAX letters is read with its row. Longer
+# texts are read one by one, until they add up to TOGETHER_MAX letters; the last text may exceed this limit.
 SHORT_MAX = 20_000
 TOGETHER_MAX = 500_000
-# A statement reads the lengths of all long texts of its rows, which costs as much as the texts. So the first
-# rows of a page in parts are read alone, and the others only if the first ones fit.
+# Even the length of a long text costs a statement as much as the text. So a page in parts first reads only
+# FIRST_ROWS rows, and reads the other rows only if the texts of the first rows fit.
 FIRST_ROWS = 4
-LOOKED_AT_MAX = 2000  # rows that a bounded page reads to search without an index: some milliseconds
+LOOKED_AT_MAX = 2000  # rows that a bounded page searches without an index, which takes some milliseconds
 
 R = TypeVar("R")
 
@@ -43,7 +43,8 @@ class PageRequest:
     """A request for a page: up to `limit` objects older than the id `after`, or newer than `before`.
 
     `cursor` is the name of the list's forward cursor parameter, for error messages. A page `in_parts` may end
-    before its limit if its texts are long: then it is a part, and the caller reads on from its next cursor.
+    before its limit if its texts are long. The result is then a part, and the caller reads the next part from
+    the cursor of this part.
     """
 
     limit: int = LIMIT_DEFAULT
@@ -59,7 +60,7 @@ class Page(Generic[R]):
 
     `has_more` and `next_cursor` refer to older items, or to newer ones if the request used `before`. A page
     of a bounded search may contain no items although more follow. If the page `is_part`, the rest of the
-    requested page follows its next cursor.
+    requested page begins at `next_cursor`.
     """
 
     items: list[R]
@@ -90,9 +91,9 @@ class Listing(Generic[R]):
     `noun` is the name of a record in errors. `of_tenant` is the condition that selects the tenant's rows, by
     the columns `project` and `livemode` or by the book. `columns` are the columns to read, and `id` is the
     name of the id column. `hint` follows the table's name in the statement that reads a page. `was_listed`
-    returns whether an id that is missing from the table was in the tenant's list earlier, because such an id
-    is still accepted as a cursor. `long` contains the names of the text columns that may be as large as a
-    request; in `short_columns` such a column is '' for a text of more than SHORT_MAX letters.
+    returns whether an id that is missing from the table was once in the tenant's list; such an id is still
+    accepted as a cursor. `long` contains the names of the text columns that may be as large as a request; in
+    `short_columns` such a column is '' for a text of more than SHORT_MAX letters.
     """
 
     table: str
@@ -137,9 +138,10 @@ class Listing(Generic[R]):
 
         Listed ids are greater than `since` and less than `until`. `where` is one more condition, `among`
         replaces `of_tenant`, and `values` holds the parameters of both and of the columns. A bounded page
-        serves a filter without an index: it looks at no more than LOOKED_AT_MAX of the tenant's rows from the
-        cursor on. If it stops there, the last of these rows is its next cursor. With `read` the items are the
-        results of `read` for the rows. Raises the errors of `require_cursors`.
+        serves a filter without an index: it searches at most LOOKED_AT_MAX of the tenant's rows, from the
+        cursor on. If these contain no full page and more rows follow, its next cursor is the last row that it
+        searched. With `read` the items are the results of `read` for the rows. Raises the errors of
+        `require_cursors`.
         """
         parameters: dict[str, Value] = tenant.bind(rows=request.limit + 1, **values)
         conditions = [among or self.of_tenant]
@@ -149,7 +151,7 @@ class Listing(Generic[R]):
             if value is not None:
                 conditions.append(f"{column} = :{column}")
                 parameters[column] = value
-        # One bound instead of two: SQLite compares the second bound row by row, and may choose a worse index.
+        # Only one bound: SQLite would compare a second bound row by row, and might choose a worse index.
         ceiling = min(filter(None, (until, request.after)), default=None)
         if ceiling is not None:
             conditions.append(f"{self.id} < :ceiling")
@@ -191,7 +193,7 @@ class Listing(Generic[R]):
     def _rows_of_part(
         self, unit: Unit, tenant: Tenant, request: PageRequest, sql: str, parameters: Mapping[str, Value]
     ) -> tuple[list[Row], list[Row]]:
-        """Return the rows that were found for a page in parts, and the whole rows of its first part."""
+        """Return the rows of the statement for a page in parts, and the first part, with the long texts."""
         if request.limit > LIMIT_DEFAULT:
             rows = unit.execute(sql, {**parameters, "rows": FIRST_ROWS})
             whole_rows = self._with_long_texts(unit, tenant, rows, parameters)
@@ -203,7 +205,7 @@ class Listing(Generic[R]):
     def _with_long_texts(
         self, unit: Unit, tenant: Tenant, rows: list[Row], values: Mapping[str, Value]
     ) -> list[Row]:
-        """Return the first of these rows with their long texts, until these have TOGETHER_MAX letters."""
+        """Return these rows with their long texts, as far as the texts fit into TOGETHER_MAX letters."""
         whole_rows: list[Row] = []
         letters_left = TOGETHER_MAX
         for row in rows:
@@ -226,7 +228,7 @@ class Listing(Generic[R]):
     def _bound(
         self, unit: Unit, tenant: Tenant, request: PageRequest, ceiling: str | None
     ) -> tuple[str | None, str | None]:
-        """Return the ids of the last row that a bounded page looks at and of the row after it, if any."""
+        """Return the ids of the last row that a bounded page searches and of the next row, or two Nones."""
         cursor, beyond, order = ceiling, "<", "DESC"
         if request.before is not None:
             cursor, beyond, order = request.before, ">", "ASC"
@@ -263,8 +265,8 @@ class Listing(Generic[R]):
 def expires_with(prefix: str, kept_for: int) -> Callable[[Unit, Tenant, str], bool]:
     """Return the `was_listed` function of a list whose entries are deleted after `kept_for` milliseconds.
 
-    Nothing is stored about a deleted entry, so every id that is older is treated as the id of a deleted
-    entry. As a cursor it stands for the end of the list.
+    Nothing is stored about a deleted entry, so every older id counts as the id of a deleted entry. As a
+    cursor, such an id stands for the end of the list.
     """
     return lambda unit, _tenant, id: is_before(id, prefix, unit.now - kept_for)
 

@@ -1,4 +1,4 @@
-"""A snapshot of a database, which several readers read in parallel."""
+"""A snapshot of a database, for several readers in parallel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def report_nothing(rows: int) -> None:
 
 
 class AuditUnit(Unit, Protocol):
-    """The transaction of an audit: a `Unit` that reads very many rows and checks the storage below SQL.
+    """The transaction of an audit: a `Unit` that reads very many rows, and also checks the stored files.
 
     `report` is called with the numbers that `note_read` receives.
     """
@@ -33,11 +33,11 @@ class AuditUnit(Unit, Protocol):
         ...
 
     def unlike_made(self) -> list[tuple[str, str]]:
-        """Return the tables, indexes, views and triggers that differ from the ledger's: name and sentence."""
+        """Return the name of each table, index, view or trigger that differs from ours, and a sentence."""
         ...
 
     def is_damage(self, error: Exception, /) -> bool:
-        """Return whether the stored data causes an error, and not a failure to read the data now."""
+        """Return whether damaged data caused an error, rather than a passing failure to read the data."""
         ...
 
     def note_read(self, rows: int, /) -> None:
@@ -56,14 +56,15 @@ class Reader(Protocol):
         ...
 
     def interrupt(self) -> None:
-        """End the current work, if there is one, and let no other begin."""
+        """End the current work, if there is one, and refuse further works."""
         ...
 
 
 class UnitReader:
     """Runs works on a unit, in the thread of the caller.
 
-    `interrupt` ends the current statement; `report` is called with the numbers of rows that works have read.
+    `interrupt` ends the current statement; `report` is called with the number of rows that a work has read
+    since the last call.
     """
 
     def __init__(self, unit: AuditUnit, interrupt: Callable[[], None], report: ReportRows) -> None:
@@ -106,14 +107,14 @@ class ReadSnapshot:
         self._futures: list[Future[Any]] = []
 
     def start(self, work: AuditWork[T], /) -> Future[T]:
-        """Run a reading work, in parallel with others."""
+        """Run a work that reads, in parallel with other works."""
         future = self._threads.submit(self._run, work)
         # Drop results that were fetched, because they may be large.
         self._futures = [*(each for each in self._futures if not each.done()), future]
         return future
 
     def close(self) -> None:
-        """End the works that still run, and end the threads."""
+        """End the current works and the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         # Repeat the interrupt, because it ends only a statement that is running at that moment.
         while not all(each.done() for each in self._futures):

@@ -1,4 +1,4 @@
-"""Records and rows: reads a record from a row of its table, and finds and changes rows."""
+"""Records and rows: makes a record from a row, and inserts and changes rows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def reader(kind: type[R], **columns: str) -> Callable[[Row], R]:
     """Return the function that makes a record of class `kind` from a row.
 
     Each field comes from the column of its name, or from the column that `columns` names for it. A bool is
-    stored as 0 or 1, a list or a dict as JSON. The function is compiled from the names of the fields, in the
-    way of dataclasses.
+    stored as 0 or 1, a list or a dict as JSON. The function is compiled from the names of the fields, as
+    dataclasses compile `__init__`.
     """
     values = []
     for field in fields(kind):
@@ -38,9 +38,10 @@ def reader(kind: type[R], **columns: str) -> Callable[[Row], R]:
 
 
 def short(column: str, letters: int) -> str:
-    """Return the SQL of a text column that may be as large as a request: '' stands for a longer text.
+    """Return SQL for a text column that may be as large as a request: '' for a text over `letters` letters.
 
-    A statement that reads many rows uses this, and the longer texts are read one by one, as far as they fit.
+    A statement that reads many rows uses this; a page reads the longer texts one by one, as far as they fit
+    (`pages`).
     """
     return f"CASE WHEN length({column}) > {letters} THEN '' ELSE {column} END"
 

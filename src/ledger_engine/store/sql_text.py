@@ -1,4 +1,4 @@
-"""The text of statements and values: the tables in a statement, and a substitute for NUL on PostgreSQL."""
+"""The text of statements and values: finds the words in a statement, and replaces NUL for PostgreSQL."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import NamedTuple
 KEPT = 4096
 _READS = re.compile(r"\s*(?:SELECT|WITH|VALUES|EXPLAIN|SHOW|PRAGMA)\b", re.IGNORECASE)
 _WORD = re.compile(r"[a-z_]+")
-# JSON and SQLite allow NUL in texts and PostgreSQL does not. There, two characters stand for a NUL: this one,
-# which Unicode reserves for programs, and a digit.
+# JSON and SQLite allow NUL in texts, but PostgreSQL does not. On PostgreSQL two characters stand for a NUL:
+# SUBSTITUTE, which Unicode reserves for programs, and a digit.
 SUBSTITUTE = "\ufdd0"
 
 
 class StatementWords(NamedTuple):
-    """The words of a statement, such as the names of its tables; `reads` is whether it changes nothing."""
+    """The words of a statement, including the names of its tables; `reads` is true if it changes nothing."""
 
     words: frozenset[str]
     reads: bool

@@ -24,18 +24,18 @@ from ledger_engine.store.group_commit import GroupCommit
 ANSWER_S = 10  # seconds after which a server's work fails (docs/storage.md)
 CHECK_S = 3  # seconds after which a check fails
 CLOSE_S = 20  # seconds for the readers to finish, and then for the writer
-WAITING_MAX = 4096  # works that may wait for the writer or for the readers; further ones are refused
+WAITING_MAX = 4096  # works that may wait for the writer or for the readers; further works are refused
 SILENT = "it does not answer"
-MEMORY_AGAIN_S = 0.1  # seconds after which a step that lacked memory is tried again
-LONG_AT_ONCE = 2  # long works that are read at once
+MEMORY_AGAIN_S = 0.1  # seconds after which a step is repeated that failed for lack of memory
+LONG_AT_ONCE = 2  # long works that the reading threads run at once
 GIVES_WAY_S = 0.005  # seconds that a long work waits at most while shorter works are running
 
-Turn = tuple[str | None, bool]  # a project, and whether its long works are meant
+Turn = tuple[str | None, bool]  # a project, and whether this is the turn of its long works
 
 
 @dataclass(slots=True, eq=False)
 class QueuedWork:
-    """A work, its answer or error, and the future that receives it.
+    """A work, its answer or error, and the future that receives the result.
 
     A write is `finished` when its answer or error is final, which is after the commit.
     """
@@ -51,7 +51,7 @@ class QueuedWork:
 
     @property
     def turn(self) -> str | None:
-        """Return the project whose turn the work takes; None for no single project."""
+        """Return the project for which the work takes a turn; None for no single project."""
         return project_of(self.work)
 
     def settle(self) -> None:
@@ -67,7 +67,7 @@ class QueuedWork:
 class Pending:
     """The unanswered jobs of one event loop; `give_up` is called for each job that takes too long.
 
-    One timer serves all of them, because a timer for each job would make every request slower.
+    One timer serves all jobs, because a timer for each job would make every request slower.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Pending:
             self._timer = self._loop.call_later(self._limit_s, self._look)
 
     def remove(self, job: QueuedWork) -> None:
-        """Forget a job that has its result."""
+        """Forget a job, because its result has arrived."""
         self._due.pop(job, None)
 
     async def answer(self, job: QueuedWork, result: asyncio.Future[Any]) -> Any:
@@ -112,8 +112,7 @@ class Pending:
 def insist(step: Callable[..., T], *arguments: Any) -> T:
     """Return the result of `step`, and repeat it while there is no memory for it.
 
-    This is for threads that nobody starts again: if the result of one work got lost, all other works would
-    wait for ever.
+    This is for threads that nothing restarts: if such a thread ended, all waiting works would wait for ever.
     """
     while True:
         try:
@@ -129,24 +128,25 @@ def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *argum
 
 
 class ReadingThreads(ABC):
-    """Runs works in parallel, in this many threads.
+    """Runs works in parallel, in `threads` threads.
 
     Projects take turns, and one project uses at most all threads but one. So a project with many works delays
-    no other project. Works without a project form one turn of their own.
+    no other project. Works without a project share one turn.
 
-    A long work is one step of something longer, such as a part of a statement. At most `LONG_AT_ONCE` of them
-    run at once, one of each project, because they compete with the event loop for the interpreter. Each waits
-    for a moment before it begins while shorter works are running; `is_writing` says whether a write is.
+    A long work is one step of something longer, such as a part of a statement. At most `LONG_AT_ONCE` long
+    works run at once, one of each project, because they compete with the event loop for the interpreter. If
+    shorter works are running, a long work first waits a moment; `is_writing` returns whether a write is
+    running.
     """
 
     def __init__(self, threads: int, is_writing: Callable[[], bool]) -> None:
-        # An entry only says that a job waits; the thread takes the job whose turn is next.
+        # An entry only wakes a thread; the thread then takes the job whose turn is next.
         self._waiting: queue.SimpleQueue[QueuedWork | None] = queue.SimpleQueue()
-        # The waiting jobs by project, the long ones apart; the first have the next turn.
+        # The waiting jobs, by project and with the long jobs apart; the first entry gets the next turn.
         self._turns: dict[Turn, deque[QueuedWork]] = {}
         self._turns_lock = threading.Lock()
         self._running: Counter[Turn] = Counter()
-        self._held_back = 0  # entries taken from `_waiting` for jobs that must wait for others
+        self._held_back = 0  # jobs whose entry was taken from `_waiting`, and that must wait for other jobs
         self._is_writing = is_writing
         self._threads = [
             threading.Thread(target=self._run, name=f"ledger-reader-{number}", daemon=True)
@@ -171,7 +171,7 @@ class ReadingThreads(ABC):
     def run_at_once(self, work: Work[T]) -> tuple[T] | None:
         """Run a work that reads a few rows in the event loop's thread, and return its result in a tuple.
 
-        Return None if it is to run in one of the threads. Raises what the work raises.
+        Return None if the work must run in one of the threads. Raises the errors of the work.
         """
         return None
 
@@ -180,7 +180,7 @@ class ReadingThreads(ABC):
         return False
 
     def stop(self, limit_s: float) -> None:
-        """Finish the accepted works and end the threads; wait for that at most `limit_s` seconds."""
+        """Finish the accepted works and end the threads; wait at most `limit_s` seconds."""
         for _ in self._threads:
             self._waiting.put(None)
         deadline = time.monotonic() + limit_s
@@ -190,7 +190,7 @@ class ReadingThreads(ABC):
     def _next(self, ended: QueuedWork | None) -> QueuedWork | None:
         """Wait for a job and return it; None if the threads are to end.
 
-        `ended` is the last job of this thread, if there was one.
+        `ended` is the job that this thread ran last, or None.
         """
         job = None if ended is None else insist(self._end_turn, ended)
         while job is None:
@@ -202,7 +202,7 @@ class ReadingThreads(ABC):
         return job
 
     def _give_way(self) -> None:
-        """Wait while shorter works are running, but not long, so that a busy server still reads."""
+        """Wait while shorter works are running, at most GIVES_WAY_S, so that a busy server still reads."""
         deadline = time.monotonic() + GIVES_WAY_S
         while self._is_busy() and time.monotonic() < deadline:
             time.sleep(GIVES_WAY_S / 10)
@@ -213,7 +213,7 @@ class ReadingThreads(ABC):
         return is_reading or self._is_writing() or self.is_reading_at_once()
 
     def _end_turn(self, ended: QueuedWork) -> QueuedWork | None:
-        """Note the end of a job, and return a job that was held back; None if all must still wait."""
+        """Note the end of a job, and return the next job that was held back; None if all must still wait."""
         with self._turns_lock:
             turn = _turn_of(ended)
             self._running[turn] -= 1
@@ -225,7 +225,7 @@ class ReadingThreads(ABC):
             return job
 
     def _begin_turn(self) -> QueuedWork | None:
-        """Return the next job; None if all must wait for others."""
+        """Return the next job; None if each must wait for running jobs."""
         with self._turns_lock:
             job = self._take_turn()
             if job is None:
@@ -238,7 +238,7 @@ class ReadingThreads(ABC):
                 del self._turns[turn]
                 job = jobs.popleft()
                 if jobs:
-                    self._turns[turn] = jobs  # put the project behind the others
+                    self._turns[turn] = jobs  # put the project at the end
                 self._running[turn] += 1
                 return job
         return None
@@ -264,8 +264,8 @@ def _turn_of(job: QueuedWork) -> Turn:
 class _OfLoop:
     """The state of one event loop: its works for the writer, and the works that wait for their results.
 
-    The result of a long work goes to `answered_later`, until the group that waited for it is committed: while
-    the event loop renders the answer to a batch, the writer would wait for the interpreter.
+    A finished long work stays in `answered_later` until the group that waited for it is committed: if the
+    event loop rendered the answer to a batch at once, the writer would wait for the interpreter.
     """
 
     group_commit: GroupCommit[QueuedWork]
@@ -277,7 +277,7 @@ class ThreadedDatabase:
     """Accepts works from event loops, and gives their results back.
 
     The thread that writes takes groups from `_writes` and calls `_settle` with each, until it receives None.
-    It sets `_is_lost` while nothing can be written. A server's work fails if it takes too long.
+    It sets `_is_lost` while it cannot write. On a server a work that takes too long fails.
     """
 
     _readers: ReadingThreads
@@ -318,7 +318,8 @@ class ThreadedDatabase:
                     raise StorageUnavailable(SILENT)
                 await self.read(self._can_read)
                 if self._is_lost:
-                    # Without this write, a server that is down, and so gets no other writes, would stay down.
+                    # Without this write, a server that is reported as down would get no writes, and so would
+                    # stay down.
                     await self.write(self._can_write)
         except TimeoutError:
             raise StorageUnavailable(SILENT) from None
@@ -331,18 +332,18 @@ class ThreadedDatabase:
             return
         self._closing = True
         self._flush()
-        # Readers first: the last connection to a SQLite file to close checkpoints the log, and that must be
-        # the writer.
+        # Stop the readers first: the last connection that closes a SQLite file checkpoints the log, and this
+        # must be the writer's connection.
         await asyncio.to_thread(self._readers.stop, CLOSE_S)
         self._writes.put(None)
         await asyncio.to_thread(self._thread.join, CLOSE_S)
 
     def _is_writing(self) -> bool:
-        """Return whether the writer works on a group; any thread may ask."""
+        """Return whether the writer is working on a group; any thread may call this."""
         return any(of_loop.group_commit.is_busy for of_loop in [*self._loops.values()])
 
     async def _waits_for_others(self) -> bool:
-        """Return whether the current group takes long because others have locked the data that it writes."""
+        """Return whether the current group takes long because another process has locked its data."""
         return False
 
     def _age(self) -> float:
@@ -382,14 +383,14 @@ class ThreadedDatabase:
     def _of_loop(self, loop: asyncio.AbstractEventLoop) -> _OfLoop:
         of_loop = self._loops.get(loop)
         if of_loop is None:
-            self._loops = {known: each for known, each in self._loops.items() if not known.is_closed()}
+            self._loops = {other: state for other, state in self._loops.items() if not other.is_closed()}
             of_loop = self._loops[loop] = _OfLoop(
                 GroupCommit(loop, self._writes.put), Pending(loop, self._answer_s, self._give_up_waiting)
             )
         return of_loop
 
     def _give_up_waiting(self, job: QueuedWork) -> None:
-        """Fail a job that has waited too long; a job that has not started is then never run.
+        """Fail a job that has waited too long; if it has not started, it never runs.
 
         A finished job that is waiting in `answered_later` gets its answer now, because its result is known.
         """
@@ -400,7 +401,7 @@ class ThreadedDatabase:
         job.outcome.set_exception(StorageUnavailable(SILENT, unknown=unknown))
 
     def _settle(self, jobs: list[QueuedWork], topics: frozenset[str], *, ends_group: bool = True) -> None:
-        """Give jobs their results; with `ends_group` the whole group is done."""
+        """Give jobs their results; `ends_group` is true for the last jobs of a group."""
         for loop, of_loop in insist(_by_loop, jobs).items():
             call_soon(loop, self._publish, of_loop, topics, ends_group)
 
@@ -425,14 +426,14 @@ class ThreadedDatabase:
 
     def _answer(self, jobs: list[QueuedWork], of_loop: _OfLoop) -> None:
         for job in jobs:
-            # After a MemoryError `pending` answers the job later; the other jobs continue.
+            # After a MemoryError, `pending` answers the job later; the next jobs are answered now.
             with contextlib.suppress(MemoryError):
                 job.settle()
                 of_loop.pending.remove(job)
 
 
 def _by_loop(jobs: list[QueuedWork]) -> dict[asyncio.AbstractEventLoop, list[QueuedWork]]:
-    """Return finished jobs by the event loop that waits for them."""
+    """Mark the jobs as finished, and return them by the event loop that waits for them."""
     by_loop: dict[asyncio.AbstractEventLoop, list[QueuedWork]] = {}
     for job in jobs:
         job.finished = True

@@ -70,7 +70,7 @@ async def test_a_time_that_is_far_ahead_of_the_machines_clock_is_logged_at_the_s
     assert caplog.messages == [engine.notice]
     assert engine.notice == (
         "The ledger's time is 2026-09-21T14:13:20.000Z, although the machine's clock shows"
-        " 2026-09-20T14:13:19.999Z. It continues from there, because it never goes back."
+        " 2026-09-20T14:13:19.999Z. The ledger's time never goes back, so it continues from the later time."
     )
     await background.stop()
     assert (await engine.read(kept_time.get)).served == clock.machine()

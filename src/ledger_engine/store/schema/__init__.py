@@ -23,7 +23,7 @@ BASELINE = "001_baseline"
 _BEFORE_BASELINE = "m0"  # the names of migrations from before version 1.0 begin with this
 NOT_UP_TO_DATE = "the database is not up to date; run `ledger-engine serve` on it once"
 TOO_OLD = "it was written before version 1.0, and this version does not open such ledgers"
-# A note on such an error, for the log.
+# A note that the log shows with the error of a constraint, a unique index or a trigger.
 REFUSED = "An added index, constraint or trigger may refuse the change: `ledger-engine verify` names them."
 _NAMED_MAX = 3  # tables, or faults, in a message
 _MADE = re.compile(r"CREATE (?:UNIQUE |UNLOGGED )?(TABLE|INDEX|VIEW|TRIGGER) (\w+)")
@@ -43,8 +43,7 @@ def names(engine: Engine) -> list[str]:
 def statements(engine: Engine, name: str) -> list[str]:
     """Return the statements of a migration.
 
-    In its file each statement ends with a semicolon at the end of a line, and a comment stands on lines of
-    its own.
+    In its file each statement ends with a semicolon at the end of a line, and comments are whole lines.
     """
     lines = Path(FOLDER, engine, f"{name}.sql").read_text(encoding="utf-8").splitlines()
     script = "\n".join(line for line in lines if not line.startswith("--"))
@@ -54,7 +53,7 @@ def statements(engine: Engine, name: str) -> list[str]:
 class Tables(ABC):
     """The tables of one database: creates them, brings them up to date, or refuses the database.
 
-    Each engine implements its own record of migrations, its own lock, and the way in which a migration runs.
+    Each engine implements the record of migrations, the lock, and the way in which a migration runs.
     """
 
     engine: ClassVar[Engine]
@@ -132,7 +131,7 @@ class Tables(ABC):
             raise StorageUnavailable(NOT_UP_TO_DATE)
 
     def require_no_others(self) -> None:
-        """Raise StorageUnavailable for a database with tables but without a ledger; change nothing."""
+        """Raise StorageUnavailable if the database contains tables but no ledger; change nothing."""
         if self.applied():
             return
         tables = sorted(self.names())
@@ -169,25 +168,26 @@ class Tables(ABC):
 def unlike_made(
     parts: Mapping[Object, str], parts_made: Mapping[Object, str], refusing: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Return each object that differs from the ledger's own definition: its name, and a sentence.
+    """Return each object that differs from the ledger's definition: its name, and a sentence.
 
     Additional tables, indexes and views are allowed. Additional triggers are faults, because a trigger may
-    change written rows. The objects in `refusing` are faults too: indexes and tables, each with its kind,
-    that may refuse rows.
+    change written rows. The additional objects in `refusing` are faults too: indexes and tables that may
+    refuse rows, each with a description.
     """
     faults = [
         (
             name,
-            f"the {kind} {name} is " + ("not as the ledger made it" if (kind, name) in parts else "missing"),
+            f"the {kind} {name} "
+            + ("differs from the ledger's definition" if (kind, name) in parts else "is missing"),
         )
         for kind, name in sorted(parts_made)
         if parts.get((kind, name)) != parts_made[kind, name]
     ]
     new_triggers = sorted(part for part in parts if part[0] == "trigger" and part not in parts_made)
-    faults += [(name, f"the trigger {name} is not the ledger's") for _, name in new_triggers]
+    faults += [(name, f"the trigger {name} does not belong to the ledger") for _, name in new_triggers]
     ours = {name for _, name in parts_made}
     return faults + [
-        (name, f"{name} is not the ledger's, and may refuse what the ledger writes: it is {what}")
+        (name, f"{name} does not belong to the ledger, and may refuse its rows: it is {what}")
         for name, what in sorted(refusing.items())
         if name not in ours
     ]
@@ -197,6 +197,6 @@ def _refuse(faults: list[str]) -> None:
     if faults:
         more = f", and {len(faults) - _NAMED_MAX} more" if len(faults) > _NAMED_MAX else ""
         raise StorageUnavailable(
-            f"somebody has changed its tables: {', '.join(faults[:_NAMED_MAX])}{more}; undo that, or restore"
-            " a backup"
+            f"somebody has changed its tables: {', '.join(faults[:_NAMED_MAX])}{more}; undo the change, or"
+            " restore a backup"
         )

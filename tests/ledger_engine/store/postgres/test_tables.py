@@ -31,18 +31,18 @@ async def address(ledger: str) -> str:
         (
             "DROP INDEX invoices_by_number; CREATE INDEX invoices_by_number"
             " ON invoices (project, livemode, number) WHERE number IS NOT NULL",
-            "the index invoices_by_number is not as the ledger made it",
+            "the index invoices_by_number differs from the ledger's definition",
         ),
         (
             "CREATE TRIGGER doubled BEFORE UPDATE ON orders"
             " FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
-            "the trigger doubled is not the ledger's",
+            "the trigger doubled does not belong to the ledger",
         ),
         (
             "CREATE OR REPLACE VIEW trial_balance AS SELECT project, CAST('live' AS text) AS mode, currency,"
             " name, balance, balance AS debit, balance AS credit, CAST('assets' AS text) AS root"
             " FROM accounts",
-            "the view trial_balance is not as the ledger made it",
+            "the view trial_balance differs from the ledger's definition",
         ),
         (
             "ALTER TABLE transactions DROP CONSTRAINT transactions_amount_check",
@@ -50,7 +50,7 @@ async def address(ledger: str) -> str:
         ),
         (
             "ALTER TABLE orders ALTER total DROP NOT NULL",
-            "the table orders is not as the ledger made it",
+            "the table orders differs from the ledger's definition",
         ),
     ],
 )

@@ -160,15 +160,15 @@ def test_both_engines_have_the_same_migrations() -> None:
         (
             "DROP INDEX invoices_by_number; CREATE INDEX invoices_by_number"
             " ON invoices (project, livemode, number) WHERE number IS NOT NULL",
-            "the index invoices_by_number is not as the ledger made it",
+            "the index invoices_by_number differs from the ledger's definition",
         ),
         (
             "CREATE TRIGGER doubled AFTER INSERT ON orders BEGIN SELECT 1; END",
-            "the trigger doubled is not the ledger's",
+            "the trigger doubled does not belong to the ledger",
         ),
         (
             "DROP VIEW event_log; CREATE VIEW event_log AS SELECT 1 AS event",
-            "the view event_log is not as the ledger made it",
+            "the view event_log differs from the ledger's definition",
         ),
     ],
 )
