@@ -342,9 +342,9 @@ def test_a_ledger_whose_folder_cannot_be_written_is_to_be_copied(
     with contextlib.chdir(closed_folder.parent):
         done = bound_by_permissions(lambda: command(*words, status=1, LEDGER_DATABASE=str(file)))
     assert only_line(done.stderr) == (
-        f"ledger-engine: The storage is not available: {file}: SQLite keeps a log beside it, and"
-        f" {closed_folder} cannot be written; copy the file, with its -wal file if it has one, to a folder"
-        " that can. Nothing was changed."
+        f"ledger-engine: The storage is not available: {file}: SQLite keeps a log next to it, but"
+        f" {closed_folder} cannot be written; copy the file, and its -wal file if there is one, to a folder"
+        " that you can write to. Nothing was changed."
     )
 
 

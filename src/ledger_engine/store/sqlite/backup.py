@@ -25,8 +25,9 @@ from ledger_engine.store.sqlite.inspection import SqliteAuditUnit
 from ledger_engine.store.sqlite.log import log_file, require_own_log
 from ledger_engine.store.sqlite.migrations import SqliteTables
 
-_CACHE_KB = 65_536  # with a smaller cache, an audit of a large file would read the same pages repeatedly
-# A copy reads each page once, so a larger cache is of no use; filling it takes a fifth of the copy's time.
+_CACHE_KB = 65_536  # a smaller cache makes an audit of a large file read the same pages repeatedly
+# A copy reads each page once, so a larger cache is useless; filling one would take a fifth of the copy's
+# time.
 _CACHE_OF_COPY_KB = 2_000
 _MAPPED_MAX = 2**31 - 1  # bytes
 _SMALLEST_PAGE = 512
@@ -36,9 +37,9 @@ _HERE, _NO_REPLACE = -100, 1  # the numbers of AT_FDCWD and RENAME_NOREPLACE for
 def copy(source: Path, target: Path) -> None:
     """Copy the database `source`, in its state at one moment, to the new, private file `target`.
 
-    Writers to the source are neither stopped nor slowed. Do not call this in a process whose connections have
-    the source open (`require_own_log`). Raises StorageUnavailable, which names the failed file or both files,
-    also if the source is not a ledger.
+    The copy neither stops nor slows writers to the source. Do not call this in a process with an open
+    connection to the source (`require_own_log`). Raises StorageUnavailable if a file fails, which names this
+    file or both files, and if the source is not a ledger.
     """
     with closing(open_to_copy(source)) as connection:
         copy_of_open(connection, source, target)
@@ -63,17 +64,16 @@ def copy_of_open(connection: sqlite3.Connection, source: Path, target: Path, *, 
 
 
 def overwrite(connection: sqlite3.Connection, source: Path) -> None:
-    """Replace the content of an open connection's database by the content of `source`, in one commit.
+    """Replace the content of this connection's database by the content of `source`, in one commit.
 
-    Readers first finish the reads that they have begun. Raises StorageUnavailable for a file that is not a
-    ledger.
+    Readers can finish the reads that they have begun. Raises StorageUnavailable if `source` is not a ledger.
     """
     require_own_log(source)
     with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB)) as source_connection:
         # Mapping the file saves a system call for each page. A read error of the disk then ends the process,
         # but nothing is changed.
         source_connection.execute(f"PRAGMA mmap_size={_MAPPED_MAX}")
-        # The next commit syncs the log. A loss of power before that loses this commit, and nothing else.
+        # The next commit syncs the log. A power cut before this sync loses the replacement, and nothing else.
         connection.execute("PRAGMA synchronous=NORMAL")
         try:
             source_connection.backup(connection, pages=-1)
@@ -82,10 +82,10 @@ def overwrite(connection: sqlite3.Connection, source: Path) -> None:
 
 
 def fold(database: Path, target: Path, *, alone: bool) -> int:
-    """Create the file `target` from a database and its log; return how many frames of the log were applied.
+    """Create the file `target` from a database and its log; return the number of applied frames.
 
-    With `alone` the database itself is left out, because the log contains every page. Neither file is
-    changed.
+    With `alone` only the log is used, because it contains every page. The database and its log stay
+    unchanged.
     """
     log = log_file(database)
     log_of_target = target.with_name(f"{target.name}-wal")
@@ -106,7 +106,7 @@ def fold(database: Path, target: Path, *, alone: bool) -> int:
 
 
 def read_copy(file: Path, work: AuditWork[T]) -> T:
-    """Run a reading work on a file that nobody uses, without changing the file. Raises StorageUnavailable."""
+    """Run a work that reads a file which nobody uses; the file stays unchanged. Raises StorageUnavailable."""
     require_own_log(file)
     try:
         with closing(open_to_read(file)) as connection:
@@ -120,14 +120,14 @@ def read_copy(file: Path, work: AuditWork[T]) -> T:
 def put_in_place(file: Path, target: Path, *, overwrite: bool) -> None:
     """Rename `file` to `target`, in one step and durably.
 
-    Raises FileExistsError if the target exists and `overwrite` is false. Raises StorageUnavailable if the
-    file is still open, or if there is a log that SQLite would apply to it.
+    Raises FileExistsError if the target exists and `overwrite` is false. Raises StorageUnavailable if part of
+    the file is still in its log, or if SQLite would apply an old log to it.
     """
     if any(each.exists() and each.stat().st_size for each in companions(file)):
         raise StorageUnavailable(f"{file} was not closed properly, and part of it is in its log file")
     for log in companions(target):
         if log.exists():
-            raise StorageUnavailable(f"{log} belongs to an earlier file of that name")
+            raise StorageUnavailable(f"{log} belongs to an earlier file named {target.name}")
     _sync(file)
     if overwrite:
         file.replace(target)
@@ -139,11 +139,11 @@ def put_in_place(file: Path, target: Path, *, overwrite: bool) -> None:
 def replace(database: Path, new: Path, aside: Path, folder: Path) -> None:
     """Replace `database` by the file `new`, and keep the former database as `aside`.
 
-    Call it while holding the serving lock; `folder` is for intermediate files. At each moment the name leads
-    to the whole former database or to the whole new one, and no file has two names, because a copy is kept. A
-    database that cannot be opened is kept unchanged, together with its log; a log without its database is
-    kept too. Raises StorageUnavailable for a database of another program, and while anyone else uses the
-    database.
+    Call it while holding the serving lock; `folder` is for intermediate files. At each moment the name
+    `database` leads to the whole former database or to the whole new database. `aside` is a copy, so no file
+    ever has two names. A database that cannot be opened is kept unchanged, together with its log, and so is a
+    log without a database. Raises StorageUnavailable for a database of another program, and while another
+    process uses the database.
     """
     if not (database.exists() and _replace_sound(database, new, aside, folder)):
         _keep_as_it_is(database, aside, folder)
@@ -165,7 +165,7 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
             SqliteTables(connection).require_no_others()
             _give_up_log(connection, database)
-            # Nobody may open the database before the new file is in place, because later changes would be
+            # Until the new file is in place no process may open the database, because its changes would be
             # lost.
             connection.execute("PRAGMA locking_mode=EXCLUSIVE")
             connection.execute("BEGIN EXCLUSIVE")
@@ -178,7 +178,8 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
             put_in_place(new, database, overwrite=True)
             return True
     except sqlite3.OperationalError as error:
-        # The error raised above has no code. SQLite reports PROTOCOL if it failed to unlock.
+        # `code_of` is None for the error raised above. SQLite reports PROTOCOL if it failed to unlock the
+        # file.
         in_use = code_of(error) in {None, sqlite3.SQLITE_BUSY}
         raise StorageUnavailable(f"{database}{' is in use' * in_use}: {error}") from error
     except sqlite3.DatabaseError:
@@ -187,7 +188,7 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
 
 
 def _keep_as_it_is(database: Path, aside: Path, folder: Path) -> None:
-    """Copy a database and its logs byte for byte, then remove the logs, which the new file must not use."""
+    """Copy a database and its logs byte for byte, then remove the logs, which do not fit the new file."""
     for file, copy in zip((database, *companions(database)), (aside, *companions(aside)), strict=True):
         temporary = folder / copy.name
         if file.exists() and not temporary.exists() and not file.name.endswith("-shm"):
@@ -209,8 +210,8 @@ def _copy_bytes(file: Path, target: Path) -> None:
 def _rename_to_new(file: Path, target: Path) -> None:
     """Rename `file` to `target`. Raises FileExistsError if `target` exists.
 
-    On Linux this is one step. A hard link would be one step elsewhere, but would give the file two names for
-    a moment.
+    On Linux this is one step. On other systems only a hard link would do it in one step, but it would give
+    the file two names for a moment.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
@@ -229,26 +230,26 @@ def _copy(source: sqlite3.Connection, target: Path, *, durable: bool = True) -> 
     with closing(sqlite3.connect(target)) as new:
         if not durable:
             new.execute("PRAGMA synchronous=OFF")
-        # Copy in one step: between several steps, each write by another process would restart the copy.
+        # Copy in one step: with several steps, each write by another process would restart the copy.
         source.backup(new, pages=-1)
         # The copy must be one file, without a write-ahead log.
         _give_up_log(new, target)
 
 
 def _at_fault(code: int | None, source: Path, target: Path) -> str:
-    """Return the name of the file that an error is about, from SQLite's primary code of the error."""
-    # The source is already open and only read, so these are errors of the target.
+    """Return the name of the file that caused an error, from SQLite's primary code of the error."""
+    # The source is already open and is only read, so the target causes these errors.
     if code in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}:
         return str(target)
-    # SQLite does not report which of the two files had the input or output error.
+    # SQLite does not report which file caused an input or output error.
     return f"{source}, copied to {target}" if code == sqlite3.SQLITE_IOERR else str(source)
 
 
 def _give_up_log(connection: sqlite3.Connection, file: Path) -> None:
     """Move the write-ahead log of `file` into the file, and mark the file as having no log.
 
-    Raises sqlite3.Error while anyone else uses the file, and StorageUnavailable if the disk fails: SQLite
-    then only reports that the mode is unchanged.
+    Raises sqlite3.Error while another connection uses the file, and StorageUnavailable if the disk fails:
+    SQLite then raises no error, and reports that the mode is unchanged.
     """
     if connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0] != "delete":
         raise StorageUnavailable(f"{file}: its log could not be moved into it")
@@ -258,8 +259,7 @@ def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB, up_to_date: bool = Tr
     """Open a connection that only reads and never makes a checkpoint.
 
     Call `require_own_log` before a process opens the file for the first time. Raises StorageUnavailable for a
-    file that is not a ledger of this version; with `up_to_date` false, a ledger of an older version is
-    accepted too.
+    file that is not a ledger of this version, or with `up_to_date` false, of this or an older version.
     """
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")

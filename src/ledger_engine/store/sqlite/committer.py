@@ -14,9 +14,9 @@ from ledger_engine.store.threaded import QueuedWork
 
 
 class CommitFailed(Exception):
-    """A commit failed, although all of its pages may have reached the disk.
+    """A commit failed, but all its pages may be on the disk.
 
-    With `may_be_done` it may also have succeeded.
+    `may_be_done` is true if the commit may have succeeded.
     """
 
     def __init__(self, reason: Exception, *, may_be_done: bool) -> None:
@@ -28,8 +28,8 @@ class CommitFailed(Exception):
 class Committer(GroupCommitter[SqliteUnit]):
     """Commits groups in sequence.
 
-    `begin` begins the transaction of each group, and returns whether others have changed the database since
-    the last group. If they have not, the cache of that group is still valid.
+    `begin` begins the transaction of each group, and returns whether another process has changed the database
+    since the last group. If none has, the cache of the last group is still valid.
     """
 
     def __init__(self, clock: Clock, ids: IdSource, begin: Callable[[sqlite3.Connection], bool]) -> None:
@@ -37,7 +37,7 @@ class Committer(GroupCommitter[SqliteUnit]):
         self.clock = clock
         self.ids = ids
         self.begin = begin
-        self.newest_event = ""  # the greatest id of a committed event, by this process or others
+        self.newest_event = ""  # the greatest id of a committed event of any process
 
     def commit(self, connection: sqlite3.Connection, group: list[QueuedWork]) -> set[str]:
         """Run the works in one transaction and return the topics that they announced.
@@ -65,7 +65,7 @@ class _Transaction(DatabaseTransaction[SqliteUnit]):
         return unit, self._group
 
     def require_sound(self, error: BaseException) -> None:
-        # On a full disk SQLite itself rolls back the whole transaction, including earlier works.
+        # If the disk is full, SQLite rolls back the whole transaction, including earlier works.
         if not self._connection.in_transaction or code_of(error) in FATAL:
             raise sqlite3.OperationalError(reason_of(error)) from error
 
@@ -76,8 +76,8 @@ class _Transaction(DatabaseTransaction[SqliteUnit]):
         try:
             self._connection.execute("COMMIT")
         except (sqlite3.Error, MemoryError) as error:
-            # Memory can be short before the commit or after it. SQLite ends the transaction when it commits,
-            # and in some cases when it fails.
+            # A MemoryError can come before or after the commit. A successful COMMIT ends the transaction, but
+            # so do some failures.
             ended = isinstance(error, MemoryError) and not self._connection.in_transaction
             raise CommitFailed(error, may_be_done=ended) from error
         self._committer.newest_event = max(self._committer.newest_event, unit.newest_event)

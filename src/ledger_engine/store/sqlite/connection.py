@@ -16,14 +16,15 @@ from ledger_engine.store.sqlite.migrations import SqliteTables
 
 BUSY_TIMEOUT_MS = 5000
 # Checkpoint when the write-ahead log reaches this many pages (16 MB). Each group writes the last pages of a
-# busy account. With SQLite's default of 1000 pages they were checkpointed every ten groups, which took a
+# busy account again. SQLite's default of 1000 pages checkpoints these pages every ten groups, which took a
 # twentieth of the time. Up to 4062 pages share one index, so readers find a page in one lookup.
 CHECKPOINT_PAGES = 4000
-# A batch of 1,000 writes 1.4 MB of new pages and some hundred old ones. SQLite's default of 2 MB cannot hold
-# them, and reading the same pages again and again took a seventh of the time.
+# A batch of 1,000 writes 1.4 MB of new pages and some hundred old pages. They do not fit into SQLite's
+# default of 2 MB, and reading the same pages again took a seventh of the time.
 WRITER_CACHE_KB = 8000
-# SQLite's default of 2 MB does not hold the inner pages of a large book. A larger cache is no faster, with
-# 100,000 or five million transactions, and five connections that read long objects fill theirs.
+# The inner pages of a large book do not fit into SQLite's default of 2 MB. With 100,000 or five million
+# transactions a cache over 8 MB is no faster, and each of five connections that read long objects would fill
+# its cache.
 READER_CACHE_KB = 8_000
 
 _PRAGMAS = (
@@ -32,11 +33,10 @@ _PRAGMAS = (
     "PRAGMA trusted_schema=OFF",
     "PRAGMA cell_size_check=ON",
     "PRAGMA journal_size_limit=67108864",
-    # Savepoints store their undo data in memory, because with a file this took a fifth of the time of each
-    # posting.
+    # Savepoints keep their undo data in memory: in a file it took a fifth of the time of each posting.
     "PRAGMA temp_store=MEMORY",
 )
-# After one of these errors the state of the connection is unreliable, so it is opened again.
+# One of these errors leaves the connection in an unreliable state, so it is opened again.
 FATAL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN}
 _OUR_MISTAKES = {
     None,
@@ -52,7 +52,7 @@ Identity = tuple[int, int]  # a file's device and inode
 def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlite3.Connection:
     """Open a connection with this project's settings to an existing file.
 
-    Raises StorageUnavailable if the file is neither in WAL mode nor a ledger.
+    Raises StorageUnavailable for a file of another program, unless the file is already in WAL mode.
     """
     require_file_of_log(path)
     connection = sqlite3.connect(
@@ -80,18 +80,17 @@ def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlit
 def _log_ahead(connection: sqlite3.Connection) -> None:
     """Switch the file to a write-ahead log.
 
-    The file keeps this setting, so another program's file is refused first.
+    The setting is stored in the file, so this first refuses a file of another program.
 
-    If another connection is switching the same new file, SQLite fails at once instead of waiting, because two
-    readers that both want to write would deadlock. So this tries again.
+    If another connection is switching the same new file, SQLite reports an error at once, because two readers
+    that wait to write would deadlock. So this tries again.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
         try:
             if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                SqliteTables(
-                    connection
-                ).pending()  # raises an error for another program's file before anything is changed
+                # Raises an error for another program's file before anything is changed.
+                SqliteTables(connection).pending()
                 connection.execute("PRAGMA journal_mode=WAL")
             return
         except sqlite3.OperationalError as error:
@@ -115,10 +114,10 @@ def make_private(path: Path) -> None:
 def close_to_others(path: Path) -> None:
     """Remove other users' rights from a ledger and its companion files, which contain secrets and hashes.
 
-    A file that its owner's group can read, but nobody else, was shared on purpose and stays as it is.
+    A file that only its owner and the owner's group can read was shared on purpose, and stays as it is.
     """
     for file in (path, *companions(path)):
-        # Leave a file of another user alone: its owner must protect it.
+        # Only its owner can protect a file of another user.
         with contextlib.suppress(FileNotFoundError, PermissionError):
             if file.stat().st_mode & stat.S_IRWXO:
                 file.chmod(0o600)
@@ -127,18 +126,18 @@ def close_to_others(path: Path) -> None:
 def require_one_name(path: Path) -> None:
     """Raise StorageUnavailable for a file with hard links.
 
-    SQLite finds the log, and we find our lock, by the file's name. Two processes that open one file under two
-    names use two logs, and overwrite each other's data.
+    The name of the file leads SQLite to the log, and us to our lock. So two processes that open one file
+    under two names use two logs, and overwrite each other's data.
     """
     if path.is_file() and path.stat().st_nlink > 1:
         raise StorageUnavailable(
-            f"{path.name} has a second name, a hard link, and opening it under both would lose data;"
-            " remove the other name, or put a copy of the file in its place"
+            f"{path.name} has a second name, a hard link, and opening it under both names would lose data;"
+            " remove the other name, or put a copy of the file there"
         )
 
 
 def companions(path: Path) -> list[Path]:
-    """Return the files next to a database file in use: the log, its index, and the rollback journal."""
+    """Return the files that SQLite puts next to a database: the log, its index, and the rollback journal."""
     return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
 
 
@@ -149,7 +148,7 @@ def identity(path: Path | str) -> Identity:
 
 
 def code_of(error: BaseException) -> int | None:
-    """Return SQLite's primary code of an error; None if the error is not SQLite's."""
+    """Return SQLite's primary code of an error; None if SQLite did not raise the error."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
 
@@ -162,7 +161,7 @@ def reason_of(error: BaseException) -> str:
         return error.message
     if isinstance(error, MemoryError):
         return NO_MEMORY
-    # The undecodable text is SQLite's message, which quotes a part of the damaged tables.
+    # The text that cannot be decoded is SQLite's message, which quotes a damaged definition.
     if isinstance(error, UnicodeDecodeError):
         return "the database is damaged: the definitions of its tables cannot be read"
     if code_of(error) == sqlite3.SQLITE_FULL:
@@ -179,16 +178,16 @@ def reason_of(error: BaseException) -> str:
 def reason_not_opened(file: Path, error: Exception) -> str:
     """Return in words why a file could not be opened, and what to do.
 
-    To read a ledger, SQLite also needs the files next to it. `immutable` would avoid that, but such a reader
-    would miss the changes of a process that opens the ledger later.
+    Even to read a ledger, SQLite must write the files next to it. A connection with `immutable` does not need
+    them, but it would miss the changes of a process that opens the ledger later.
     """
     folder = file.resolve().parent
     if code_of(error) in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN} and not os.access(
         folder, os.W_OK
     ):
         return (
-            f"SQLite keeps a log beside it, and {folder} cannot be written; copy the file, with its -wal file"
-            " if it has one, to a folder that can"
+            f"SQLite keeps a log next to it, but {folder} cannot be written; copy the file, and its -wal file"
+            " if there is one, to a folder that you can write to"
         )
     return reason_of(error)
 
@@ -201,6 +200,7 @@ def public_error(error: BaseException) -> BaseException:
         return StorageUnavailable(reason_of(error))
     if isinstance(error, StopIteration):  # a future does not accept a StopIteration
         return RuntimeError(repr(error))
-    if isinstance(error, sqlite3.IntegrityError):  # of a constraint, a unique index, or a trigger's RAISE
+    # A constraint, a unique index, or a trigger's RAISE refused the change.
+    if isinstance(error, sqlite3.IntegrityError):
         error.add_note(schema.REFUSED)
     return error

@@ -1,10 +1,10 @@
-"""Checks whether a database file in use still contains SQLite's pages, or was overwritten with another.
+"""Checks whether a database file in use was overwritten with another file.
 
-SQLite does not notice `cp backup.db ledger.db`, which replaces the content of the file. At its next
-checkpoint it would write the pages of the log over the pages of the other database.
+SQLite does not notice that `cp backup.db ledger.db` replaces the content of the file. At the next checkpoint
+it would write the pages of our log over the pages of the backup.
 
-This module reads the file through a descriptor that SQLite has opened. It must not open and close another
-descriptor, because the process would then lose all its locks on the file (`lock`).
+This module reads the file through SQLite's descriptor. It must not open and close another descriptor, because
+the process would then lose all its locks on the file (`lock`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ledger_engine.store.sqlite import log
 
 _HEADER = 100  # bytes; a checkpoint of page 1 changes them
 _PAGE_MAX = 65_536  # bytes
-_WITH_LOG = b"\2\2"  # the two versions in the header, for writing and reading, of a file with a log
+_WITH_LOG = b"\2\2"  # the format versions, for writing and reading, in the header of a file with a log
 _DESCRIPTORS = Path("/dev/fd")
 
 Identity = tuple[int, int]
 
 
 class FileContent:
-    """The content of the file with this identity, which a connection of this process has open."""
+    """The content of the file with this identity, which a connection of this process keeps open."""
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
@@ -46,10 +46,10 @@ class FileContent:
         self._header = self._read(_HEADER)
 
     def why_not_ours(self, log_lock: int) -> str | None:
-        """Return a reason why the content does not belong to our log; None if there is none.
+        """Return a reason why the content does not belong to our log; None if it belongs to it.
 
-        `log_lock` is a descriptor of the log. If the content is ours, for example after a checkpoint, accept
-        its header.
+        `log_lock` is a descriptor of the log. If the content is ours, for example after a checkpoint, this
+        accepts the new header.
         """
         with FileIO(log_lock, closefd=False) as file:
             file.seek(0)
@@ -58,7 +58,7 @@ class FileContent:
         size = self._size()
         if content is None or size is None:
             return None
-        if frames is None:  # for example after a rollback; then the log contains nothing to compare with
+        if frames is None:  # for example after a rollback: the log contains nothing to compare
             is_ours = content[18:20] == _WITH_LOG
             reason = None if is_ours else "it is a copy without a log, such as a backup"
         else:
@@ -68,7 +68,7 @@ class FileContent:
         return reason
 
     def forget(self) -> None:
-        """Forget the descriptor, because the connection that it belongs to is being closed."""
+        """Forget the descriptor, because its connection is being closed."""
         self._descriptor = None
 
     def _read(self, size: int) -> bytes | None:
@@ -87,7 +87,7 @@ class FileContent:
     def _find(self) -> int | None:
         try:
             numbers = sorted(int(entry.name) for entry in _DESCRIPTORS.iterdir())
-        except OSError:  # a system that does not list descriptors
+        except OSError:  # this system does not list descriptors
             return None
         return next((number for number in numbers if self._is_ours(number)), None)
 

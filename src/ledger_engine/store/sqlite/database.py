@@ -1,6 +1,6 @@
 """The SQLite database: one writer thread that commits in groups, and a few readers.
 
-All waiting works run in one transaction, and are answered only after the commit is on the disk
+All waiting works run in one transaction, and their callers get answers only after the commit is on the disk
 (`synchronous=FULL`). So durability costs one fsync for each group instead of one for each request.
 """
 
@@ -65,8 +65,8 @@ class SqliteDatabase(ThreadedDatabase):
             tables.bring_up_to_date()
             tables.require_all_there()
             close_to_others(path)  # not earlier, because the file might not be a ledger
-            # This comes before the first read: if the clock was set back while nothing was served, nothing
-            # expired may become valid again.
+            # Advance the clock before the first read: if the machine's clock was set back while no server
+            # ran, nothing that has expired may become valid again.
             self._follow_other_writers(self._writer)
         except BaseException:
             self._close_files()
@@ -133,7 +133,7 @@ class SqliteDatabase(ThreadedDatabase):
                 job.error = public_error(error)
                 self._close_writer()
             if job.work is not self._looking:
-                self._seen_version = -1  # -1 means that the step may have changed anything
+                self._seen_version = -1  # -1: the step may have changed any row
             call_soon(job.loop, job.settle)
 
     def _close_files(self) -> None:
@@ -153,12 +153,12 @@ class SqliteDatabase(ThreadedDatabase):
             # Each transaction checks whether the file still has its name (`begin_to_write`).
             writer = self._writer or self._sound_writer()
             topics = self._committer.commit(writer, group)
-        except Exception as error:  # any error: without this thread nothing would ever be written
+        except Exception as error:  # any error: if this thread ended, nothing would be written any more
             insist(self._set_lost, error.reason if isinstance(error, CommitFailed) else error)
             insist(self._give_up, group, error)
         else:
             if self._is_lost:
-                insist(self._check_space, writer)  # not above: the group is committed, whatever this finds
+                insist(self._check_space, writer)  # not in `try`: the group stays committed if this fails
         self._settle(group, frozenset(topics))
 
     def _sound_writer(self) -> sqlite3.Connection:
@@ -174,12 +174,12 @@ class SqliteDatabase(ThreadedDatabase):
         return self._writer
 
     def _begin(self, connection: sqlite3.Connection) -> bool:
-        """Begin the transaction of a group, and return whether others have written since the last group."""
+        """Begin the transaction of a group; return whether another process has written since the last one."""
         self._file.begin_to_write(connection)
         return self._follow_other_writers(connection)
 
     def _look(self, connection: sqlite3.Connection) -> None:
-        """Check whether others have written, while this process writes nothing; the health check needs it."""
+        """Check for changes of other processes, for the health check while this process writes nothing."""
         if self._follow_other_writers(connection):
             self._committer.forget()
 
@@ -214,8 +214,8 @@ class SqliteDatabase(ThreadedDatabase):
         reason = error.reason if isinstance(error, CommitFailed) else error
         self._seen_version = -1
         self._close_writer()
-        # A group that could not get a lock has written nothing, and reopening the file would wait for the
-        # lock as long again.
+        # A group that did not get the lock has written nothing, and reopening the file would wait for the
+        # lock just as long.
         unknown = code_of(reason) != sqlite3.SQLITE_BUSY and not self._reopen() and committing
         unknown = unknown or (isinstance(error, CommitFailed) and error.may_be_done)
         for job in group:
@@ -232,8 +232,8 @@ class SqliteDatabase(ThreadedDatabase):
     def _reopen(self) -> bool:
         """Open the file again and write one page; return False if that fails.
 
-        A commit that failed at its end may have left all its pages in the log. These pages are not valid now,
-        but after a crash they would become valid, unless other pages overwrite them.
+        A failed commit may have left all its pages in the log. They are not valid now, but after a crash
+        SQLite would accept them, unless other pages overwrite them.
         """
         try:
             writer = self._sound_writer()
@@ -246,7 +246,7 @@ class SqliteDatabase(ThreadedDatabase):
 
     def _check_space(self, writer: sqlite3.Connection) -> None:
         try:
-            self._file.require_own()  # check first, because writing to the log would destroy evidence in it
+            self._file.require_own()  # check first, because a write to the log would destroy evidence
             self._set_lost(None if has_space(writer) else StorageUnavailable(FULL))
         except Exception as error:  # any error: the committed changes stay committed
             self._set_lost(error)
@@ -255,7 +255,7 @@ class SqliteDatabase(ThreadedDatabase):
 
     def _look_at_content(self) -> None:
         self._is_doubted = False
-        # The error is logged, and raised for every read and write from now on.
+        # `require_own` logs the error, and raises it for every read and write from now on.
         with contextlib.suppress(OSError):
             self._file.require_own()
 
@@ -268,7 +268,7 @@ def _size(file: Path) -> int:
 
 
 def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatabase:
-    """Open the file, creating and migrating it as needed; only its owner may read it (0600).
+    """Open the file, and create or migrate it if necessary; only its owner may read a new file (0600).
 
     `checkpoints` is true for the one process that serves the file. No other process may make checkpoints,
     because before SQLite 3.51.3 two connections that write and checkpoint at once can damage a database.
@@ -281,7 +281,7 @@ def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatab
 
 
 class SqliteRewinder:
-    """The `Rewinder` of a SQLite file. Both operations run in the writer's thread, between two commits."""
+    """The `Rewinder` of a SQLite file. Its operations run in the writer's thread, between two commits."""
 
     def __init__(self, path: Path, database: SqliteDatabase) -> None:
         self._path = path
@@ -296,8 +296,8 @@ class SqliteRewinder:
 
     async def replace_by(self, file: Path, mark: IdMark, then: Callable[[], None]) -> None:
         def replace(writer: sqlite3.Connection) -> None:
-            # The new pages go through the log, so current readers can continue, and after a crash either all
-            # or none of the pages count.
+            # The new pages go through the log, so current readers can continue, and a crash leaves either all
+            # new pages or none.
             backup.overwrite(writer, file)
             self._database.ids.go_back(mark)
             then()

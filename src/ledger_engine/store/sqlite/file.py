@@ -1,4 +1,4 @@
-"""The file that a process opened first as its database, which it uses as long as the file keeps its name."""
+"""The file that a process first opened as its database, and uses as long as the file keeps its name."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ log = logging.getLogger("ledger_engine.store")
 class DatabaseFile:
     """Opens connections to one file, which is created if necessary.
 
-    It keeps one connection open. While a connection is open, SQLite keeps the log's index instead of reading
-    the log again, so a commit that failed half way cannot become valid when the writer is opened again.
+    It keeps one connection open. While a connection is open, SQLite keeps the index of the log and does not
+    read the log again. So a commit that failed half way cannot become valid when the writer is opened again.
     """
 
     def __init__(self, path: Path, *, checkpoints: bool) -> None:
@@ -77,7 +77,7 @@ class DatabaseFile:
     def require_same(self) -> None:
         """Raise OSError if the file has lost its name, or is not used any more.
 
-        Later writes to such a file would be lost, and a file that took its place is not ours.
+        Later writes to such a file would be lost, and the file that has the name now is not ours.
         """
         if self._is_overwritten:
             raise OSError(OVERWRITTEN)
@@ -91,7 +91,7 @@ class DatabaseFile:
         return self._content.has_changed()
 
     def require_own(self) -> None:
-        """Raise OSError if another file was copied over ours.
+        """Raise OSError if another file was copied over the database.
 
         Only the thread that writes may call this, between two works.
         """
@@ -135,9 +135,9 @@ class DatabaseFile:
             raise
 
     def begin_to_read(self, connection: sqlite3.Connection) -> int:
-        """Begin a transaction of a connection that cannot write.
+        """Begin a transaction that reads.
 
-        Return a number that changes when anybody else has written.
+        Return a number that changes with each commit of another connection.
         """
         try:
             connection.execute("BEGIN")
@@ -160,20 +160,20 @@ class DatabaseFile:
     def note_log(self) -> None:
         """Remember the identity of the current log.
 
-        Do not call this for each group, because after a look at a file its next sync takes longer.
+        Do not call this for each group: after a `stat` of the file, its next sync takes longer.
         """
         self._log = _identity_of(self._log_file) or self._log
 
     def disown_log(self) -> None:
-        """Move our log away if another file has taken the name of ours.
+        """Move our log away if another file has taken the name of the database.
 
-        A process that opened the other file would apply our log to it, which damages that file.
+        A process that opened the other file would apply our log to it and so damage it.
         """
         if self._is_overwritten or self._cannot_lock:
-            # The log stays where it is: it is next to our own file, or it keeps programs from opening
-            # the other file without a warning.
+            # The log stays: either it is next to our file, or it keeps our commands from opening the
+            # overwritten file without a warning.
             return
-        # Through a link, the name may by now lead to another file and that file's log.
+        # If the name is a link, it may now lead to another file with another log.
         if self._path.exists() and _identity_of(log_file(self._path)) == self._log is not None:
             kept = self._path.with_name(f"{self._path.name}.replaced")
             for file, aside in zip(companions(self._path), companions(kept), strict=True):
@@ -183,22 +183,21 @@ class DatabaseFile:
     def release(self) -> None:
         """Close the connection that was kept open.
 
-        If the file contains other data, leave it open: the last connection to close would write the log into
-        the file.
+        If the file was overwritten, keep the connection open: the last connection that closes would write the
+        log into the file.
         """
         with contextlib.suppress(OSError):
             self.require_own()
         connection, self._kept_open = self._kept_open, None
         if connection is not None and self._is_overwritten:
-            ctypes.pythonapi.Py_IncRef(
-                ctypes.py_object(connection)
-            )  # so that Python does not close it at exit either
+            # One more reference, so that Python does not close the connection at exit either.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
         elif connection is not None:
             self._content.forget()
             connection.close()
 
     def close(self) -> None:
-        """Close everything except the connections that were given out."""
+        """Close everything except the connections of readers and the writer."""
         self.release()
         if self._log_lock is not None:
             os.close(self._log_lock)
@@ -237,7 +236,7 @@ def probe_read(unit: Unit) -> None:
 
 
 def probe_write(unit: Unit) -> None:
-    """Test writing: write a page without a change, because nothing uses this number."""
+    """Test writing: write a page without a change, because no program uses this number."""
     unit.execute("PRAGMA user_version = 0")
 
 

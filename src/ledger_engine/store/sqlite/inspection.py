@@ -1,4 +1,4 @@
-"""Checks that a SQLite file is sound: pages, rows and indexes, and the tables as the ledger created them."""
+"""Checks that the pages, rows, indexes and table definitions of a SQLite file are sound."""
 
 from __future__ import annotations
 

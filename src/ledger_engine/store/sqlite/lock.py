@@ -1,12 +1,12 @@
 """The serving lock: it keeps a second server, or a restore, away from a database file.
 
-The operating system holds the lock on `<database>.lock` and releases it when the process ends, however it
-ends. The content of the file only describes the first process to a second one.
+The lock is on the file `<database>.lock`. The operating system releases it when the process ends, even if it
+is killed. The content of the file describes the process that holds the lock.
 
-If somebody deletes the lock file while it is locked, a second process would lock a new file. So the server
+If somebody deleted the lock file while it is locked, a second process would lock a new file. So the server
 also locks its write-ahead log, which exists while the database is open; SQLite never locks the log. The
-server does not lock the database itself: SQLite holds its own locks there, the process would lose those when
-it closes any descriptor of the file, and on some systems the two kinds of locks exclude each other.
+server does not lock the database file, because SQLite locks it: the process would lose SQLite's locks when it
+closes any descriptor of the file, and on some systems the two kinds of locks exclude each other.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import Location
 from ledger_engine.store.sqlite.log import log_file
 
-_HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}  # the errors if another process holds the lock
+_HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}  # errors while another process holds the lock
 
 
 def _lock(file: int) -> None:
-    """Take the lock of an open file. Raises OSError with one of `_HELD` while another process holds it.
+    """Lock an open file. Raises OSError with a number in `_HELD` while another process holds the lock.
 
-    `_is_held` in another process shares the lock for a moment. A server must not be refused because of this,
-    so it tries again.
+    `_is_held` in another process shares the lock for a moment. This must not keep a server from starting, so
+    this function tries again.
     """
     while True:
         try:
@@ -42,7 +42,7 @@ def _lock(file: int) -> None:
         except OSError as error:
             if error.errno not in _HELD:
                 raise
-            # This fails if a process holds the lock, but not if others only test it.
+            # This fails if a process holds the lock, but not if processes only test the lock.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         else:
             return
@@ -62,8 +62,9 @@ def _is_held(file: int) -> bool:
 class LockHolder:
     """The process that a lock file names; a field is None if the file lacks it.
 
-    `is_alive` is false for a process that was killed: it holds no lock any more, and could not remove its
-    entry. `url` is where it serves. `started` is the Unix time in milliseconds at which it took the lock.
+    `is_alive` is false for a process that was killed before it could remove its entry, and so holds no lock.
+    `url` is the address at which it serves. `started` is the Unix time in milliseconds at which it took the
+    lock.
     """
 
     is_alive: bool
@@ -74,7 +75,7 @@ class LockHolder:
 
 
 class ServingLock:
-    """The lock of one database, held from its creation until `release` or the end of the process."""
+    """The lock of one database, held until `release` or the end of the process."""
 
     def __init__(self, database: Path) -> None:
         """Take the lock of a database file. Raises StorageUnavailable if another process holds it."""
@@ -97,18 +98,18 @@ class ServingLock:
         self._write()
 
     def note_url(self, url: str) -> None:
-        """Store where the database is served, for other processes."""
+        """Store the URL of this server for other processes."""
         self._entry["url"] = url
         self._write()
 
     def release(self) -> None:
         """Release the lock, and remove its file if this lock created it.
 
-        A process that has opened the removed file notices that the file has no name any more, and opens a new
-        one.
+        A process that has already opened the removed file notices that the file lost its name, and opens a
+        new file.
         """
         os.ftruncate(self._file, 0)
-        with contextlib.suppress(OSError):  # the file may be gone
+        with contextlib.suppress(OSError):  # somebody may have deleted the file
             if self._is_new and os.path.samestat(os.fstat(self._file), os.stat(self._name)):
                 self._name.unlink()
         os.close(self._file)
@@ -166,15 +167,15 @@ def _locked(file: Path, database: Path) -> int:
             raise _refusal(error, file, f"{database} is served by {_named_holder(file)}") from error
         try:
             if os.path.samestat(os.fstat(descriptor), os.stat(file)):
-                os.ftruncate(descriptor, 0)  # a killed process left its entry, which now looks like ours
+                os.ftruncate(descriptor, 0)  # the entry of a killed process would now look like ours
                 return descriptor
-        except FileNotFoundError:  # the log was deleted between the open and the lock
+        except FileNotFoundError:  # the lock file was deleted between the open and the lock
             pass
         os.close(descriptor)
 
 
 def _refusal(error: OSError, file: Path, held_by_other: str) -> StorageUnavailable:
-    """Return the error for a file that was not locked, because of another process or of the system."""
+    """Return the error for a failed lock: another process holds it, or the system cannot lock the file."""
     return StorageUnavailable(
         held_by_other if error.errno in _HELD else f"{file} cannot be locked: {error.strerror}"
     )
@@ -186,7 +187,7 @@ def lock_file(database: Path) -> Path:
 
 
 def holder_of(database: Path) -> LockHolder | None:
-    """Return the process that serves this database, or that was killed while it did; None without one.
+    """Return the process that serves this database, or was killed while it served it; None without one.
 
     Raises OSError when the lock file cannot be read.
     """
@@ -198,7 +199,7 @@ def holder_of(database: Path) -> LockHolder | None:
             entry = file.read()
     except FileNotFoundError:
         entry = b""
-    if _is_log_held(database):  # by a server whose lock file somebody deleted
+    if _is_log_held(database):  # a server holds it, but somebody deleted its lock file
         return LockHolder(is_alive=True)
     return _holder(entry, is_alive=False) if entry else None
 
@@ -206,12 +207,12 @@ def holder_of(database: Path) -> LockHolder | None:
 def served_at(database: Path) -> str | None:
     """Return the URL of the process that serves this database, or None.
 
-    A killed process leaves its URL in the lock file. By now another program may listen at this URL, so it is
-    returned only while the lock is held.
+    A killed process leaves its URL in the lock file, and another program may listen there now. So this
+    returns the URL only while a process holds the lock.
     """
     try:
         holder = holder_of(database)
-    except (OSError, RuntimeError):  # RuntimeError: links in a circle
+    except (OSError, RuntimeError):  # RuntimeError: symbolic links in a circle
         return None
     return holder.url if holder is not None and holder.is_alive else None
 

@@ -1,10 +1,10 @@
-"""Checks a database file before it is opened: that it is complete, and that its log belongs to it.
+"""Checks, before a database file is opened, that it is complete and that its log belongs to it.
 
-SQLite checks neither. It deletes a log whose database is empty, and applies any other log to whatever file
-has the name. So each process checks here before it opens a file. It never checks while it is connected to the
-file: when a process closes any descriptor of a file, it loses all POSIX locks on that file, including
-SQLite's (https://www.sqlite.org/howtocorrupt.html). Another process would then take the file for unused, and
-delete its log. The format: https://www.sqlite.org/fileformat2.html#walformat
+SQLite does not check this. It deletes the log of an empty database, and applies any other log to any file
+that has the right name. So each process calls this module before it opens a file, but never while it is
+connected to the file: a process that closes any descriptor of a file loses all POSIX locks on the file,
+including SQLite's (https://www.sqlite.org/howtocorrupt.html). Another process would then take the file for
+unused, and delete the log. The format: https://www.sqlite.org/fileformat2.html#walformat
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _TRIES = 3  # several attempts, because a server may write between two reads
 class WriteAheadLog:
     """The complete transactions in a log.
 
-    `page_count` is the number of pages of the database after these transactions, `pages` are the numbers of
-    the pages in the log, and `frames` is how many copies of pages it contains. `counters` are the lowest and
-    the highest change counter that page 1 of the file can contain next to this log; None if that page is not
-    in the log. `first_pages` are the log's copies of page 1 without their first sector.
+    `page_count` is the number of pages of the database after these transactions. `pages` are the numbers of
+    the pages in the log, and `frames` is the number of its copies of pages. `counters` are the lowest and the
+    highest change counter that page 1 of the database file can contain if this log belongs to it; None if the
+    log does not contain page 1. `first_pages` are the log's copies of page 1 without their first sector.
     """
 
     page_size: int
@@ -61,7 +61,8 @@ def log_file(database: Path) -> Path:
 def read_log(database: Path) -> WriteAheadLog | None:
     """Return the content of the log of `database`; None if there is no log or no complete transaction in it.
 
-    The checksums are left to SQLite: the salts distinguish current frames from frames of earlier rounds.
+    SQLite checks the checksums. The salts are enough to distinguish current frames from frames of earlier
+    rounds.
     """
     try:
         file = log_file(database).open("rb", buffering=0)
@@ -83,9 +84,9 @@ def read_frames(file: FileIO) -> WriteAheadLog | None:
 
 
 def require_reachable(file: Path) -> None:
-    """Raise StorageUnavailable for a name that leads to anything but a regular file or nothing.
+    """Raise StorageUnavailable if the name leads to a folder, a pipe or another special file.
 
-    Without this check an error would name one of the files next to it, and a pipe would block the process.
+    Without this check an error would name a file next to this file, and a pipe would block the process.
     """
     try:
         if not stat.S_ISREG(os.stat(file).st_mode):
@@ -97,7 +98,7 @@ def require_reachable(file: Path) -> None:
 
 
 def require_own_log(database: Path) -> None:
-    """Raise StorageUnavailable if SQLite would lose the log of `database`, or apply it to a wrong file.
+    """Raise StorageUnavailable if SQLite would delete the log of `database`, or apply it to a wrong file.
 
     Raises the errors of `require_reachable`. Do not call this in a process that is connected to `database`,
     because it opens and closes the file.
@@ -122,7 +123,7 @@ def require_file_of_log(database: Path) -> None:
 
 
 def why_not_its_own(database: Path, log: WriteAheadLog) -> str | None:
-    """Return a reason why the log belongs to another file or another state of the file, or None."""
+    """Return why the log belongs to another file or to another state of this file; None if it does not."""
     try:
         with database.open("rb", buffering=0) as file:
             first_page = file.read(log.page_size)
@@ -136,8 +137,8 @@ def difference(first_page: bytes, size: int, log: WriteAheadLog) -> str | None:
     """Return the reason of `why_not_its_own` for a file of `size` bytes that begins with `first_page`."""
     header = first_page[:_FILE_HEADER_SIZE]
     if not header.startswith(b"SQLite format 3\0"):
-        # A loss of power may have torn the first sector. SQLite then writes it again from the log; the rest
-        # is comparable.
+        # A power cut may have damaged the first sector. SQLite then writes it again from the log, so compare
+        # only the other sectors.
         if 1 in log.pages and first_page[_SECTOR:] in log.first_pages and not log.missing(size):
             return None
         return "it is not a SQLite database"
@@ -145,7 +146,7 @@ def difference(first_page: bytes, size: int, log: WriteAheadLog) -> str | None:
     if (65536 if page_size == 1 else page_size) != log.page_size:
         return "its pages have a different size"
     if header[18] == 1:
-        # SQLite marks a file as having a log before it creates the log. A backup is marked as having none.
+        # SQLite marks a file for a log before it creates the log. A backup is marked for use without a log.
         return "it is a copy without a log, such as a backup"
     if missing := log.missing(size):
         return f"{missing:,} pages are neither in the file nor in the log"
@@ -153,7 +154,7 @@ def difference(first_page: bytes, size: int, log: WriteAheadLog) -> str | None:
     if log.counters is not None:
         same = log.counters[0] <= counter <= log.counters[1]
     else:
-        # The size is stored on page 1, which would be in the log if the size had changed.
+        # Page 1 stores the number of pages, so the log would contain page 1 if the number had changed.
         same = page_count == log.page_count
     return None if same else "it was changed before the log began, or after it ended"
 
@@ -179,8 +180,8 @@ def _read_frames(file: FileIO, page_size: int, salts: bytes) -> WriteAheadLog | 
         file.seek(page_size - read, os.SEEK_CUR)
     if not frames:
         return None
-    # A writer adds 1 to the counter that it read, so the counter in the file may be 1 below the lowest
-    # counter in the log.
+    # Each write adds 1 to the counter, so the counter in the file may be 1 below the lowest counter in the
+    # log.
     bounds = (min(counters) - 1, max(counters)) if counters else None
     return WriteAheadLog(
         page_size, page_count, frozenset(pages[:frames]), frames, bounds, frozenset(first_pages)

@@ -1,4 +1,4 @@
-"""Reads in the event loop's thread, for works that take less time than passing them to another thread."""
+"""Runs works in the event loop's thread that take less time than handing them to another thread."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ STEPS = 1000  # after this many steps of its virtual machine, SQLite asks whethe
 # A work may take this many times STEPS: about a millisecond at most. 100 transactions take 1,700 steps.
 STEPS_MAX = 20
 SLOW_S = 0.001
-# After a slow work this many works go to the threads; after the next slow work twice as many, up to the
-# maximum; each fast work reduces the number by one. So even if the file is not in memory, hardly one in a
+# After a slow work the next SENT_AWAY works go to the threads. Each further slow work doubles this number, up
+# to the maximum, and each fast work reduces it by one. So even if the file is not in memory, hardly one in a
 # hundred requests waits for another request's read from the disk.
 SENT_AWAY, SENT_AWAY_MAX = 32, 1024
 
 
 def _count_disk_reads() -> int:
-    """Return a number for how much this thread has read from the disk.
+    """Return a number that grows whenever this thread reads from the disk.
 
-    A slow read that read nothing from the disk was slow because other threads held the processor or the
-    interpreter's lock; another thread would only make that worse. If the system offers no such number, each
-    call returns a different one.
+    A work that was slow without reading from the disk waited for the processor or the interpreter's lock, and
+    one more thread would only make this worse. If the system offers no such number, each call returns a
+    different number.
     """
     if sys.platform != "linux":
         return next(_CALLS)
@@ -44,12 +44,12 @@ _CALLS = itertools.count()
 
 
 class LoopReader:
-    """Runs short works in the thread of an event loop, on a connection of its own.
+    """Runs short works in the thread of an event loop, on a separate connection.
 
-    The works in one turn of the loop share a snapshot, which ends with the turn, before the loop handles
-    anything newer. So a client that got an answer sees its own changes. The cache of the unit is kept for the
-    next turn, unless somebody has written. A work that fails here is run again in a thread, which handles the
-    error.
+    The works in one turn of the loop share a snapshot, which ends with the turn, before the loop handles a
+    newer request. So a client that got an answer sees its changes. The cache of the unit is kept for the next
+    turn, unless another connection has written. If the database fails, the work runs again in a thread, which
+    handles the error.
     """
 
     def __init__(self, file: DatabaseFile, clock: Clock, ids: IdSource) -> None:
@@ -63,9 +63,9 @@ class LoopReader:
         self._in_use = threading.Lock()  # held during a turn, and to close the connection
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop of the last turn
         self._disk_reads = 0  # the disk reads of this thread when the turn began
-        self._questions = 0  # how often SQLite has asked whether to continue
+        self._questions = 0  # how often SQLite has asked, for the current work, whether to continue
         self._sent_away = 0  # how many of the next works must go to the threads
-        self._to_send_away = 0  # the number sent away after the last slow work, minus the fast works since
+        self._to_send_away = 0  # `_sent_away` after the last slow work, minus the fast works since then
 
     def run(self, work: Work[T]) -> tuple[T] | None:
         """Run a short work; return its result in a tuple, or None if it must run in a thread.
@@ -80,7 +80,7 @@ class LoopReader:
             unit = self._unit_of_turn()
             if unit is None:
                 return None
-            unit.begin_work()  # each work gets its own time, by which a token may have expired
+            unit.begin_work()  # set the time of this work, by which a token may have expired
             return (work(unit),)
         except (sqlite3.Error, OSError) as error:
             if code_of(error) != sqlite3.SQLITE_INTERRUPT:
@@ -95,11 +95,11 @@ class LoopReader:
                 self._to_send_away -= 1
 
     def is_in_use(self) -> bool:
-        """Return whether a loop's turn reads; any thread may ask."""
+        """Return whether a turn of the loop is reading; any thread may call this."""
         return self._in_use.locked()
 
     def close(self, limit_s: float) -> None:
-        """Close the connection after the current turn. It stays open if that takes longer than `limit_s`.
+        """Close the connection after the current turn; leave it open if the turn takes longer than `limit_s`.
 
         Run no work after this.
         """

@@ -26,7 +26,7 @@ _REFUSING_TABLES = (
     'SELECT DISTINCT m.name, f."table" FROM sqlite_schema AS m, pragma_foreign_key_list(m.name) AS f'
     " WHERE m.type = 'table'"
 )
-# ALTER TABLE stores other spaces and quotes than the baseline; they have no meaning.
+# ALTER TABLE stores a definition with different spaces and quotes, which do not change its meaning.
 _MEANINGLESS = str.maketrans("", "", ' \n\t"')
 
 
@@ -51,7 +51,7 @@ class SqliteTables(schema.Tables):
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        # Sort new indexes in files: for ten million transactions that would take 3 GB of memory.
+        # Sort new indexes in files: in memory this would take 3 GB for ten million transactions.
         (kept_in,) = self._connection.execute("PRAGMA temp_store").fetchone()
         self._connection.execute("PRAGMA temp_store=FILE")
         self._connection.execute("BEGIN IMMEDIATE")
@@ -80,7 +80,7 @@ class SqliteTables(schema.Tables):
 
 
 def unlike_made(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Return what somebody has changed in the tables; see `AuditUnit.unlike_made`."""
+    """Return each changed table or other object; see `AuditUnit.unlike_made`."""
     definitions = _made(schema.FOLDER)
     refusing = dict[str, str]()
     for name, table in connection.execute(_REFUSING_INDEXES):

@@ -1,4 +1,4 @@
-"""Reading in threads, each with its own connection, and in the event loop's thread."""
+"""Runs works that read: in threads, each with one connection, and in the event loop's thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several threads that read one state of a file, each over its own connection."""
+"""Several threads that read the same state of a file, each over a separate connection."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ledger_engine.store.sqlite.backup import open_to_read
 from ledger_engine.store.sqlite.connection import reason_of
 from ledger_engine.store.sqlite.inspection import SqliteAuditUnit
 
-# The cache of each connection. Each page is read only once, and reading is faster if the memory fits into the
-# processor's cache: with 16 MB an audit of a million transactions takes 0.2 s more.
+# The cache of each connection. Each page is read only once, and reads are faster if this memory fits into the
+# processor's cache: with 16 MB an audit of a million transactions takes 0.2 s longer.
 _CACHE_KB = 1_024
 _TRIES = 200
 
@@ -44,10 +44,11 @@ class ConnectionReader(UnitReader):
 
 @contextmanager
 def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing) -> Iterator[ReadSnapshot]:
-    """Open a file for this many threads, which all see one state of it and change nothing.
+    """Open a file for this many threads, which all see the same state and change nothing.
 
-    If others write so often that no two readers see the same state, only one reader is used. `report` is
-    called with the numbers of rows that long works have read. Raises StorageUnavailable.
+    If other processes write too often for two readers to see the same state, only one reader is used.
+    `report` is called with the number of rows that a long work has read since the last call. Raises
+    StorageUnavailable.
     """
     try:
         with ExitStack() as stack:
@@ -63,10 +64,10 @@ def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing)
 
 
 def _on_one_state(watch: sqlite3.Connection, readers: list[ConnectionReader]) -> list[ConnectionReader]:
-    """Begin a transaction with each reader, all on one state of the file; return the readers.
+    """Begin a transaction with each reader, all on the same state of the file; return the readers.
 
-    All readers see one state if nobody committed while they began. `watch` then reports the same
-    `data_version`, which changes with each commit of another connection.
+    All readers see the same state if no process committed while they began. The `data_version` of `watch`
+    then stays the same, because it changes with each commit of another connection.
     """
     for _ in range(_TRIES):
         before = watch.execute("PRAGMA data_version").fetchone()

@@ -26,7 +26,7 @@ _INDEXES = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS 
 
 
 class _File:
-    """The base class of both ends."""
+    """The base class of `FileSource` and `FileTarget`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -102,8 +102,8 @@ class FileTarget(_File):
             f"UPDATE {RECORD} SET applied_at = ? WHERE name = ?",
             [(at, name) for name, at in migrations_applied],
         )
-        # After the copy, a server on PostgreSQL starts after the times of its books; a server on a file
-        # starts after the newest event and this time.
+        # A source on PostgreSQL also stores the times of its books. A server on a file starts only after the
+        # newest event and `reached`, so store `moment` there if it is later than the newest event.
         (newest,) = self._connection.execute(kept_time.NEWEST_EVENT).fetchone()
         if newest is None or moment_of(newest) < moment:
             self._connection.execute("UPDATE kept_time SET reached = max(reached, ?)", (moment,))
@@ -115,7 +115,7 @@ class FileTarget(_File):
 
 @contextmanager
 def open_source(file: Path) -> Iterator[FileSource]:
-    """Open a file to copy it, and keep servers away. Raises StorageUnavailable, also if a server uses it."""
+    """Open a file to copy it, and keep servers away. Raises StorageUnavailable, also for a served file."""
     require_reachable(file)
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")
@@ -139,9 +139,9 @@ def open_target(file: Path) -> Iterator[FileTarget]:
     if not file.parent.is_dir():
         raise StorageUnavailable(f"there is no folder {file.parent}")
     file = file.resolve()
-    for each in (file, *companions(file)):
-        if each.exists():
-            raise refusal(f"{each} already exists; name a new file.")
+    for path in (file, *companions(file)):
+        if path.exists():
+            raise refusal(f"{path} already exists; name a new file.")
     with work_folder(file.parent) as folder:
         copy = folder / file.name
         make_private(copy)

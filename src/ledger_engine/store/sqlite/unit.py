@@ -13,7 +13,7 @@ from ledger_engine.store.group_cache import NOTHING, CachingUnit
 from ledger_engine.store.sql_text import described
 
 # The most rows that one statement inserts; a power of two. Each statement releases the interpreter's lock,
-# and while the event loop is busy the writer waits to get the lock back: with one row in a statement, 32
+# and the writer waits to get it back while the event loop is busy: with one row in each statement, 32
 # connections posted a tenth less.
 ROWS_AT_ONCE = 64
 
@@ -83,7 +83,7 @@ class SqliteUnit(CachingUnit):
 
 
 class ReadingUnit(SqliteUnit):
-    """The `Unit` of a read-only connection, so no statement makes its cache invalid."""
+    """The `Unit` of a read-only connection, whose statements never make the cache invalid."""
 
     __slots__ = ()
 
