@@ -1,12 +1,13 @@
 """The ledger on PostgreSQL: the second implementation of the database interface in `store/__init__.py`.
 
 From the network up: `connection.py` sends statements and reads their results, with `rendering.py` and
-`errors.py`; `hosts.py` opens connections, and `seen.py` refuses an older database. `migrations.py` creates
-the tables, and `locks.py` lets one server at a time write a book. `unit.py` is the transaction that a work
-sees, `committer.py` commits a group of works, and `readers.py` runs works that read. `notifications.py`
-notifies servers of each other's commits, and `database.py` puts everything together. `leases.py` builds on
-it: it decides which server does the tasks that only one may do. `snapshot.py` reads for the audit, and
-`transfer.py` copies a ledger in and out. psycopg is an extra of the package.
+`errors.py`; `hosts.py` opens connections, and `seen.py` refuses a database that has lost commits.
+`migrations.py` creates the tables, and `locks.py` lets one server at a time write a book. `unit.py` is the
+transaction of a work, `committer.py` commits a group of works, and `readers.py` runs works that read.
+`notifications.py` notifies servers of each other's commits, and `database.py` puts everything together.
+`leases.py` uses the database to decide which server runs the tasks that only one server may run.
+`snapshot.py` reads for the audit, and `transfer.py` copies a ledger in and out. psycopg is an extra of the
+package.
 """
 
 from __future__ import annotations
@@ -26,5 +27,6 @@ def require_driver(url: str) -> None:
     """
     if importlib.util.find_spec("psycopg") is None:
         missing = StorageUnavailable(MISSING)
-        missing.args = (f"Cannot open {named(url)}: {MISSING}.",)  # nothing was to be changed yet
+        # This leaves out the words about changes, because nothing was to be changed yet.
+        missing.args = (f"Cannot open {named(url)}: {MISSING}.",)
         raise missing

@@ -35,21 +35,21 @@ from ledger_engine.store.postgres.seen import Commits, SeenCommits
 from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
 from ledger_engine.store.threaded import QueuedWork
 
-TRIES = 8  # attempts for a group, if another transaction prevents its commit or the connection is lost
-# If another server had locked a book of a group, then for this long this server locks at most half of a
-# group's books at a time.
+TRIES = 8  # attempts for a group whose commit another transaction prevents, or whose connection is lost
+# After a group needed a book that another server had locked, this server locks at most half of a group's
+# books at a time, for this long.
 MET_S = 1.0
 _WAIT_S = 0.005  # the longest wait before the second attempt; it doubles for each further attempt
-# Other servers look for unconfirmed commits twice a second. The answer that a commit is unconfirmed is
-# delayed by this time: then the other servers know it too, and give no answer that depends on the commit.
+# Other servers look for unconfirmed commits twice a second. The answer that a commit is unconfirmed waits for
+# this time: by then the other servers know of the commit too, and give no answer that depends on it.
 TOLD_S = 1.0
 
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
 
 _OF_NO_PROJECT = frozenset(map(lock_of, OF_NO_PROJECT))
-# Works by the lock of their book, or by the lock of the ledger.
+# Works by the number of their lock, of a book or of the ledger.
 Works: TypeAlias = dict[int, list[QueuedWork]]
-# Locks of books, and the latest time at which another server has committed to these books.
+# The locks of some books, and the latest time that another server has reached under these locks.
 Reached: TypeAlias = tuple[frozenset[int], int]
 
 
@@ -58,7 +58,7 @@ class OutcomeUnknown(Exception):
 
 
 class CommitResult(NamedTuple):
-    """Works whose transaction has ended, with the announced topics or the error of the transaction."""
+    """The works of a finished transaction, with the announced topics or the error of the transaction."""
 
     works: list[QueuedWork]
     topics: frozenset[str]
@@ -67,7 +67,7 @@ class CommitResult(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """How many transactions were run for works, how many were tried again, and the waits for locked books."""
+    """The number of transactions, of repeated attempts, and of waits for locked books, and their time."""
 
     groups: int = 0
     retries: int = 0
@@ -104,9 +104,9 @@ class Committer(GroupCommitter[PostgresUnit]):
     def commit(self, group: list[QueuedWork]) -> Iterator[CommitResult]:
         """Run the works of a group, and yield the result of each of its transactions.
 
-        The works of books that no other server has locked come first, in one transaction. If other servers
-        were writing recently, a transaction locks at most half of the books, so that the other half is free
-        for them. Works of the whole ledger come last.
+        The works of books that no other server has locked come first, in one transaction. If this server
+        recently met locks of other servers, a transaction locks at most half of the books, so that the other
+        servers can lock the other half. Works of the whole ledger come last.
         """
         waiting = self._by_lock(group)
         of_ledger = waiting.pop(LEDGER, None)
@@ -124,13 +124,12 @@ class Committer(GroupCommitter[PostgresUnit]):
         topics, error = set[str](), None
         try:
             topics = self._commit_with_tries(transaction)
-        except Exception as failed:  # the error of one transaction must not end the others
+        except Exception as failed:  # the error of one transaction must not stop the next transactions
             error = failed
         return CommitResult(_all(transaction.running), frozenset(topics), error)
 
     def _commit_with_tries(self, transaction: _Transaction) -> set[str]:
-        """Commit the transaction, and repeat it as long as another attempt may succeed; return the topics of
-        its works.
+        """Commit the transaction, with several attempts if necessary; return the topics of its works.
 
         Raises OutcomeUnknown, and ConnectionLost or DatabaseFailed if nothing was committed.
         """
@@ -194,7 +193,7 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         self._times: Reached | None = None
 
     def begin(self) -> tuple[PostgresUnit, list[QueuedWork]]:
-        """Begin for the works whose books are free; if none is free, wait for one book and run its works."""
+        """Begin with the works whose books are free; if no book is free, wait for one book."""
         committer, self._connection, self.running = self._committer, None, self._waiting
         self._connection = connection = committer.usable_connection()
         books = [lock for lock in self._waiting if lock != LEDGER]
@@ -227,16 +226,16 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         return public_error(error)
 
     def commit(self, unit: PostgresUnit, works: list[QueuedWork], topics: set[str], *, wrote: bool) -> bool:
-        """Commit, notify other servers, and release the locks; this waits only for the commit.
+        """Commit, notify other servers, and release the locks; wait only for the commit.
 
-        Works that changed nothing are still committed if their answers may depend on a commit that no standby
-        has received: if our commit is confirmed, the standby also has everything that was visible before it.
+        Works that changed nothing are also committed if their answers may depend on a commit that no standby
+        has received: once our commit is confirmed, the standby has all earlier visible commits too.
         """
         committer, connection, locks = self._committer, self._connection, self._committer.locks
         assert connection is not None, "it has begun"
         if not wrote and not self._rests_on_unconfirmed():
-            # The next transaction recognises another server's commit by a time later than our last commit,
-            # and this transaction commits nothing.
+            # The next transaction recognises another server's commit by its time, which must be later than
+            # our last commit. This transaction makes no commit, so the cache may be out of date.
             committer.forget()
             connection.send(_ROLLBACK)
             locks.release(connection)
@@ -245,7 +244,7 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         moment = max(committer.clock.now(), committer.ids.mark()[0])
         locks.note(connection, self._locks, moment, announces=bool(topics))
         try:
-            # Wait for the results, so that any error up to here means that nothing is committed.
+            # Wait for the results: any error up to this line means that nothing is committed.
             result = connection.settle()
         except DatabaseFailed as error:
             self.require_sound(error)
@@ -263,7 +262,8 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
             locks.release(connection)
             notifications.notify(connection, locks.server, number, topics)
             connection.end(forgiving=True)
-        # The locks end with the connection, and other servers notice the commit without a notification.
+        # Closing the connection releases the locks, and other servers notice the commit without a
+        # notification.
         except ConnectionLost:
             committer.close()
         return True
@@ -286,7 +286,7 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
     def _wait_for_one(
         self, connection: PostgresConnection, books: list[int]
     ) -> tuple[frozenset[int], int | None]:
-        """Wait until the first book is free, then begin with its lock and those of other free books."""
+        """Wait until the first book is free, then begin with its lock and the locks of other free books."""
         counts, began = self._committer.counts, time.monotonic()
         counts.lock_waits += 1
         try:
@@ -299,9 +299,9 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
 
         `moment` is the time that other servers have reached.
 
-        The cache of the last transaction is still valid if this transaction locks the same books and the
-        other servers' times under these locks are unchanged. A commit of another server would have changed
-        these times, because each commit under a lock has a later time than the previous commit.
+        The cache of the last transaction is still valid if this transaction locks the same books, and if the
+        times that other servers have reached under these locks are unchanged. A commit of another server
+        would have changed a time, because each commit under a lock has a later time than the previous commit.
         """
         committer = self._committer
         if moment is not None:
@@ -314,10 +314,10 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         )
 
     def _rests_on_unconfirmed(self) -> bool:
-        """Return whether the rows that the works read may come from a commit that no standby has received.
+        """Return whether the works may have read rows from a commit that no standby has received.
 
-        The result is False only if nothing is in doubt and no other server has committed since the last
-        confirmed commit.
+        The result is False only if there are no doubts, and no other server has committed under these locks
+        since the last confirmed commit.
         """
         in_doubt = self._committer.confirmations.in_doubt
         return in_doubt or self._times not in (None, self._committer.last_confirmation)
@@ -330,8 +330,8 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
             connection.send(_COMMIT)
             connection.settle()
             if connection.must_not_be_used:
-                # Other threads may have found a newer database: this one may have been the primary before a
-                # failover.
+                # Another thread may have found a newer database: the database of this connection may be the
+                # primary from before a failover.
                 raise ConnectionLost("another database is used now", OLDER)
         except ConnectionLost as error:
             self._committer.close()
@@ -345,4 +345,4 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
 
 
 def _all(works: Works) -> list[QueuedWork]:
-    return [job for each in works.values() for job in each]
+    return [job for jobs in works.values() for job in jobs]

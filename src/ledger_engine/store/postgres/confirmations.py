@@ -1,17 +1,17 @@
-"""Keeps track of commits that are visible although the standby may lack them.
+"""Keeps track of commits that are visible although the standby may not have received them.
 
-If commits wait for a standby, nobody sees a commit until the standby has it. But the wait also ends when
-somebody cancels it, when the connection ends and when PostgreSQL restarts. Then everybody sees the commit,
-although a failover still loses it. An answer that depends on such a commit would acknowledge it.
+If commits wait for a standby, a commit is invisible until the standby has received it. But the wait also ends
+when somebody cancels it, when the connection ends and when PostgreSQL restarts. The commit is then visible,
+although a failover would lose it. An answer that depends on such a commit would acknowledge it.
 
-So a server counts the commits that the standby has. It counts its own commits when COMMIT has returned
-without a warning. It counts commits of other servers when their notification arrives, because a notification
-is sent only after the standby has the commit. A server is in doubt after a commit with an unknown outcome, on
-a new connection, when it sees commits of other servers without a notification, and while any commit waits for
-long. While it is in doubt, it compares the counts after each read. If the database shows more commits than
-are confirmed, the server makes a commit after the read and waits for it. Once the standby has this commit, it
-has everything that was visible when the commit began. So any confirmed commit of the server ends all doubts
-that began before the commit.
+So a server counts confirmed commits, which the standby has received. It counts its own commit when COMMIT has
+returned without a warning. It counts a commit of another server when the notification arrives, because a
+notification is sent only after the standby has received the commit. A server is in doubt after a commit with
+an unknown outcome, on a new connection, when it sees commits of other servers without a notification, and
+while any commit waits for long. While it is in doubt, it compares the counts after each read. If the database
+shows more commits than are confirmed, the server makes a commit after the read and waits until it is
+confirmed. The standby has then received everything that was visible when this commit began. So any confirmed
+commit of the server ends all doubts that began before the commit.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _NO_COUNTS: Mapping[int, int] = {}
 
 
 class Confirmations:
-    """The confirmed commits by server, and whether there are doubts. Any thread may use it."""
+    """The number of confirmed commits of each server, and the doubts. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: dict[int, int] = {}
-        self._doubtful_counts: dict[int, int] = {}  # counts that become confirmed when the doubts are settled
+        self._doubtful_counts: dict[int, int] = {}  # counts that are confirmed when the doubts end
         self._settled_count = 0
         self.doubts = 0  # the number of doubts so far
 
     @property
     def in_doubt(self) -> bool:
-        """Return whether the database may show commits that the standby lacks."""
+        """Return whether the database may show commits that the standby has not received."""
         return self.doubts != self._settled_count
 
     def doubt(self, counts: Mapping[int, int] = _NO_COUNTS) -> None:
-        """Begin a doubt about the visible data, such as about this many commits of these servers."""
+        """Begin a doubt about the visible commits, such as the commits `counts` of some servers."""
         with self._lock:
             _raise_to(self._doubtful_counts, counts)
             self.doubts += 1
@@ -54,7 +54,7 @@ class Confirmations:
     def forget(self) -> None:
         """Forget all counts and begin a doubt, because the database moved to another timeline.
 
-        A commit that the failover lost has a number that its server uses again.
+        After a failover a server uses the numbers of its lost commits again.
         """
         with self._lock:
             self._counts.clear()
@@ -62,7 +62,7 @@ class Confirmations:
             self.doubts += 1
 
     def confirm(self, server: int, number: int) -> None:
-        """Note that the standby has this many commits of a server."""
+        """Note that the standby has received `number` commits of a server."""
         with self._lock:
             _raise_to(self._counts, {server: number})
 

@@ -2,7 +2,7 @@
 
 It uses psycopg's wrapper of libpq instead of its cursors. A cursor takes several times the processor time,
 prepares statements again after each rollback, and reports the error of a statement only at a later statement.
-Here the results come in the order of the statements, so it is known to which statement an error belongs.
+Here the results come in the order of the statements, so each error belongs to a known statement.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from ledger_engine.store.postgres.errors import (
 from ledger_engine.store.postgres.rendering import RenderedRow, SqlStatement, rendered
 
 CONNECT_S = 5
-SILENT_S = 2  # seconds without an answer, after which the connection checks whether the host is still there
+SILENT_S = 2  # seconds without an answer, after which the connection checks whether the host has stopped
 _LOOKS_EVERY_S = 0.5  # how often a waiting connection checks whether it may still be used
-# The settings of a role or a database may contain these limits, which would end the long statements of a
-# command or the sessions of servers. Older versions of PostgreSQL do not know them.
+# A role or a database may set these limits, which would end the long transactions of a command or the idle
+# sessions of a server. Older versions of PostgreSQL lack some of them.
 ENDLESS = (
     "SELECT set_config(name, '0', false) FROM pg_settings"
     " WHERE name IN ('idle_session_timeout', 'transaction_timeout') AND setting <> '0'"
@@ -44,7 +44,7 @@ UNLIMITED = (
     "SET idle_in_transaction_session_timeout TO 0",
     ENDLESS,
 )
-PREPARED_MAX = 400  # prepared statements on one connection; the least used are dropped
+PREPARED_MAX = 400  # statements that a connection remembers; it forgets the least recently used one
 _BEFORE_PREPARED = 2  # a statement is prepared after this many uses
 _GOOD = {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.EMPTY_QUERY}
 _READABLE, _WRITABLE = select.POLLIN, select.POLLOUT
@@ -62,10 +62,10 @@ class _Prepared:
 
 
 class PostgresConnection:
-    """A connection to one host that waits at most `answer_s` seconds for an answer; after that it is closed.
+    """A connection to one host; it closes itself if an answer takes longer than `answer_s` seconds.
 
-    `Hosts.open` opens one. During a long wait it asks `is_silent` whether its host has stopped. Any thread
-    may set `must_not_be_used`; then the connection is not used any more.
+    `Hosts.open` opens one. During a long wait the connection calls `is_silent`, which returns whether the
+    host has stopped. If any thread sets `must_not_be_used`, the connection is not used any more.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class PostgresConnection:
         self._is_silent = is_silent
         self._statements: OrderedDict[bytes, _Prepared] = OrderedDict()
         self._names = 0
-        # One entry for each sent statement: its `_Prepared` if it was being prepared, else True; False for a
-        # synchronisation.
+        # One entry for each sent message: `_Prepared` for the preparation of a statement, True for a
+        # statement, and False for a synchronisation.
         self._pipeline: list[_Prepared | bool] = []
-        # The errors of this many statements, from the first sent statement on, are ignored.
+        # Errors of the first `_forgiven` entries of `_pipeline` are ignored.
         self._forgiven = 0
         self._is_broken = False
         self._lent: psycopg.Connection | None = None
-        self._warning = ""  # the warning that came with the statement whose result is awaited
+        self._warning = ""  # the warning that came before the next result
         self._pg = connected(host, min(connect_s, answer_s))
         self._poll = select.poll()
         try:
@@ -101,7 +101,7 @@ class PostgresConnection:
             self._pg.nonblocking = 1
             self._pg.enter_pipeline_mode()
             self._pg.notice_handler = self._note_warning
-        except Error as error:  # the server has already ended the connection
+        except Error as error:  # the server has ended the connection
             raise self._lost(error) from error
         for setting in settings:
             self.send(rendered(setting))
@@ -133,7 +133,7 @@ class PostgresConnection:
     def put_dumped(
         self, statement: SqlStatement, texts: Sequence[bytes | None], types: tuple[int, ...]
     ) -> None:
-        """Send a statement without waiting, with values that are already in PostgreSQL's text form."""
+        """Send a statement without waiting, with values in PostgreSQL's text form."""
         if self._is_broken:
             raise ConnectionLost("the connection is closed")
         pg, statements = self._pg, self._statements
@@ -160,7 +160,7 @@ class PostgresConnection:
             raise self._lost(error) from error
 
     def sync(self) -> None:
-        """End a part of the pipeline: later statements see everything that the earlier ones have committed.
+        """End a part of the pipeline: later statements see all commits of the earlier statements.
 
         After this call, later statements run even if an earlier one has failed. Without it, statements
         outside a transaction form one transaction.
@@ -174,8 +174,8 @@ class PostgresConnection:
     def settle(self) -> PGresult | None:
         """Wait for the results of all sent statements, and return the last result.
 
-        If a statement fails, the statements after it are not run, and its error is raised as DatabaseFailed.
-        Also raises ConnectionLost.
+        If a statement fails, the statements after it do not run. Raises DatabaseFailed with the first error,
+        and ConnectionLost.
         """
         if self._is_broken:
             raise ConnectionLost("the connection is closed")
@@ -187,7 +187,7 @@ class PostgresConnection:
             raise self._lost(error) from error
 
     def settle_quietly(self) -> None:
-        """Wait for all results and ignore their errors, which follow from an error that is known."""
+        """Wait for all results and ignore their errors, because an error raised earlier caused them."""
         with contextlib.suppress(DatabaseFailed):
             self.settle()
 
@@ -206,7 +206,7 @@ class PostgresConnection:
 
     @property
     def process(self) -> int:
-        """Return the number of the server's process for this connection, or the number from a pooler."""
+        """Return the number of this connection's server process, or the number that a pooler reports."""
         return self._pg.backend_pid
 
     @property
@@ -236,7 +236,8 @@ class PostgresConnection:
         """Return the last result of the statements sent before `end`. Raises the errors of `settle`."""
         pipeline, self._pipeline = self._pipeline, []
         try:
-            # Do not count the synchronisation that `end` sent: `_take` itself waits for one at its end.
+            # Leave out the synchronisation that `end` sent, because `_take` waits for one synchronisation at
+            # the end.
             return self._take(pipeline[:-1])
         except Error as error:
             raise self._lost(error) from error
@@ -259,13 +260,13 @@ class PostgresConnection:
 
     def _take_notified(self) -> list[str]:
         texts = []
-        while (each := self._pg.notifies()) is not None:
-            texts.append(each.extra.decode())
+        while (notification := self._pg.notifies()) is not None:
+            texts.append(notification.extra.decode())
         return texts
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[psycopg.Connection]:
-        """Lend the session to psycopg within the block: its cursors can COPY, which a pipeline cannot.
+        """Lend the session to psycopg within the block: a cursor of psycopg can COPY, a pipeline cannot.
 
         Raises the errors of `settle`, and psycopg.Error.
         """
@@ -328,14 +329,15 @@ class PostgresConnection:
         return last
 
     def _note_warning(self, notice: PGresult) -> None:
-        # The plain severity and the text of the notice are in the server's language; this field is not.
+        # The server translates the other severity field and the text of a notice into its language, but not
+        # this field.
         if notice.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) == b"WARNING":
             self._warning = str(failure(notice))
 
     def _require_confirmed(self, result: PGresult) -> None:
         """Raise ConnectionLost if a warning came with the result of a COMMIT.
 
-        If commits wait for a standby and somebody cancels the wait, PostgreSQL reports it only in a warning.
+        If somebody cancels the wait of a commit for the standby, PostgreSQL reports this only in a warning.
         """
         warning, self._warning = self._warning, ""
         if result.command_status == b"COMMIT":

@@ -1,8 +1,8 @@
-"""The PostgreSQL database: one thread that writes in groups, and a few that read.
+"""The PostgreSQL database: one thread that writes in groups, and a few threads that read.
 
-As on SQLite, all waiting works run in one transaction and are answered after the commit. Other servers may
-write too: one server at a time for each book (`locks`), and the listeners here are notified of their commits
-(`notifications`).
+As on SQLite, all waiting works run in one transaction, and their callers get answers after the commit. Other
+servers may write too, but only one server at a time writes a book (`locks`). The listeners of this process
+also hear of the commits of other servers (`notifications`).
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from ledger_engine.store.postgres.seen import FORGOTTEN_AFTER, SeenCommits, Time
 from ledger_engine.store.postgres.unit import Numeric
 from ledger_engine.store.threaded import CLOSE_S, SILENT, QueuedWork, ThreadedDatabase, call_soon
 
-# This part of the time to answer a request is reserved for everything except the work, such as counting the
+# Seconds of a request's time limit that are reserved for other steps than the work, such as counting the
 # request.
 _COUNTED_S = COUNT_ANSWER_S + 0.5
 # Shorter than the timeout of a scrape, so that a scrape gets at least the figures that need no database.
 _MEASURED_S = 2
 _STATEMENT_S = 8
 _LOCK_S = 6
-_PROBE, _PROBE_ROWS = "probe ", 100  # these rows fill some 400 kB
+_PROBE, _PROBE_ROWS = "probe ", 100  # 100 rows fill some 400 kB
 _STATE = "postgresql.json"  # the file for the commits that a server has seen, in its folder
-# A server that stops inside a transaction loses the transaction, and with it the locks of its books.
+# A server that hangs inside a transaction loses the transaction and the locks of its books after this time.
 _IDLE_S = 5
 
 
@@ -88,21 +88,21 @@ class PostgresDatabase(ThreadedDatabase):
         if state is not None:
             self._seen_commits.remember(state / _STATE)
         self._hosts = Hosts(url)
-        with suppress(DatabaseFailed):  # fails on a server that does not offer timelines
+        with suppress(DatabaseFailed):  # the server offers no timelines, or not to this role
             self._hosts.open_greatest(lambda connection: seen.timeline_of(connection).number, self._answer_s)
         with closing(self._open()) as connection:
             requirements.require_usable(connection, self._open)
             rows_apart = requirements.tells_rows_apart(connection)
             self._seen_commits.has_timelines = seen.has_timelines(connection)
             tables = PostgresTables(connection)
-            if tables.pending():  # a migration may take longer than a server's statements may
+            if tables.pending():  # a migration may take longer than the time limit of a server's statements
                 with closing(self._hosts.open(math.inf, UNLIMITED)) as free_connection:
                     PostgresTables(free_connection).bring_up_to_date()
             tables.require_all_there()
             if serving:
                 self._require_newest(connection)
             self._follow_clocks(connection)
-        # A sequential scan counts as a read of all rows of a table, in all books.
+        # PostgreSQL counts a sequential scan as a read of all rows of the table, in all books.
         settings = ("SET enable_seqscan TO off",) if rows_apart else ()
         self._committer = Committer(
             clock,
@@ -149,9 +149,9 @@ class PostgresDatabase(ThreadedDatabase):
         return answer
 
     async def _require_confirmed(self, began: float) -> None:
-        """Wait until a standby has every visible commit. Raises StorageUnavailable.
+        """Wait until a standby has received every visible commit. Raises StorageUnavailable.
 
-        `began` is the time at which the event loop began with the work whose answer depends on those commits.
+        `began` is the time at which the event loop received the work whose answer depends on these commits.
         """
         if not self._confirmations.in_doubt:
             return
@@ -161,7 +161,7 @@ class PostgresDatabase(ThreadedDatabase):
                     await super().write(_CONFIRM)
         except TimeoutError:
             raise StorageUnavailable(UNCONFIRMED_REASON) from None
-        # A failed confirmation does not put the caller's own changes in doubt, so `unknown` is not set.
+        # The caller only reads, so it has no changes with an unknown outcome, and `unknown` is not set.
         except StorageUnavailable as error:
             reason = UNCONFIRMED_REASON if error.reason == SILENT else error.reason
             raise StorageUnavailable(reason) from error
@@ -176,13 +176,24 @@ class PostgresDatabase(ThreadedDatabase):
                 "1 while the database that can be reached lacks acknowledged changes, and is not used.",
             ),
             Figure(
-                "ledger_lost_changes", losses.changes, "Acknowledged changes lost, by --accept-loss.", True
+                "ledger_lost_changes",
+                losses.changes,
+                "Acknowledged changes given up with --accept-loss.",
+                True,
             ),
             Figure("ledger_storage_retries", counts.retries, "Transactions that were tried again.", True),
             Figure(
-                "ledger_storage_lock_waits", counts.lock_waits, "Waits for a book of another server.", True
+                "ledger_storage_lock_waits",
+                counts.lock_waits,
+                "Waits for a book that another server had locked.",
+                True,
             ),
-            Figure("ledger_storage_lock_wait_seconds", counts.lock_wait_s, "Time of these waits.", True),
+            Figure(
+                "ledger_storage_lock_wait_seconds",
+                counts.lock_wait_s,
+                "Time spent waiting for locked books.",
+                True,
+            ),
             Figure(
                 "ledger_storage_connections", self._hosts.opened_total, "Connections that were opened.", True
             ),
@@ -206,11 +217,12 @@ class PostgresDatabase(ThreadedDatabase):
         self._seen_commits.keep()
 
     def _connect(self, further: Sequence[str] = (), *, writes: bool = False) -> PostgresConnection:
-        """Open a connection for works. A server refuses an older database."""
+        """Open a connection for works; a server refuses a database that lacks commits."""
         if not self._has_limits:
             return self._open(further)
         connection = self._open(further, partial(self._require_newest, writes=writes))
-        self._confirmations.doubt()  # the last connection may have ended because the database was restarted
+        # A restart of the database may have ended the last connection, and with it the wait of a commit.
+        self._confirmations.doubt()
         return connection
 
     def _open(
@@ -232,14 +244,14 @@ class PostgresDatabase(ThreadedDatabase):
         self._seen_commits.require_newest(connection, self._clock.now(), writes=writes)
 
     def _follow_timeline(self, before: Timeline | None, timeline: Timeline) -> None:
-        """Stop using connections on another timeline, and forget the confirmations on the former one."""
+        """Stop using connections on other timelines, and forget the confirmations on the former timeline."""
         if before is not None:
             self._confirmations.forget()
-        self._hosts.abandon(lambda each: each.timeline not in (None, timeline))
+        self._hosts.abandon(lambda connection: connection.timeline not in (None, timeline))
 
     def _abandon_all_but(self, connection: PostgresConnection) -> None:
         """Stop using all other connections, so that nothing is written under the server's former number."""
-        self._hosts.abandon(lambda each: each is not connection)
+        self._hosts.abandon(lambda other: other is not connection)
 
     def _follow_clocks(self, connection: PostgresConnection) -> None:
         """Advance the clock past everything in the database, so that nothing expired becomes valid again."""
@@ -251,8 +263,8 @@ class PostgresDatabase(ThreadedDatabase):
         )
         self._clock.advance_past(reached_time["moment"])
         if self._has_limits:
-            # Delete the rows of servers and commands that ended long ago; a running one creates its row
-            # again.
+            # Delete the rows of servers and commands that ended long ago. If such a server still runs, it
+            # creates its row again.
             long_ago = self._clock.now() - FORGOTTEN_AFTER
             connection.send(
                 rendered(f"DELETE FROM heads WHERE {OF_SERVERS} AND moment < :moment"), {"moment": long_ago}
@@ -282,7 +294,8 @@ class PostgresDatabase(ThreadedDatabase):
                 if error is not None:
                     self._is_lost = self._is_lost or not is_of_others(error)
                     self._give_up(works, error)
-                # Renewing a lease may succeed on a full disk, so it does not show that postings are possible.
+                # A renewed lease does not show that postings are possible, because it may succeed on a full
+                # disk.
                 elif topics or any(job.work is _can_post and job.error is None for job in works):
                     self._is_lost = False
                 unknown = isinstance(error, OutcomeUnknown)
@@ -309,8 +322,8 @@ def open_database(
 ) -> PostgresDatabase:
     """Open the database at this address, and create or migrate the tables as needed.
 
-    `serving` is true for a server, whose works have a time limit. A server records the commits that it has
-    seen in the folder `state`; with `accept_loss` it uses a database that lacks some of them.
+    `serving` is true for a server, and limits the time of works. A server records the commits that it has
+    seen in the folder `state`; with `accept_loss` it uses a database that lacks some of these commits.
 
     Raises StorageUnavailable.
     """
@@ -321,7 +334,7 @@ def open_database(
 
 
 def _announced(unit: Unit) -> dict[int, int]:
-    """Return how many commits of each server, including this one, announced something."""
+    """Return how many commits of each server, including this server, announced something."""
     rows = unit.execute(f"SELECT server, announced FROM heads WHERE {OF_SERVERS}")
     return {row["server"]: row["announced"] for row in rows}
 
@@ -330,7 +343,7 @@ def _write_nothing(unit: Unit) -> None:
     unit.execute("UPDATE kept_time SET reached = reached WHERE false")
 
 
-# If this commit is confirmed, the standby has everything that was visible before it.
+# Once this commit is confirmed, the standby has received everything that was visible before the commit.
 _CONFIRM = BookWork(_write_nothing, OWN)
 
 
@@ -343,7 +356,7 @@ def _can_post(unit: Unit) -> None:
 
     This writes as many pages as postings need, because a full disk may still have space for one page.
 
-    It writes to the table of rate counts, which is unlogged, so nothing goes to the log of the database.
+    The table of rate counts is unlogged, so nothing goes to the log of the database.
     """
     kept_time.reach(unit)
     unit.execute(
@@ -365,9 +378,11 @@ def _measured(unit: Unit) -> list[Figure]:
         Figure("ledger_database_bytes", size["bytes"], "Size of the database."),
         Figure("ledger_standbys", standbys["count"], "Standbys that follow the database."),
     ]
-    if standbys["visible"]:  # reading this needs the rights of pg_monitor
+    if standbys["visible"]:  # only a role with the rights of pg_monitor sees the lag
         lag_s = float(standbys["lag_s"])
-        figures.append(Figure("ledger_replication_lag_seconds", lag_s, "How far the last of them is behind."))
+        figures.append(
+            Figure("ledger_replication_lag_seconds", lag_s, "How far the slowest standby is behind.")
+        )
     return figures
 
 

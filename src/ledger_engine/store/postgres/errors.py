@@ -13,18 +13,17 @@ from ledger_engine.store import schema
 # A serialization failure and a deadlock, after which the same transaction may succeed.
 _PASSING = ("40001", "40P01")
 _LOCK_NOT_AVAILABLE, _CANCELED = "55P03", "57014"
-# Classes of errors in which the storage cannot be used and the statement is not at fault: connections,
-# resources (a full disk, too many connections), an operator's intervention, system errors and internal
-# errors.
+# Classes of errors that the storage causes and not the statement: connections, resources (a full disk, too
+# many connections), an operator's intervention, system errors and internal errors.
 _OF_STORAGE = ("08", "53", "57", "58", "F0", "XX", "25P03", "25P04", "25006", "55P03", "28", "3D", "42501")
 _CONSTRAINT = ("23", "P0001")  # a constraint or a unique index, and a trigger's RAISE EXCEPTION
 _NOT_SEEN = ("42P01", "3F000")  # no such table, no such schema
 _UNAVAILABLE = (*_OF_STORAGE, *_NOT_SEEN)
 _ENDS_CONNECTION = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "08")
-_READ_ONLY = "25006"  # the server is a standby now: another primary is at the same address
+_READ_ONLY = "25006"  # the server is a standby now, and another server is the primary
 _TOO_MANY, _STARTING, _NOT_LET_IN = "53300", "57P03", "28"
 UNCONFIRMED = "01"  # a warning with a commit: a failover may lose the commit
-# Codes with which the wait of a commit for the standby has ended.
+# Codes of errors and warnings that end the wait of a commit for the standby too early.
 CANCELLED_BY_SOMEBODY = (UNCONFIRMED, "57P01")
 UNCONFIRMED_REASON = "no standby has confirmed the change"
 OLDER = "older"  # our own code: the database lacks acknowledged changes (`seen`)
@@ -46,16 +45,16 @@ _REASONS = (
     (_NOT_SEEN, "its tables are missing, or the role may not see them"),
 )
 _FAILED = "it has failed"
-# Part of the message if somebody cancelled a statement; without it the statement was too slow.
+# The message contains this if somebody cancelled a statement; else the statement took too long.
 _BY_SOMEBODY = "user request"
-# Reasons by libpq's message when it cannot connect, because it returns no code; the first match decides.
+# Codes by libpq's message, because libpq returns no code if it cannot connect; the first match decides.
 _REFUSALS = (
     (re.compile("session is read-only|server is in hot standby mode"), _READ_ONLY),
     (re.compile("the database system is "), _STARTING),
     (
         re.compile(
             "too many clients already|connection slots are reserved|too many connections for"
-            "|no more connections allowed"  # of PgBouncer
+            "|no more connections allowed"  # a message of PgBouncer
         ),
         _TOO_MANY,
     ),
@@ -92,8 +91,8 @@ def refused(message: str) -> ConnectionLost:
 class DatabaseFailed(Exception):
     """A statement failed. `state` is PostgreSQL's code, such as 40001.
 
-    `syncs` is the number of parts of the pipeline that ran before the statement; `PostgresConnection.sync`
-    ends a part.
+    `syncs` is the number of parts of the pipeline before the statement; `PostgresConnection.sync` ends a
+    part.
     """
 
     def __init__(self, state: str, message: str) -> None:

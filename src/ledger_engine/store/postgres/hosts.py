@@ -1,7 +1,6 @@
 """The hosts of a database: new connections go to the host that worked last, and never to a stopped one.
 
-libpq would try the hosts of an address from the first host on each time, and wait for ever for a host that
-hangs.
+libpq would always try the first host of an address first, and would wait for ever for a host that hangs.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from ledger_engine.store.postgres.errors import OLDER, ConnectionLost, Silent
 NAME = "ledger-engine"
 _OF_OTHERS = "ledger-engine reading"  # the name of all other connections
 _PROBE_S = 1.5  # a host that does not answer a new connection in this time has stopped
-_PROBED_FOR_S = 1.0  # how long the result of a probe is valid
+_PROBED_FOR_S = 1.0  # seconds for which a host that answered a probe counts as running
 _UNREADABLE = (
-    "its address cannot be read; it is postgresql://USER:PASSWORD@HOST/DATABASE, in which characters such as"
-    " % and / are percent-encoded"
+    "its address cannot be read; write it as postgresql://USER:PASSWORD@HOST/DATABASE, and"
+    " percent-encode characters such as % and /"
 )
-# The network may lose a host without an error. The first value is in milliseconds, the others are in seconds
-# or counts.
+# A host may vanish from the network without an error, so these limits apply to each connection: milliseconds,
+# seconds, seconds, and a count.
 _DEFAULTS = {
     "tcp_user_timeout": "4000",
     "keepalives_idle": "2",
@@ -89,13 +88,13 @@ class Hosts:
                 candidates.append((key(connection), host))
                 connection.close()
         if candidates:
-            self._put(max(candidates, key=lambda each: each[0])[1], first=True)
+            self._put(max(candidates, key=lambda candidate: candidate[0])[1], first=True)
 
     def abandon(self, is_wrong: Callable[[PostgresConnection], bool]) -> None:
         """Mark every connection for which `is_wrong` is true, so that it is not used again."""
         with self._lock:
-            for each in self._connections:
-                each.must_not_be_used = each.must_not_be_used or is_wrong(each)
+            for connection in self._connections:
+                connection.must_not_be_used = connection.must_not_be_used or is_wrong(connection)
 
     def _open(self, host: str, hosts: int, answer_s: float, settings: Sequence[str]) -> PostgresConnection:
         connection = PostgresConnection(
@@ -111,9 +110,9 @@ class Hosts:
         return connection
 
     def _is_silent(self, host: str) -> bool:
-        """Return whether a host has stopped. If it has, none of its connections is used any more.
+        """Return whether a host has stopped; if so, stop using all its connections.
 
-        A slow statement looks the same as a stopped host, so this tries a new connection.
+        A waiting thread cannot tell a slow statement from a stopped host, so this tries a new connection.
         """
         with self._probing:  # one probe for all threads that wait
             if time.monotonic() - self._answer_times.get(host, 0) < _PROBED_FOR_S:
@@ -122,17 +121,17 @@ class Hosts:
                 connected(host, _PROBE_S).finish()
             except Silent:
                 self._put(host, first=False)
-                self.abandon(lambda each: each.host == host)
+                self.abandon(lambda connection: connection.host == host)
                 return True
             except ConnectionLost:
-                pass  # a host that refuses the connection has answered too
+                pass  # a host that refuses the connection has not stopped
             self._answer_times[host] = time.monotonic()
             return False
 
     def _put(self, host: str, *, first: bool) -> None:
         """Move a host to the beginning or to the end of the list."""
         with self._lock:
-            others = [each for each in self._hosts if each != host]
+            others = [other for other in self._hosts if other != host]
             self._hosts = [host, *others] if first else [*others, host]
 
 
@@ -145,7 +144,7 @@ def _one_host_each(url: str, name: str) -> list[str]:
     """Return the connection settings of each host."""
     try:
         parameters = conninfo_to_dict(url)
-    except Error:  # its message may quote the password
+    except Error:  # psycopg's message may quote the password
         raise ConnectionLost(_UNREADABLE) from None
     settings = {key: value for key, value in _DEFAULTS.items() if key not in parameters}
     settings["application_name"] = name

@@ -1,8 +1,8 @@
 """Checks that PostgreSQL's rows refer to rows that exist, and that its indexes agree with its tables.
 
-The references are right unless somebody has switched foreign keys off. The extension amcheck checks the
-indexes. Without the extension the indexes are not checked, and `why_not` gives the reason. An SQL query
-cannot check an index, because it gets its answer from the index itself, right or wrong.
+A reference is wrong only if somebody has switched foreign keys off. The extension amcheck checks the indexes.
+Without it the indexes are not checked, and `why_not` returns the reason. An SQL query cannot check an index,
+because PostgreSQL answers the query from the index, even if the index is wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ledger_engine.store.read_snapshot import ReportRows, report_nothing
 _FAULTS_MAX = 10
 _OF_CONTENT = ("22", "42")  # impossible values, and missing tables or columns
 _DAMAGED = ("XX001", "XX002")  # a damaged page of a table, a damaged index
-_FOUND = rendered(
+_AMCHECK = rendered(
     "SELECT CAST(check_ IS NOT NULL AS int) AS there,"
     " CAST(coalesce(has_function_privilege(check_, 'EXECUTE'), false) AS int) AS allowed"
     " FROM (SELECT to_regprocedure('bt_index_check(regclass, boolean)') AS check_) AS found"
@@ -31,7 +31,7 @@ _INDEXES = rendered(
     " FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid JOIN pg_am ON pg_am.oid = relam"
     " WHERE relnamespace = current_schema()::regnamespace AND amname = 'btree' AND indisvalid ORDER BY 1"
 )
-# Makes for each foreign key the statement that finds a row whose reference leads nowhere.
+# Returns, for each foreign key, a statement that finds a row with a reference to a missing row.
 _FOREIGN_KEYS = rendered("""
 SELECT format(
     'SELECT %L AS named_by, %L AS named WHERE EXISTS (SELECT 1 FROM %s AS c WHERE %s'
@@ -83,8 +83,8 @@ class PostgresAuditUnit(PostgresUnit):
 
 
 def why_not(connection: PostgresConnection) -> str | None:
-    """Return why the indexes cannot be checked here, for the middle of a sentence; None if they can."""
-    (reason,) = connection.rows(_FOUND, {})
+    """Return the reason why the indexes cannot be checked, for the middle of a sentence; None if they can."""
+    (reason,) = connection.rows(_AMCHECK, {})
     if not reason["there"]:
         return "the extension amcheck is not installed"
     return None if reason["allowed"] else "the role may not execute bt_index_check of amcheck"
@@ -95,7 +95,7 @@ def faults(connection: PostgresConnection) -> list[str]:
 
     Return a sentence for each fault.
 
-    Call it in a transaction; the transaction continues after any fault.
+    Call it in a transaction, which can continue even after faults.
     """
     return _missing(connection) or _forbidden(connection) or _wrong_indexes(connection)
 

@@ -1,12 +1,13 @@
-"""Leases as rows: each has an owner, and ends by the database's clock if the owner does not renew it.
+"""Leases as rows: each belongs to a server, and ends by the database's clock unless the server renews it.
 
-All servers take and renew leases under one lock, so two servers never hold the same lease, whatever their own
-clocks show. A server relies on its leases for a little less than their duration, by its monotonic clock. So a
-server that was suspended for long notices when it wakes that its leases have ended.
+All servers take and renew leases under one lock, so two servers never hold the same lease, even if their
+clocks differ. A server relies on its leases for a little less than their duration, by its monotonic clock. So
+a server that wakes after a long suspension notices that its leases have ended.
 
 All leases except the leader's are spread evenly over the servers that want such leases. Each of these servers
-also has a row of its own, so that every server can count them. A server takes free leases until it holds
-its share, and a server with at least two leases more than another gives up half of the difference.
+also stores a row for itself, so that every server can count the servers. A server takes free leases until it
+holds its share, and a server with at least two leases more than another server gives up half of the
+difference.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ LASTS_S = 8.0
 MARGIN_S = 1.0  # seconds before the end of its leases at which a server stops relying on them
 RENEWS_EVERY_S = 2.0
 _LEADER = "leader"
-# The name of a server's own row begins with this; such rows count the servers that want spread leases.
+# The name of the row that a server stores for itself begins with this.
 _SERVER = "server "
 _NOW = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now"
 
 log = logging.getLogger("ledger_engine.store.postgres.leases")
 
 
-class _Found(NamedTuple):
+class _HeldLeases(NamedTuple):
     """The leases that this server holds, whether other servers hold any, and the leases to give up."""
 
     held: frozenset[str]
@@ -92,13 +93,13 @@ class PostgresLeases:
                 await self._renew()
             except StorageUnavailable as error:
                 log.warning("the leases of this server are not renewed: %s", error.cause)
-            except Exception:  # any error: without this task no background task would run
+            except Exception:  # any error: if this task ended, no background task would run any more
                 log.exception("the leases of this server are not renewed")
 
     async def _renew(self) -> None:
         async with self._renewing:
-            # The first renewal after a failed one takes no ended leases of other servers: these servers may
-            # still run and renew them, as after an outage of the database.
+            # The first renewal after a failed renewal takes no ended leases of other servers: after an outage
+            # of the database these servers may still run, and renew their leases.
             takes = self._was_renewed or not self._has_asked
             self._was_renewed = False
             names_wanted = frozenset[str]().union(*self._wanted_names.values())
@@ -114,7 +115,7 @@ class PostgresLeases:
 
 @dataclass(frozen=True, slots=True)
 class _Renewal:
-    """The work that renews a server's leases, gives back those it no longer wants, and takes free ones."""
+    """The work that renews a server's leases, gives back unwanted leases, and takes free leases."""
 
     owner: int
     wanted: frozenset[str]
@@ -122,18 +123,18 @@ class _Renewal:
     releasing: frozenset[str]
     book: ClassVar[BookKey] = LEASES
 
-    def __call__(self, unit: Unit) -> _Found:
+    def __call__(self, unit: Unit) -> _HeldLeases:
         row = unit.first(_NOW)
         assert row is not None, "a function of the database has a value"
         now: int = row["now"]
         mine, others, ended_names = set[str](), dict[str, int](), set[str]()
-        for each in unit.execute("SELECT name, owner, until FROM leases"):
-            if each["owner"] == self.owner:
-                mine.add(each["name"])
-            elif each["until"] > now:
-                others[each["name"]] = each["owner"]
+        for lease in unit.execute("SELECT name, owner, until FROM leases"):
+            if lease["owner"] == self.owner:
+                mine.add(lease["name"])
+            elif lease["until"] > now:
+                others[lease["name"]] = lease["owner"]
             else:
-                ended_names.add(each["name"])
+                ended_names.add(lease["name"])
         server = f"{_SERVER}{self.owner}"
         names_wanted = self.wanted | {server} if any(map(_is_spread, self.wanted)) else self.wanted
         free = names_wanted - mine - others.keys() - (set() if self.takes_ended else ended_names)
@@ -143,7 +144,7 @@ class _Renewal:
         names_held |= set(sorted(filter(_is_spread, free))[: max(0, room)])
         names_gone = (mine - names_held) | {name for name in ended_names if name.startswith(_SERVER)}
         unit.execute_many(
-            "DELETE FROM leases WHERE name = :name", [{"name": each} for each in sorted(names_gone)]
+            "DELETE FROM leases WHERE name = :name", [{"name": name} for name in sorted(names_gone)]
         )
         until = now + int(LASTS_S * 1000)
         unit.execute(
@@ -152,9 +153,9 @@ class _Renewal:
         unit.execute_many(
             "INSERT INTO leases (name, owner, until) VALUES (:name, :owner, :until)"
             " ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until",
-            [{"name": each, "owner": self.owner, "until": until} for each in sorted(names_held - mine)],
+            [{"name": name, "owner": self.owner, "until": until} for name in sorted(names_held - mine)],
         )
-        return _Found(frozenset(names_held), bool(others), self._releasing(names_held, others, loads))
+        return _HeldLeases(frozenset(names_held), bool(others), self._releasing(names_held, others, loads))
 
     def _share(self, others: Mapping[str, int], loads: Mapping[int, int]) -> int:
         """Return how many of the spread leases this server may hold. All shares together cover all leases."""
@@ -166,7 +167,7 @@ class _Renewal:
     ) -> frozenset[str]:
         """Return the leases to give up: half of the difference to the server with the fewest leases.
 
-        The result stays the same until other servers hold these leases.
+        The result stays the same until other servers hold the leases of the result.
         """
         least = min(loads.values(), default=sys.maxsize)
         own = set(filter(_is_spread, names_held))
@@ -180,7 +181,7 @@ def _is_spread(name: str) -> bool:
 
 
 def _loads(others: Mapping[str, int]) -> dict[int, int]:
-    """Return how many of the spread leases each other server holds, for servers that want any."""
+    """Return how many spread leases each other server holds, for the servers that want spread leases."""
     loads = {owner: 0 for name, owner in others.items() if name != _LEADER}
     for name, owner in others.items():
         if _is_spread(name):

@@ -1,19 +1,18 @@
-"""Locks of writers: one server at a time writes a book, with ids greater than those of the last server.
+"""Locks of writers: one server at a time writes a book, with ids greater than the last server's ids.
 
 A group of works takes the locks of its free books, or the lock of the whole ledger. A transaction waits for
 the lock of a book only if it holds no other lock, or if it takes the locks in their order, so transactions
-never wait for each other in a circle. For each lock, `heads` stores the time up to which ids were issued and
-the server that issued them. Before a server makes an id, it advances its clock past the times of the other
-servers. So the ids of a book are in the order of its commits, whatever the servers' clocks show.
+never wait for each other in a circle. For each lock, the table `heads` stores the time up to which ids were
+issued, and the server that issued them. Before a server makes an id, it advances its clock past the times of
+other servers. So the ids of a book are in the order of its commits, even if the servers' clocks differ.
 
-`heads` also has a row for each server, which each of the server's commits updates. It contains the time that
-the server has reached, and in `announced` how many of its commits announced something. Other servers follow
-this count (`notifications`), and use it to notice that a database lacks commits (`seen`). To find out whether
-anything was committed, a server reads only the rows of the few servers, so this takes no longer with more
-books.
+`heads` also contains a row for each server, which each commit of the server updates. The row stores the time
+that the server has reached, and in `announced` how many of its commits announced something. Other servers
+follow this count (`notifications`), and use it to notice that a database lacks commits (`seen`). To learn of
+new commits, a server reads only the rows of the few servers, so more books do not make this slower.
 
-The locks are advisory locks of the session. They are taken before the transaction begins, so that its
-snapshot contains everything committed under them.
+The locks are advisory locks of the session. A server takes them before the transaction begins, so that the
+snapshot of the transaction contains all earlier commits under these locks.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ LEDGER = 0  # the lock of the whole ledger; a transaction of single books holds 
 # "ledger" as a number, to avoid advisory locks of other programs in the same database.
 _LEDGER_KEY = 0x6C6564676572
 
-IDLE_MS = 5000  # a server that stops between two transactions loses its locks after this time
+IDLE_MS = 5000  # a server that hangs between two transactions loses its locks after this time
 _WITHIN = f"set_config('idle_session_timeout', '{IDLE_MS}', false)"
 _LOCK_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock({_LEDGER_KEY})")
 _SHARE_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock_shared({_LEDGER_KEY})")
 _LOCK_BOOK = rendered("SELECT pg_advisory_lock(:lock)")
-# Takes at most this many free locks, and stores them for the next statement, which can so be sent without
-# waiting for an answer.
+# Takes at most $2 free locks of $1, and stores their numbers in a setting for the next statement, which is
+# sent without waiting for an answer.
 _LOCK_FREE = SqlStatement(
     b"SELECT set_config('ledger.locked', concat_ws(',', '0', (SELECT string_agg(lock::text, ',') FROM (SELECT"
     b" lock FROM unnest($1) AS lock WHERE pg_try_advisory_lock(lock) LIMIT $2) AS free)), false)",
@@ -47,11 +46,11 @@ _LOCK_FREE = SqlStatement(
 )  # fmt: skip
 _UNLOCK = rendered("SELECT pg_advisory_unlock_all(), set_config('idle_session_timeout', '0', false)")
 _BEGIN = rendered("BEGIN ISOLATION LEVEL SERIALIZABLE")
-# Used if PostgreSQL tracks reads by whole tables: it would then prevent serializable transactions of two
-# books from both committing. Two transactions of one book still conflict at this level, because both write
-# the book's row of `heads`.
+# Used if PostgreSQL tracks reads by whole pages or tables: of two serializable transactions on different
+# books it would then often let only one commit. Two transactions on the same book still conflict at this
+# level, because both write the book's row in `heads`.
 _BEGIN_BOOKS = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ")
-# The numbers of servers are next to each other, so their rows are read without the rows of all books.
+# The numbers of servers lie in one range, so PostgreSQL reads their rows without the rows of all books.
 _FIRST_SERVER, _SERVERS_BITS = 1 << 62, 48
 OF_SERVERS = f"lock BETWEEN {_FIRST_SERVER} AND {_FIRST_SERVER + (1 << _SERVERS_BITS) - 1} AND lock = server"
 _OF_OTHERS = rendered(f"SELECT max(moment) AS moment FROM heads WHERE {OF_SERVERS} AND server <> :server")
@@ -85,7 +84,8 @@ class Locks:
     """The locks of the server with this number.
 
     `own` is the lock for changes that no other server makes. It is the first number of the server, and stays
-    when the server gets a new number. With `rows_apart`, transactions of single books are serializable too.
+    the same when the server gets a new number. With `rows_apart`, transactions of single books are
+    serializable too, not only transactions of the whole ledger.
     """
 
     server: int
@@ -101,9 +101,9 @@ class Locks:
     ) -> tuple[frozenset[int], int | None]:
         """Take locks of books and begin a transaction; without `locks`, wait for the whole ledger's lock.
 
-        Return the acquired locks, and the time that other servers have reached under them, or None. It first
-        waits for the locks in `waits_for`, then takes the free ones of `locks` in their order, at most
-        `at_most`. The result contains no locks if none is free.
+        First wait for the locks in `waits_for`, then take at most `at_most` free locks from `locks`, in their
+        order. Return the acquired locks, of which there may be none, and the time that other servers have
+        reached under these locks, or None.
 
         Raises DatabaseFailed and ConnectionLost.
         """
@@ -122,20 +122,20 @@ class Locks:
         )
         connection.sync()
         connection.send(_BEGIN if self.rows_apart else _BEGIN_BOOKS)
-        rows = self._found(connection, _OF_OTHERS_LOCKED, [b"%d" % self.server], (rendering.INT8,))
+        rows = self._row_of(connection, _OF_OTHERS_LOCKED, [b"%d" % self.server], (rendering.INT8,))
         return frozenset(map(int, rows["locked"].split(","))) - {LEDGER}, rows["moment"]
 
-    def _found(
+    def _row_of(
         self,
         connection: PostgresConnection,
         statement: SqlStatement,
         values: list[bytes | None],
         types: tuple[int, ...],
     ) -> RenderedRow:
-        """Return the one row of an aggregate."""
+        """Run an aggregate and return its only row."""
         connection.put_dumped(statement, values, types)
         last = connection.settle()
-        assert last is not None, "it has a row"
+        assert last is not None, "an aggregate returns a row"
         return rendering.rows_of(last)[0]
 
     def note(
@@ -143,7 +143,7 @@ class Locks:
     ) -> None:
         """Store, within the transaction, the time up to which ids were issued under these locks.
 
-        `announces` is whether the commit announces something, and so is counted.
+        If the commit `announces` something, it is counted.
         """
         rows = rendering.array(sorted({*(locks or [LEDGER])} - {self.own} | {self.server}))
         connection.put_dumped(
@@ -161,5 +161,5 @@ class Locks:
         return int(number or b"")
 
     def release(self, connection: PostgresConnection) -> None:
-        """Release the locks; this is sent with the next statement."""
+        """Release the locks, together with the next statement that is sent."""
         connection.send(_UNLOCK)

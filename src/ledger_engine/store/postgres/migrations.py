@@ -10,13 +10,13 @@ from ledger_engine.store import schema
 from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.rendering import SqlStatement, rendered
 
-_LOCK = 0x6C656467  # "ledg" as a number: with a second number, 0, it is the lock of the migrations
+_LOCK = 0x6C656467  # "ledg" as a number; with a second number, 0, this is the advisory lock of the migrations
 _UNLOGGED = "UNLOGGED "
 _RECORD = "ledger_migrations"  # the table that records the migrations
 _MAKE_RECORD = rendered(
     f'CREATE TABLE {_RECORD} (name TEXT COLLATE "C" PRIMARY KEY, applied_at TEXT NOT NULL)'
 )
-# The tables of an extension in the same schema do not belong to another program.
+# Tables of an extension in the same schema do not count as tables of another program.
 _TABLES = rendered(
     "SELECT CAST(relname AS text) AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace"
     " WHERE nspname = current_schema() AND relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT EXISTS ("
@@ -31,7 +31,8 @@ _CAN_COMPARE = rendered(
     " AND current_setting('transaction_read_only') = 'off'"
     " AND has_database_privilege(current_database(), 'TEMP') AS int) AS can"
 )
-# Indexes and constraints that may refuse rows, with their table, including the ledger's own.
+# All indexes and constraints that may refuse rows, with their table; the ledger's indexes and constraints are
+# among them.
 _REFUSING = rendered("""
 SELECT CAST(i.relname AS text) AS name, CAST(t.relname AS text) AS of,
     'an index of ' || t.relname || ' that is unique, partial or of an expression' AS what
@@ -47,8 +48,8 @@ SELECT CAST(conname AS text), CAST(t.relname AS text), 'a foreign key of a table
 FROM pg_constraint JOIN pg_class AS t ON t.oid = confrelid
 WHERE t.relnamespace = current_schema()::regnamespace AND contype = 'f'
 """)
-# The functions print a schema only if it is not in the search path, so they print the same text for temporary
-# tables.
+# PostgreSQL's functions print the name of a schema only if it is not in the search path, so they print the
+# same text for temporary tables.
 _OBJECTS = rendered("""
 SELECT 'table' AS kind, CAST(relname AS text) AS name, string_agg(concat_ws(' ', quote_ident(attname),
     format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN 'NOT NULL' END,
@@ -125,10 +126,10 @@ def _as_it_is(statement: str) -> SqlStatement:
 
 
 def unlike_made(connection: PostgresConnection) -> list[tuple[str, str]]:
-    """Return what somebody has changed in the tables of an up-to-date database; see `AuditUnit.unlike_made`.
+    """Return each changed object of an up-to-date database; see `AuditUnit.unlike_made`.
 
-    The tables are compared with temporary ones, which are created in a transaction that is rolled back. If
-    these cannot be created, as on a standby, only the names are compared.
+    The tables are compared with temporary tables, which are created in a transaction that is rolled back. If
+    PostgreSQL cannot create temporary tables, as on a standby, only the names are compared.
     """
     if not connection.rows(_CAN_COMPARE, {})[0]["can"]:
         PostgresTables(connection).require_all_there()
@@ -150,7 +151,7 @@ def unlike_made(connection: PostgresConnection) -> list[tuple[str, str]]:
     connection.send(rendered("ROLLBACK"))
     connection.settle()
     same = {
-        each: parts_made[each] for each, definition in parts_restored.items() if parts.get(each) == definition
+        part: parts_made[part] for part, definition in parts_restored.items() if parts.get(part) == definition
     }
     refusing = {row["name"]: row["what"] for row in rows if ("table", row["of"]) in parts_made}
     return schema.unlike_made(parts | same, parts_made, refusing)

@@ -1,7 +1,7 @@
-"""Follows the commits of other servers: NOTIFY announces each, and the rows of `heads` count them all.
+"""Follows the commits of other servers: NOTIFY announces each commit, and the rows of `heads` count them.
 
-A notification may be lost; it only saves time. So this also reads at intervals how many commits of other
-servers announced something. If that differs from the number of notifications, all topics are announced.
+Notifications save time, but one may be lost. So this module also reads at intervals how many commits of other
+servers announced something. If the count differs from the number of notifications, all topics are announced.
 Nothing here depends on a clock.
 """
 
@@ -28,7 +28,7 @@ _RECONNECT_S = 1.0
 _NOTIFY = rendered(f"SELECT pg_notify('{CHANNEL}', :payload)")
 _ANNOUNCED = rendered(f"SELECT server, announced, moment FROM heads WHERE {OF_SERVERS} AND server <> :server")
 # Counts commits that wait for the standby for longer than a healthy standby takes. If somebody cancels the
-# wait, everybody sees the commit at once, so servers must be in doubt before that.
+# wait, the commit is visible at once, so each server must be in doubt before this happens.
 _WAITING = rendered(
     "SELECT count(*) AS commits FROM pg_stat_get_activity(NULL)"
     " WHERE wait_event = 'SyncRep' AND clock_timestamp() - query_start > interval '0.3 seconds'"
@@ -40,7 +40,7 @@ Announce = Callable[[frozenset[str]], None]
 
 
 def notify(connection: PostgresConnection, server: int, number: int, topics: set[str]) -> None:
-    """Tell other servers the topics of commit `number` of this server, once the standby has it."""
+    """Send other servers the topics of commit `number`, once the standby has received this commit."""
     if topics:
         connection.send(_NOTIFY, {"payload": f"{server} {number} {' '.join(sorted(topics))}"})
 
@@ -85,14 +85,14 @@ class NotificationFollower:
                     connection.send(rendered(f"LISTEN {CHANNEL}"))
                     connection.settle()
                 self._follow(connection)
-            # Any error: without this thread other servers' commits are noticed late.
+            # Any error: without this thread the server would notice commits of other servers late.
             except Exception as error:
                 if not isinstance(error, (ConnectionLost, DatabaseFailed)):
                     log.exception("the commits of other servers cannot be followed")
                 if connection is not None:
                     connection.close()
                 connection = None
-                # Announce all topics, because the topics of this interval are unknown.
+                # Announce all topics, because the topics of commits during this interruption are unknown.
                 self._stopping.wait(_RECONNECT_S)
                 self._announce(Everything())
         if connection is not None:
@@ -101,8 +101,8 @@ class NotificationFollower:
     def _follow(self, connection: PostgresConnection) -> None:
         """Follow the commits of other servers until `stop` is called. Raises the errors of the connection."""
         counts = self._announced(connection)
-        self._confirmations.doubt(counts)  # it is unknown which of these commits the standby has
-        # Announce all topics, because the commits before these counts came without a notification.
+        self._confirmations.doubt(counts)  # the standby may not have received all these commits
+        # Announce all topics, because this connection got no notifications of the commits in `counts`.
         self._announce(Everything())
         late: dict[int, int] = {}
         due = time.monotonic() + POLL_S
@@ -127,11 +127,10 @@ class NotificationFollower:
         server, number, *topics = payload.split(" ")
         if int(server) == self._seen_commits.server:
             return []
-        # From a server of an earlier version, which sends notifications without a number, also for
-        # unconfirmed commits.
+        # A server of an earlier version sends notifications without a number, even for unconfirmed commits.
         if not number.isdigit():
             return [number, *topics]
-        # Not `number`, because an earlier notification may have been lost.
+        # Count instead of storing `number`, because an earlier notification may have been lost.
         counts[int(server)] = counts.get(int(server), 0) + 1
         self._confirmations.confirm(int(server), int(number))
         return topics
@@ -146,7 +145,7 @@ class NotificationFollower:
             self._confirmations.doubt()
 
     def _announced(self, connection: PostgresConnection) -> dict[int, int]:
-        """Return how many commits of each other server announced something, and note the confirmed ones."""
+        """Return how many commits of each other server announced something; note the confirmed ones."""
         if not connection.usable:
             raise ConnectionLost("another timeline is used")
         rows = connection.rows(_ANNOUNCED, {"server": self._seen_commits.server})

@@ -1,6 +1,6 @@
 """Counts requests in a table that all servers of one database share.
 
-Each count is a transaction on a connection of its own, so counts and postings never wait for each other. The
+Each count is a transaction on a separate connection, so counts and postings never wait for each other. The
 windows follow the database's clock, so the clocks of the servers do not matter.
 """
 
@@ -25,9 +25,9 @@ CLEAN_EVERY_S = 60
 _TYPES = (rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.INT8)
 _NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LEAST = "least(requests, per_minute, per_second)"
-# If a statement has waited for the count of another server, its own time is older than that count. The newer
-# window then stays, unless the clock of the database was set back. `granted` is how many of the requests are
-# let through. The callers are sorted, so two servers never wait for each other in a circle.
+# The time of a statement that has waited for another server's count is older than this count. The newer
+# window then stays, unless somebody has set the clock of the database back. `granted` is the number of
+# requests that are let through. The callers are sorted, so two servers never wait for each other in a circle.
 _COUNT = SqlStatement(
     f"""
 INSERT INTO rate_counts AS c
@@ -58,7 +58,7 @@ RETURNING who, granted, in_minute, moment
 """.encode(),
     (), False, True,
 )  # fmt: skip
-# Deletes old counts, and skips callers who are being counted at this moment.
+# Deletes old counts, except of callers who are being counted at this moment.
 _CLEAN = rendered(
     "DELETE FROM rate_counts WHERE who IN"
     f" (SELECT who FROM rate_counts WHERE moment < {_NOW} - 120000 LIMIT 10000 FOR UPDATE SKIP LOCKED)"
@@ -75,7 +75,7 @@ class CountRequest(NamedTuple):
 
 
 class CountResult(NamedTuple):
-    """The number of requests let through, and the count of the minute including them.
+    """The number of requests that are let through, and the count of the minute, including these.
 
     `now` is the database's time in milliseconds, which decides the windows.
     """
@@ -93,7 +93,7 @@ class RateCounts:
         connect: Callable[[float, Sequence[str]], PostgresConnection],
         wall_clock: WallClock | None = None,
     ) -> None:
-        """Hold a connection for counting; the windows follow `wall_clock`, or else the database's clock."""
+        """Prepare for counting; the windows follow `wall_clock` if it is set, else the database's clock."""
         self._connect = connect
         self._wall_clock = wall_clock
         self._connection: PostgresConnection | None = None
@@ -115,20 +115,20 @@ class RateCounts:
                 connection.send(_CLEAN)
                 await self._answer_of(connection)
             now = None if self._wall_clock is None else b"%d" % (self._wall_clock() * 1000)
-            columns = zip(*[_dumped(each) for each in requests_in_order], strict=True)
+            columns = zip(*[_dumped(request) for request in requests_in_order], strict=True)
             arrays = [b"{" + b",".join(column) + b"}" for column in columns]
             connection.put_dumped(_COUNT, [*arrays, now], _TYPES)
             result = await self._answer_of(connection)
         except BaseException:
-            # Also after a cancellation, because the late answer would be taken for the answer to the next
-            # statement.
+            # Close it also after a cancellation, because the late answer would look like the answer to the
+            # next statement.
             await self.close()
             raise
         assert result is not None, "the statement returns a row for each caller"
         if len(requests_in_order) == 1:
             return [_counted(result, 0)]
         results = {row[0]: _counted(result, number) for number, row in enumerate(rendering.rows_of(result))}
-        return [results[each.who] for each in requests]
+        return [results[request.who] for request in requests]
 
     async def close(self) -> None:
         """Close the connection; the next use opens it again."""
@@ -138,7 +138,7 @@ class RateCounts:
             connection.close()
 
     async def _open(self) -> PostgresConnection:
-        # A crash of the database may lose counts, so nothing waits for the disk.
+        # A crash of the database may lose counts, so a count need not wait for the disk.
         settings = [
             f"SET statement_timeout TO {int(ANSWER_S * 1000)}",
             "SET synchronous_commit TO off",
@@ -163,7 +163,8 @@ class RateCounts:
         try:
             has_answered = self._connection.has_answered()
         except ConnectionLost as error:
-            # Remove it at once, because the closed descriptor's number may soon belong to another file.
+            # Remove the reader at once, because the number of the closed descriptor may soon belong to
+            # another file.
             asyncio.get_running_loop().remove_reader(self._descriptor)
             self._connection = None
             if answer is not None and not answer.done():
@@ -175,7 +176,7 @@ class RateCounts:
 
 @lru_cache(maxsize=4096)
 def _dumped(request: CountRequest) -> tuple[bytes, ...]:
-    """Return one caller's elements of the statement's arrays, cached because most callers come again."""
+    """Return one caller's elements of the statement's arrays; cached because most callers come again."""
     return tuple([rendering.element(value) for value in request])
 
 

@@ -1,7 +1,7 @@
 """Rate limits that all servers on one database enforce together, with the table of `rate_counts`.
 
-One statement counts all requests that arrive together, so a busy server sends few statements, and an idle
-server need not wait to gather requests. A refusal is remembered until its window ends, so a flood is answered
+One statement counts all requests that are waiting, so a busy server sends few statements, and an idle server
+does not wait to gather requests. A server remembers each refusal until the window ends, so it answers a flood
 from memory. If the table does not answer, each server counts by itself and tries the table again in the
 background.
 """
@@ -27,12 +27,12 @@ log = logging.getLogger("ledger_engine.limits")
 
 
 class _Waiter(NamedTuple):
-    asked: CountRequest
+    request: CountRequest
     verdict: asyncio.Future[Verdict]
 
 
 class _Refusal(NamedTuple):
-    """Until when a caller's requests are refused, in seconds of the counter's clock."""
+    """A refusal of a caller's requests, which lasts until the second `until` of the counter's clock."""
 
     until: int
     ahead: float  # the counter's clock minus this process's monotonic clock
@@ -58,11 +58,11 @@ class CountedTogether:
         return refusal or await self._ask(CountRequest(who, 1, per_minute, per_second))
 
     async def peek(self, who: str, per_minute: int) -> Verdict:
-        """Return the verdict without counting a request; used for requests that are never refused."""
+        """Return the verdict without counting a request, for requests that are never refused."""
         return await self._ask(CountRequest(who, 0, per_minute, per_minute))
 
     async def close(self) -> None:
-        """Close the connection; this server alone counts the requests that still wait."""
+        """Close the connection; this server alone counts the requests that are still waiting."""
         self._alone_until = float("inf")
         await cancel(self._asking)
         await self._settle_alone()
@@ -76,7 +76,8 @@ class CountedTogether:
         waiter = _Waiter(request, asyncio.get_running_loop().create_future())
         self._waiting.setdefault(request.who, []).append(waiter)
         if self._asking is None or self._asking.done():
-            # The task begins in the next iteration of the loop, with all requests that arrive in this one.
+            # The task begins in the next iteration of the loop, with all requests that arrive in this
+            # iteration.
             self._asking = asyncio.create_task(self._answer_all())
         return await waiter.verdict
 
@@ -104,7 +105,7 @@ class CountedTogether:
                 self._settle(waiters, result, began)
 
     async def _try_again(self, request: CountRequest) -> None:
-        """Test whether the counter answers, with a request that counts nothing, and use it again if so."""
+        """Test the counter with a request that counts nothing, and use the counter again if it answers."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 await self._counter.count([request])
@@ -151,8 +152,8 @@ class CountedTogether:
     def _refused(self, who: str, limits: tuple[int, int]) -> Verdict | None:
         """Return the verdict for a caller whose window is used up, or None.
 
-        The estimate of the counter's clock runs a little ahead, at most by the time that the counter took to
-        answer. So nobody is refused for longer than the window lasts.
+        The estimate of the counter's clock runs ahead by at most the time that the counter took to answer. So
+        no refusal lasts longer than the window.
         """
         refusal = self._refusals[who]
         now = int(self._monotonic() + refusal.ahead)
@@ -165,10 +166,10 @@ class CountedTogether:
 
 def _together(waiters: list[_Waiter]) -> CountRequest:
     """Return the requests of one caller as a single request for a count."""
-    last = waiters[-1].asked
-    counting = [waiter.asked for waiter in waiters if waiter.asked.requests] or [last]
+    last = waiters[-1].request
+    counting = [waiter.request for waiter in waiters if waiter.request.requests] or [last]
     return last._replace(
-        requests=sum(waiter.asked.requests for waiter in waiters),
+        requests=sum(waiter.request.requests for waiter in waiters),
         per_minute=counting[-1].per_minute,
         per_second=counting[-1].per_second,
     )

@@ -1,4 +1,4 @@
-"""The reading threads, each with its own connection."""
+"""The threads that read, each with one connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
 from ledger_engine.store.threaded import QueuedWork, ReadingThreads, call_soon, insist
 
 READERS = 5
-TRIES = 3  # attempts for a work whose connection is lost; the later ones use new connections
+TRIES = 3  # attempts for a work whose connection is lost; each further attempt uses a new connection
 _BEGIN = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
 

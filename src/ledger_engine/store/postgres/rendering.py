@@ -1,7 +1,7 @@
-"""Renders statements and values for PostgreSQL: numbered parameters, and no hints for SQLite.
+"""Renders statements and values for PostgreSQL: numbers the parameters, and removes hints for SQLite.
 
-Values are whole numbers, text, and NULL. All whole numbers are int8, so a statement is prepared once,
-whatever the values. `store/sql_text.py` explains the one character that PostgreSQL's text cannot contain.
+Values are whole numbers, text, and NULL. All whole numbers are sent as int8, so one prepared statement serves
+all values. `store/sql_text.py` explains the one character that PostgreSQL's text cannot contain.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _FLOATS = (700, 701)
 class SqlStatement:
     """A statement and the names of its parameters, in the order of their numbers.
 
-    `reads` is whether it changes nothing, and `has_rows` whether it returns a result. `words` contains the
-    names of its tables, among other words.
+    `reads` is true if it changes nothing, and `has_rows` if it returns rows. `words` contains the names of
+    its tables, and other words.
     """
 
     text: bytes
@@ -64,9 +64,10 @@ def rendered(sql: str) -> SqlStatement:
 
 @lru_cache(maxsize=256)
 def insertion(table: str, columns: tuple[str, ...], numeric: frozenset[str] | None) -> SqlStatement:
-    """Return the statement that inserts one row, or many rows if the values of each column come as an array.
+    """Return the statement that inserts one row, or many rows from one array for each column.
 
-    `numeric` contains the columns of whole numbers, which arrays need; None means one row.
+    `numeric` contains the columns of whole numbers, which determine the types of the arrays; None means one
+    row.
     """
     if numeric is None:
         rows = f"VALUES ({', '.join(f'${number}' for number in range(1, len(columns) + 1))})"
@@ -114,7 +115,7 @@ def element(value: Value) -> bytes:
 
 
 class RenderedRow(tuple[Any, ...]):
-    """A row of a result, by column name or position; `rows_of` makes it."""
+    """A row of a result, by column name or position. `rows_of` returns such rows."""
 
     __slots__ = ()
     _index: dict[str, int] = {}

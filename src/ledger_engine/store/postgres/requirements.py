@@ -12,8 +12,8 @@ from ledger_engine.store.postgres.rendering import rendered
 
 OLDEST = 160_000  # PostgreSQL 16
 _VERSION = rendered("SELECT version() AS version")
-# With its defaults PostgreSQL tracks a whole page after three of its rows were read, and a whole table after
-# 33. The limits here are the fewest rows of a page, of a table and of all tables that a ledger needs.
+# By default PostgreSQL tracks a whole page once a transaction has read three of its rows, and a whole table
+# after 33. A ledger needs limits of at least these numbers of rows for a page, a table and all tables.
 _ROWS_OF_PAGE, _ROWS_OF_TABLE, _ROWS_OF_ALL = 100, 10_000, 50_000
 _ROWS_APART = rendered(
     "SELECT current_setting('max_pred_locks_per_page')::bigint AS of_page,"
@@ -25,21 +25,21 @@ _ROWS_APART = rendered(
 _POOL_TRIES = 5  # several attempts, because another user of the pool may get the session first
 _PROCESS = rendered("SELECT pg_backend_pid() AS process")
 SHARED = (
-    "PgBouncer, or another pooler before it, does not give each connection a session of its own; use its"
-    " session mode (`pool_mode = session`)"
+    "a pooler in front of it, such as PgBouncer, shares sessions between connections; use its session mode"
+    " (`pool_mode = session`)"
 )
 
 
 def require_usable(connection: PostgresConnection, connect: Callable[[], PostgresConnection]) -> None:
     """Raise StorageUnavailable for a database that cannot store a ledger.
 
-    The ledger needs PostgreSQL 16 or newer, the encoding UTF8, and a session for each connection. `connect`
-    opens a further connection.
+    The ledger needs PostgreSQL 16 or newer, the encoding UTF8, and a separate session for each connection.
+    `connect` opens a further connection.
     """
     require_version(connection.server_version, str(connection.rows(_VERSION, {})[0]["version"]))
     if connection.encoding != "UTF8":
         raise StorageUnavailable(
-            f"its encoding is {connection.encoding}, and the ledger needs UTF8; create the database again"
+            f"its encoding is {connection.encoding}, but the ledger needs UTF8; create the database again"
             " with TEMPLATE template0 ENCODING 'UTF8'"
         )
     _require_sessions(connection, connect)
@@ -54,13 +54,14 @@ def require_version(number: int, version: str) -> None:
     """
     if number < OLDEST or not version.startswith("PostgreSQL ") or "-YB-" in version:
         product = " ".join(version.split()[:2])
-        raise StorageUnavailable(f"it is {product}, and the ledger needs PostgreSQL 16 or newer")
+        raise StorageUnavailable(f"it is {product}, but the ledger needs PostgreSQL 16 or newer")
 
 
 def tells_rows_apart(connection: PostgresConnection) -> bool:
-    """Return whether serializable transactions track their reads by rows rather than by pages or tables.
+    """Return whether PostgreSQL tracks reads of serializable transactions by rows, not by pages or tables.
 
-    If so, a transaction does not fail because a concurrent one writes other rows (docs/postgresql.md#sizing).
+    If so, no transaction fails because a concurrent transaction writes other rows
+    (docs/postgresql.md#sizing).
     """
     (limits,) = connection.rows(_ROWS_APART, {})
     least = (("of_page", _ROWS_OF_PAGE), ("of_table", _ROWS_OF_TABLE), ("of_all", _ROWS_OF_ALL))
@@ -70,11 +71,10 @@ def tells_rows_apart(connection: PostgresConnection) -> bool:
 def _require_sessions(connection: PostgresConnection, connect: Callable[[], PostgresConnection]) -> None:
     """Raise StorageUnavailable if transactions of several connections share a session.
 
-    Locks, prepared statements, settings and notifications belong to sessions, so a ledger would seem to work
-    over such connections, but lose its locks. A pooler is recognised because it gives a connection another
-    number than that of the session's process. To find out whether the pooler also takes the session away
-    after each transaction, this function opens further connections and checks whether one of them gets the
-    session.
+    Locks, prepared statements, settings and notifications belong to sessions. Over shared sessions a ledger
+    would seem to work, but lose its locks. A pooler reports a process number that differs from the number of
+    the session's process. To find out whether the pooler also takes the session away after each transaction,
+    this function opens further connections and checks whether one of them gets the session.
     """
     own = _process_of(connection)
     if own == connection.process:

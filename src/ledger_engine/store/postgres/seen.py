@@ -1,9 +1,9 @@
 """Remembers the commits that a server has seen, so that it never continues on an older database.
 
-After a failover the earlier primary may come back, and a promoted standby may lack the last commits. In
-`heads` each server has a row that counts its commits that announced something. If this count is lower than a
-count seen before, acknowledged changes are missing. A cluster can only lose its last commits, so these counts
-reveal every loss. Two primaries of one cluster differ in their timeline.
+After a failover the earlier primary may come back, and a promoted standby may lack the last commits. The
+table `heads` contains a row for each server, which counts the server's commits that announced something. If a
+count is lower than the count seen before, acknowledged changes are missing. A cluster can only lose its last
+commits, so these counts reveal every loss. Two primaries of one cluster differ in their timeline.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ledger_engine.store.postgres.locks import new_server
 from ledger_engine.store.postgres.rendering import SqlStatement, rendered
 
 FORGOTTEN_AFTER = 30 * DAY  # a server that has not written for this long may have lost its row
-_OWN_MAX = 5000  # how many of this server's last commits are remembered, each with the books that it changed
+_OWN_MAX = 5000  # the last commits of this server that are remembered, with the books that they changed
 _BOOKS_NAMED_MAX = 5
 _STANDBY = "25006"  # PostgreSQL's code for an attempt to write on a standby
 _PLACE = rendered(
@@ -43,7 +43,7 @@ _ADVICE = (
     " with --accept-loss."
 )
 
-# The beginning of the file, which each commit overwrites in place. Shorter numbers are padded with spaces.
+# The beginning of the file, which each commit overwrites. Spaces give it a fixed length.
 _OWN_COMMITS = '{"acknowledged": [%20d, %20d]'
 
 _NO_BOOKS: Counter[BookKey] = Counter()
@@ -52,14 +52,14 @@ log = logging.getLogger("ledger_engine.store.postgres.seen")
 
 
 class Timeline(NamedTuple):
-    """A cluster and the number of its timeline, which is 0 for a standby."""
+    """A cluster and the number of its timeline; the number is 0 on a standby."""
 
     system: int
     number: int
 
 
 class Commits(NamedTuple):
-    """How many commits of a server announced something, and the time of its last one."""
+    """How many commits of a server announced something, and the time of its last commit."""
 
     announced: int
     moment: int
@@ -80,7 +80,7 @@ class _Own:
 def timeline_of(connection: PostgresConnection) -> Timeline:
     """Return the cluster and timeline of a connection.
 
-    Raises DatabaseFailed if the server does not offer them.
+    Raises DatabaseFailed if the server offers no timelines, or not to this role.
     """
     (row,) = connection.rows(_PLACE, {})
     return Timeline(row["system"], row["timeline"])
@@ -99,7 +99,7 @@ class SeenCommits:
 
     Set `has_timelines` once it is known whether the role may read the timeline. `moved` is called with the
     former timeline (None at first) and the new timeline. `accepted` is called with the connection on which a
-    loss was accepted. From then on `server` is another number, because under the old number the next commits
+    loss was accepted. This also changes the number `server`, because under the old number the next commits
     would look like the lost commits.
     """
 
@@ -122,7 +122,7 @@ class SeenCommits:
     def committed(self, server: int, commits: Commits, works: Counter[BookKey]) -> None:
         """Note a commit of this server that announced something, before it is acknowledged.
 
-        `server` is the number of the server at that commit, and `commits` includes this commit.
+        `server` is the number that the server used for this commit, and `commits` includes this commit.
         """
         with self._lock:
             self._commits[server] = commits
@@ -133,7 +133,7 @@ class SeenCommits:
                 self._write_own(self._descriptor, commits)
 
     def confirmed(self) -> None:
-        """Note that a commit was confirmed, and with it all commits that were visible before it."""
+        """Note that a commit was confirmed, and so all commits that were visible before this commit."""
         with self._lock:
             own, self._own_unconfirmed = self._own_unconfirmed, _NONE
             if own.announced > self._commits[self.server].announced:
@@ -161,12 +161,12 @@ class SeenCommits:
 
         `writes` is true for the connection of the thread that calls `committed`.
         """
-        with self._lock:  # first, because this server may write while the database answers
-            known = dict(self._commits)
+        with self._lock:  # before the query, because this server may write while the database answers
+            commits_known = dict(self._commits)
         timeline = timeline_of(connection) if self.has_timelines else Timeline(0, 1)
         if not timeline.number:
             raise ConnectionLost("it is a standby", _STANDBY)
-        connection.put_dumped(_COMMITS, [rendering.array(list(known))], (rendering.INT8_ARRAY,))
+        connection.put_dumped(_COMMITS, [rendering.array(list(commits_known))], (rendering.INT8_ARRAY,))
         result = connection.settle()
         rows: Iterable[Any] = rendering.rows_of(result) if result is not None else ()
         commits_there = {row["server"]: Commits(row["announced"], row["moment"]) for row in rows}
@@ -174,7 +174,7 @@ class SeenCommits:
         with self._lock:
             self._require_timeline(timeline)
             missing: dict[int, int] = {}
-            for server, commits in known.items():
+            for server, commits in commits_known.items():
                 # Another thread may have accepted the loss of some commits by now.
                 count_expected = min(commits.announced, self._commits.get(server, commits).announced)
                 there = commits_there.get(server, _NONE).announced
@@ -185,15 +185,15 @@ class SeenCommits:
                 self.accepted(connection)
             elif self.losses.refused is not None:
                 self.losses.refused = None
-                log.warning("the database has all that was acknowledged, and is used again")
-            if writes:  # a commit with an unknown outcome may have been made, and is not acknowledged yet
+                log.warning("the database contains every acknowledged change, and is used again")
+            if writes:  # this may include a commit with an unknown outcome, which is not acknowledged yet
                 self._own_unconfirmed = commits_there.get(self.server, _NONE)
             if timeline != self._timeline:
                 before, self._timeline = self._timeline, timeline
                 self.moved(before, timeline)
 
     def remember(self, file: Path) -> None:
-        """Load the commits that servers with this file have seen before, and write to the file afterwards."""
+        """Load the commits that earlier servers recorded in this file; from now on, record commits there."""
         self._file = file
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
@@ -253,7 +253,7 @@ class SeenCommits:
             )
 
     def _lose(self, missing: Mapping[int, int], commits_there: Mapping[int, Commits]) -> None:
-        """Refuse a database that lacks this many commits of servers, or accept the loss.
+        """Refuse a database that lacks the `missing` number of commits of each server, or accept the loss.
 
         Call this with the lock held.
         """
@@ -274,7 +274,7 @@ class SeenCommits:
         lacks = f"lacks {' and '.join(sentences)}."
         if not self._accepts_loss:
             self._refuse(f"The database that can be reached {lacks}", books)
-        self.losses.accepted = f"As --accept-loss allows, a database is used that {lacks}"
+        self.losses.accepted = f"With --accept-loss this server uses a database that {lacks}"
         self.losses.refused = None
         self.losses.changes += own + of_others
         log.error("%s%s", self.losses.accepted, _by_book(books))
@@ -297,7 +297,7 @@ def _changes(count: int) -> str:
 
 
 def _by_book(works: Counter[BookKey]) -> str:
-    """Return the affected books as text, for the log only, because everybody may read the health check."""
+    """Return the affected books as text, only for the log, because anybody may read the health check."""
     names = [f"{count} in {_name(book)}" for book, count in works.most_common(_BOOKS_NAMED_MAX)]
     more = f", and more in {len(works) - len(names)} other books" if len(works) > len(names) else ""
     return f" By book: {', '.join(names)}{more}." if names else ""

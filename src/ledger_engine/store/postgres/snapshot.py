@@ -1,4 +1,4 @@
-"""Several threads that read one snapshot of the database, each over its own connection."""
+"""Several threads that read one snapshot of the database, each over a separate connection."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _EXPORT = rendered("SELECT pg_export_snapshot() AS name")
 
 @contextmanager
 def open_snapshot(url: str, readers: int, report: ReportRows) -> Iterator[ReadSnapshot]:
-    """Open the database for this many threads, which all see one state of it and change nothing.
+    """Open the database for this many threads, which all see the same state and change nothing.
 
-    `report` is called with the numbers of rows that long works have read. Raises StorageUnavailable.
+    `report` is called with the number of rows that a long work has read since the last call. Raises
+    StorageUnavailable.
     """
     try:
         with ExitStack() as stack:

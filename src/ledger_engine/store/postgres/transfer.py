@@ -1,8 +1,8 @@
 """A PostgreSQL database as the source or the target of a copy to another engine (`store/copy_ends.py`).
 
-Rows are read and written with COPY. A target is filled in one transaction, so nobody else sees even its
-tables before the commit. The tables first have only their primary keys; each other index and each foreign key
-is created at the end, in one step.
+Rows are read and written with COPY. A target is filled in one transaction, so other connections do not even
+see its tables before the commit. At first the tables have only their primary keys; each other index and each
+foreign key is created at the end, in one step.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _SERVED = (
 )
 _A_PROJECT = rendered("SELECT id FROM projects LIMIT 1")
 _HEADS = "SELECT lock, moment, server FROM heads ORDER BY lock"
-# For foreign keys and for indexes that are not constraints: the statements that drop each and create it
-# again.
+# Returns, for each foreign key and each index that is not a constraint, the statements that drop it and
+# create it again.
 _DEFINITIONS = """
 SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname),
        format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
@@ -145,7 +145,7 @@ class PostgresTarget:
 
     @contextmanager
     def snapshot(self, readers: int, report: ReportRows) -> Iterator[ReadSnapshot]:
-        """Open the target for the audit, with one reader, because only this transaction sees the new rows."""
+        """Open the target for the audit, with one reader: only this transaction sees the new rows."""
         unlike = schema.unlike_made(migrations.definitions(self._own), self._definitions_made, {})
         unit = PostgresAuditUnit(self._own, unlike)
         reader = UnitReader(unit, self._own.interrupt, report)
@@ -171,7 +171,7 @@ def open_source(url: str) -> Iterator[PostgresSource]:
 
 @contextmanager
 def open_target(url: str) -> Iterator[PostgresTarget]:
-    """Open a database to be filled, in a transaction that is committed at the end of the block.
+    """Open a database and fill it in one transaction, which is committed at the end of the block.
 
     Raises Conflict if it contains a ledger. Raises StorageUnavailable, also if it contains tables of another
     program.
@@ -180,7 +180,7 @@ def open_target(url: str) -> Iterator[PostgresTarget]:
     with _errors(url), closing(Hosts(url, _NAME).open(math.inf, UNLIMITED)) as own:
         requirements.require_usable(own, partial(connect, url, CONNECT_S))
         tables = PostgresTables(own)
-        tables.pending()  # raises an error for tables of another program, before waiting for any lock
+        tables.pending()  # raises an error for tables of another program before this waits for a lock
         try:
             with tables.locked():
                 tables.apply_pending()
@@ -233,7 +233,7 @@ def _lines(connection: psycopg.Connection, table: CopiedTable) -> Iterator[tuple
 
 
 def _restored(row: tuple[Any, ...], texts: list[int]) -> Line:
-    """Return a row in its form before PostgreSQL stored it; `texts` are the positions of its texts."""
+    """Return a row with the original texts; `texts` are the positions of its text columns."""
     for position in texts:
         if (text := row[position]) is not None and SUBSTITUTE in text:
             return [restored(value) if isinstance(value, str) else value for value in row]

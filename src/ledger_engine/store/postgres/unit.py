@@ -27,8 +27,8 @@ Numeric = dict[str, frozenset[str]]  # the columns of whole numbers by table, sh
 class PostgresUnit(CachingUnit):
     """The `Unit` of a PostgreSQL connection.
 
-    It sends statements that write without waiting for their results. The error of such a statement is raised
-    with the next result.
+    It does not wait for the results of statements that write. The next statement with a result raises their
+    errors.
     """
 
     __slots__ = ("_connection", "_numeric")
@@ -88,8 +88,8 @@ class PostgresUnit(CachingUnit):
             return
         numeric = self._numeric.get(table)
         if numeric is None:
-            found = self._connection.rows(_NUMERIC_COLUMNS, {"table": table})
-            numeric = self._numeric[table] = frozenset(row["name"] for row in found)
+            columns_numeric = self._connection.rows(_NUMERIC_COLUMNS, {"table": table})
+            numeric = self._numeric[table] = frozenset(row["name"] for row in columns_numeric)
         statement, types = insertion(table, columns, numeric), (rendering.UNKNOWN,) * len(columns)
         for first in range(0, len(rows), _INSERTED_AT_ONCE):
             part = rows[first : first + _INSERTED_AT_ONCE]

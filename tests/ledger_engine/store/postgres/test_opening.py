@@ -54,7 +54,7 @@ def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
 
 
 def test_an_address_that_cannot_be_read_is_refused_without_its_password() -> None:
-    with pytest.raises(StorageUnavailable, match="percent-encoded") as refused:
+    with pytest.raises(StorageUnavailable, match="percent-encode") as refused:
         open_engine("postgresql://ledger:se%cret@127.0.0.1/ledger")
     assert "cret" not in str(refused.value)
 
@@ -198,7 +198,7 @@ def test_a_database_that_cannot_store_every_text_is_refused() -> None:
                 lambda: open_snapshot(url, 1).__enter__(),
                 lambda: open_target(url).__enter__(),
             ):
-                with pytest.raises(StorageUnavailable, match="encoding is LATIN1, and the ledger needs UTF8"):
+                with pytest.raises(StorageUnavailable, match="encoding is LATIN1, but the ledger needs UTF8"):
                     opened()
         finally:
             administrator.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())

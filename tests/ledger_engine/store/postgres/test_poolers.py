@@ -26,8 +26,8 @@ pytestmark = [
 ]
 PORT = 6432  # in the name of a Unix socket
 SHARED = (
-    "PgBouncer, or another pooler before it, does not give each connection a session of its own; use its"
-    " session mode (`pool_mode = session`). Nothing was changed."
+    "a pooler in front of it, such as PgBouncer, shares sessions between connections; use its session mode"
+    " (`pool_mode = session`). Nothing was changed."
 )
 Pooled = Callable[[str], str]
 

@@ -33,7 +33,7 @@ def with_version(address: str, version: str) -> str:
 def test_an_older_postgresql_and_other_engines_are_refused(number: int, version: str, product: str) -> None:
     with pytest.raises(StorageUnavailable) as refused:
         requirements.require_version(number, version)
-    assert refused.value.reason == f"it is {product}, and the ledger needs PostgreSQL 16 or newer"
+    assert refused.value.reason == f"it is {product}, but the ledger needs PostgreSQL 16 or newer"
 
 
 @pytest.mark.parametrize("version", ["PostgreSQL 16.0 on x86_64", "PostgreSQL 19devel on aarch64"])
@@ -47,7 +47,7 @@ def test_another_engine_is_refused_when_it_is_opened_and_stays_empty() -> None:
     other = with_version(address, "CockroachDB CCL v26.1.0 (x86_64-pc-linux-gnu)")
     for opened in (lambda: open_engine(other, serving=True), lambda: open_snapshot(other, 1).__enter__()):
         with pytest.raises(
-            StorageUnavailable, match="it is CockroachDB CCL, and the ledger needs PostgreSQL"
+            StorageUnavailable, match="it is CockroachDB CCL, but the ledger needs PostgreSQL"
         ):
             opened()
     with psycopg.connect(address) as beside:

@@ -105,7 +105,7 @@ async def test_with_accept_loss_a_server_goes_on_and_says_what_is_lost(
     assert engine.losses.refused is None
     assert engine.losses.accepted is not None
     assert engine.losses.accepted.startswith(
-        "As --accept-loss allows, a database is used that lacks 2 changes that this server has acknowledged"
+        "With --accept-loss this server uses a database that lacks 2 changes that this server has"
     )
     assert caplog.messages[-1].endswith(" By book: 2 in the test mode of prj_1.")
 
