@@ -1,7 +1,7 @@
--- The tables of a ledger in PostgreSQL, as of version 1.0: those of a file, whose own baseline explains them,
--- and three that PostgreSQL alone needs, `heads`, `rate_counts` and `leases`.
+-- The tables of a ledger in PostgreSQL, as of version 1.0: the tables of a SQLite file, which the SQLite
+-- baseline explains, and the tables `heads`, `rate_counts` and `leases`, which only PostgreSQL needs.
 --
--- The collation "C" compares text, and with it ids, by their bytes, as SQLite does.
+-- The collation "C" compares text, including ids, by bytes, as SQLite does.
 
 CREATE TABLE projects (
     id TEXT COLLATE "C" PRIMARY KEY,
@@ -82,9 +82,10 @@ CREATE TABLE settlements (
     PRIMARY KEY (project, livemode, currency)
 );
 
--- A long description is in a column of its own, as in a file (`ledger_engine.ledger.fields`). The index
--- by account is narrow, unlike a file's: PostgreSQL limits the size of an entry, and sorts what it looks up.
--- An expression in an index may not depend on settings, as joining text with a number may, hence the cast.
+-- A long description is stored in `long_description`, as in a SQLite file (`ledger_engine.ledger.accounts`).
+-- The index by account is narrower than in a SQLite file, because PostgreSQL limits the size of an entry, and
+-- sorts the entries that it looks up. An expression in an index may not depend on settings. Joining text with
+-- a number may depend on them, so the number is cast to text first.
 CREATE TABLE transactions (
     book BIGINT NOT NULL REFERENCES books (book),
     id TEXT COLLATE "C" NOT NULL,
@@ -366,7 +367,7 @@ CREATE TABLE pulled (
     PRIMARY KEY (book, kind, id)
 );
 
--- For each lock of writers, the time up to which ids were given out under it (`locks`).
+-- For each lock of writers, the time up to which ids were issued under the lock (`store/postgres/locks.py`).
 CREATE TABLE heads (
     lock BIGINT PRIMARY KEY,
     moment BIGINT NOT NULL,
@@ -374,8 +375,8 @@ CREATE TABLE heads (
     server BIGINT NOT NULL
 );
 
--- The requests of each caller (`rate_counts`). It is not in the log of the database: a crash empties it. Half
--- of each page is left free, so that an update stays on its page and touches no index.
+-- The requests of each caller (`store/postgres/rate_counts.py`). The table is unlogged, so a crash empties
+-- it. Half of each page is left free, so that an update stays on its page and changes no index.
 CREATE UNLOGGED TABLE rate_counts (
     who TEXT COLLATE "C" PRIMARY KEY,
     moment BIGINT NOT NULL,
@@ -387,7 +388,7 @@ CREATE UNLOGGED TABLE rate_counts (
     per_second BIGINT NOT NULL
 ) WITH (fillfactor = 50);
 
--- Which server does what only one may do (`leases`).
+-- Which server runs which tasks that only one server may run (`store/postgres/leases.py`).
 CREATE TABLE leases (
     name TEXT COLLATE "C" PRIMARY KEY,
     owner BIGINT NOT NULL,

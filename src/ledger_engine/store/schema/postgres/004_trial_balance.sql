@@ -1,5 +1,5 @@
--- A positive balance is a debit balance, as in the exports (`ledger_engine.tools.export`), and `root` is the one that
--- an account has there.
+-- A positive balance is a debit balance, and `root` is the root of the account, as in the exports
+-- (`ledger_engine.tools.export`).
 CREATE OR REPLACE VIEW trial_balance AS
 SELECT project, CASE livemode WHEN 1 THEN 'live' ELSE 'test' END AS mode, currency, name, balance,
        CASE WHEN balance > 0 THEN balance ELSE 0 END AS debit,

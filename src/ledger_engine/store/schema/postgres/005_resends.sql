@@ -1,6 +1,6 @@
--- Counts that an attempt compares when it is recorded: what was changed while it ran is not overwritten
--- (`ledger_engine.events.webhooks.attempts`). They count how often a delivery was resent, and how often an
--- endpoint was enabled or restored, and restored.
+-- Counts that are compared when an attempt is recorded, so that it overwrites no change that was made while
+-- it ran (`ledger_engine.events.webhooks.attempts`). `resends` counts how often a delivery was resent,
+-- `enables` how often an endpoint was enabled or restored, and `restores` how often it was restored.
 ALTER TABLE deliveries ADD COLUMN resends BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE webhook_endpoints ADD COLUMN enables BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE webhook_endpoints ADD COLUMN restores BIGINT NOT NULL DEFAULT 0;

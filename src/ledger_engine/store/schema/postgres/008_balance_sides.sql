@@ -1,5 +1,5 @@
--- A positive balance is a debit in an account of assets or expenses and a credit in every other account, as in the
--- exports (`ledger_engine.tools.export`), with the same `root`. The settlement balances the sides.
+-- A positive balance is a debit in an account of assets or expenses and a credit in every other account, with
+-- the same `root` as in the exports (`ledger_engine.tools.export`). The settlement balances the sides.
 CREATE OR REPLACE VIEW trial_balance AS
 WITH typed AS NOT MATERIALIZED (
     SELECT project, livemode, currency, id, name, balance,

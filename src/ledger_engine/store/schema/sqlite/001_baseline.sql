@@ -1,7 +1,7 @@
 -- The tables of a ledger in a SQLite file, as of version 1.0.
 --
--- Times are integer milliseconds, amounts integers in the smallest currency unit, JSON is text. The views
--- show the books to people with any SQLite tool.
+-- Times are integer milliseconds, amounts are integers in the smallest currency unit, JSON is text. The views
+-- show the books in any SQLite tool.
 
 CREATE TABLE projects (
     id TEXT PRIMARY KEY,
@@ -23,8 +23,8 @@ CREATE TABLE counters (
     PRIMARY KEY (project, livemode)
 ) STRICT, WITHOUT ROWID;
 
--- A book is one mode of a project. Transactions and events have its small number in their keys. A book that
--- `pull` fills is read-only and names its source in `copy_of`.
+-- A book is one mode of a project. The keys of transactions and events contain the small number of the book.
+-- 003_no_copies drops `copy_of`, which named the source of a copied book.
 CREATE TABLE books (
     book INTEGER PRIMARY KEY,
     project TEXT NOT NULL REFERENCES projects (id),
@@ -34,7 +34,8 @@ CREATE TABLE books (
 ) STRICT;
 CREATE UNIQUE INDEX books_copied ON books (copy_of) WHERE copy_of IS NOT NULL;
 
--- A session's key names its server in `server`, and ends with it (`ledger_engine.access.sessions`).
+-- The key of a session names its server in `server`, and ends when the server ends
+-- (`ledger_engine.access.api_keys`).
 CREATE TABLE api_keys (
     id TEXT PRIMARY KEY,
     project TEXT NOT NULL REFERENCES projects (id),
@@ -85,8 +86,8 @@ CREATE TABLE settlements (
     PRIMARY KEY (project, livemode, currency)
 ) STRICT, WITHOUT ROWID;
 
--- The index by account has all columns but one, so that what is read of one account is read from neighbouring
--- entries; long descriptions are in the other one (`ledger_engine.ledger.fields`).
+-- The index by account contains all columns except `long_description`, so that a reader of one account reads
+-- only neighbouring entries of the index (`ledger_engine.ledger.accounts`).
 CREATE TABLE transactions (
     book INTEGER NOT NULL REFERENCES books (book),
     id TEXT NOT NULL,
@@ -121,8 +122,9 @@ CREATE TABLE idempotency_keys (
     PRIMARY KEY (project, livemode, key)
 ) STRICT, WITHOUT ROWID;
 
--- The event of a posting has no body: it follows from the transaction (`ledger_engine.events.outbox`). It is
--- found by the time in its transaction's id, so the index costs a posting nothing.
+-- The event of a posting is stored without a body, which follows from the transaction
+-- (`ledger_engine.events.outbox`). The time in the transaction's id leads to the event, so `events_about`
+-- costs a posting nothing.
 CREATE TABLE events (
     book INTEGER NOT NULL REFERENCES books (book),
     id TEXT NOT NULL,
@@ -197,7 +199,7 @@ CREATE INDEX orders_by_project ON orders (project, livemode, id);
 CREATE INDEX orders_by_status ON orders (project, livemode, status, id);
 CREATE INDEX orders_by_user ON orders (user_id, id);
 
--- After a roll the secret before it signs too, until `previous_until` (docs/decisions.md#webhooks-roll).
+-- After a roll the previous secret signs too, until `previous_until` (docs/decisions.md#webhooks-roll).
 CREATE TABLE webhook_endpoints (
     id TEXT PRIMARY KEY,
     project TEXT NOT NULL REFERENCES projects (id),
@@ -266,7 +268,7 @@ CREATE TABLE delivery_attempts (
     PRIMARY KEY (delivery, number)
 ) STRICT, WITHOUT ROWID;
 
--- The primary key is the only index, as every request is written and few are ever searched for.
+-- The primary key is the only index, because every request is written and few are ever searched for.
 CREATE TABLE requests (
     project TEXT NOT NULL REFERENCES projects (id),
     livemode INTEGER NOT NULL CHECK (livemode IN (0, 1)),
@@ -345,7 +347,7 @@ CREATE TABLE kept_time (
 ) STRICT;
 INSERT INTO kept_time (id, reached, trusted, put_off) VALUES (1, 0, NULL, 0);
 
--- How much of a data set is loaded into a project.
+-- How much of a data set is loaded into a project; 007_whole_seeds drops all columns but the key.
 CREATE TABLE seeds (
     project TEXT NOT NULL REFERENCES projects (id),
     name TEXT NOT NULL,
@@ -357,8 +359,7 @@ CREATE TABLE seeds (
     PRIMARY KEY (project, name)
 ) STRICT, WITHOUT ROWID;
 
--- `pulled` has the records that were read from the source and not yet applied, so that an interrupted pull
--- goes on where it was (`ledger_engine.tools.pull`).
+-- 003_no_copies drops these three tables, which stored the progress of a command that copied a project.
 CREATE TABLE pulls (
     book INTEGER PRIMARY KEY REFERENCES books (book),
     source_project TEXT,

@@ -1,5 +1,5 @@
--- The transparency log of each book (`ledger_engine.log`). The key without `retired_at` signs; `secret` is its
--- private key, sealed as the secrets of webhooks are. The origins of all logs begin with its `name`.
+-- The transparency log of each book (`ledger_engine.log`). The key without `retired_at` signs; `secret` is
+-- its private key, sealed like the secrets of webhooks. The origins of all logs begin with its `name`.
 CREATE TABLE log_keys (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL,
@@ -10,7 +10,7 @@ CREATE TABLE log_keys (
     CHECK ((secret IS NULL) = (retired_at IS NOT NULL))
 ) STRICT;
 
--- How far a book is sealed: the number of its events, the last of them, and the checkpoint that was signed.
+-- How far a book is sealed: the number of sealed events, the last sealed event, and the signed checkpoint.
 CREATE TABLE logs (
     book INTEGER PRIMARY KEY REFERENCES books (book),
     size INTEGER NOT NULL,
@@ -19,7 +19,8 @@ CREATE TABLE logs (
     sealed INTEGER NOT NULL
 ) STRICT;
 
--- The hash of the subtree over each 256, 65,536 … events; `level` is 1, 2 …, `last` the last of these events.
+-- The hash of the subtree over each 256, 65,536 … events; `level` is 1, 2 …, and `last` is the last event of
+-- the subtree.
 CREATE TABLE log_tiles (
     book INTEGER NOT NULL REFERENCES books (book),
     level INTEGER NOT NULL,

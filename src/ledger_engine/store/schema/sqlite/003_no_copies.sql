@@ -1,4 +1,4 @@
--- `pull` and the read-only copies that it made are gone, with what they stored.
+-- Drops the tables and the column of the removed command `pull`, which filled read-only copies of books.
 DROP TABLE pulled;
 DROP TABLE pull_lists;
 DROP TABLE pulls;

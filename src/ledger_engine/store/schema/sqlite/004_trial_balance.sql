@@ -1,6 +1,7 @@
--- A positive balance is a debit balance, as in the exports (`ledger_engine.tools.export`), and `root` is the one that
--- an account has there. Of the stored metadata, compact JSON, `,"type":` is in no string, where each quote has a
--- backslash before it; SQLite takes no function for JSON in the view of a schema that it does not trust.
+-- A positive balance is a debit balance, and `root` is the root of the account, as in the exports
+-- (`ledger_engine.tools.export`). Metadata is compact JSON, in which no string contains `,"type":`, because a
+-- quote in a string follows a backslash. The view searches this text because SQLite refuses JSON functions in
+-- a view while it does not trust the schema.
 DROP VIEW trial_balance;
 CREATE VIEW trial_balance AS
 SELECT project, CASE livemode WHEN 1 THEN 'live' ELSE 'test' END AS mode, currency, name, balance,

@@ -1,7 +1,8 @@
--- A positive balance is a debit in an account of assets or expenses and a credit in every other account, as in the
--- exports (`ledger_engine.tools.export`), with the same `root`. The settlement balances the sides. Of the stored
--- metadata, compact JSON, `,"type":` is in no string, where each quote has a backslash before it; SQLite takes no
--- function for JSON in the view of a schema that it does not trust.
+-- A positive balance is a debit in an account of assets or expenses and a credit in every other account, with
+-- the same `root` as in the exports (`ledger_engine.tools.export`). The settlement balances the sides.
+-- Metadata is compact JSON, in which no string contains `,"type":`, because a quote in a string follows a
+-- backslash. The view searches this text because SQLite refuses JSON functions in a view while it does not
+-- trust the schema.
 DROP VIEW trial_balance;
 CREATE VIEW trial_balance AS
 WITH typed AS NOT MATERIALIZED (

@@ -1,4 +1,4 @@
--- The W3C `traceparent` of a request, NULL without a valid one: in its log entry, and in its events for their
--- webhooks.
+-- The W3C `traceparent` of a request, in its log entry and in its events, whose webhooks send it; NULL if the
+-- request had none or an invalid one.
 ALTER TABLE requests ADD COLUMN traceparent TEXT;
 ALTER TABLE events ADD COLUMN traceparent TEXT;
