@@ -1,4 +1,4 @@
-"""The application: the one place where its parts are connected."""
+"""Creates the application and connects its parts."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def create_app(
 def new_app(issuer: Issuer | None = None, test_helpers: ModuleType | None = None) -> Quart:
     """Return the application with its routes. It serves nothing until `put_gate` adds a gate.
 
-    `issuer` is its address for apps. `test_helpers` (`sandbox/routes.py`) adds the routes of the test
-    helpers; without it the application contains none of them.
+    `issuer` gives the address by which apps know this server. `test_helpers` (`sandbox/routes.py`) adds the
+    routes of the test helpers; without it the application contains none of these routes.
     """
     app = Quart(__name__, static_folder=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False

@@ -1,4 +1,4 @@
-"""Request bodies and queries: parsed strictly (docs/decisions.md#conventions-strict)."""
+"""Parses request bodies and queries strictly (docs/decisions.md#conventions-strict)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _GZIP = b"\x1f\x8b"  # the first two bytes of gzip's output
 BODY_MAX = 1024 * 1024  # bytes (docs/interface.md#request-size)
 DEPTH_MAX = 32
 FORM = "application/x-www-form-urlencoded"
-PARAMETERS_MAX = 100  # parameters of a query or a form; no operation has that many
+PARAMETERS_MAX = 100  # parameters of a query or a form; no operation accepts that many
 
 
 class Body(BaseModel):
     """A request body: undeclared fields are refused, and values are not converted to another type.
 
     A field that may be left out may also be null, which means the same. In a change, null clears the field;
-    so a change refuses null for the fields that every object has.
+    so a change refuses null for a field that every object must have.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
@@ -61,7 +61,7 @@ class FormOrJson(Body):
         return {name: value for name, value in fields.items() if value not in ("", None)}
 
 
-# The limits are for the documentation; the ledger's own rules refuse other metadata.
+# The limits only document the field; the ledger itself refuses metadata beyond them.
 Metadata = Annotated[
     dict[str, str],
     Field(
@@ -81,9 +81,9 @@ class Query(BaseModel):
 
 
 class NoBody(Body):
-    """The body of an operation that takes none: empty, or an empty object.
+    """The body of an operation without fields: empty, or an empty object.
 
-    A field is refused, because otherwise it would be ignored without notice.
+    A field is refused, because the operation would silently ignore it.
     """
 
 
@@ -195,8 +195,8 @@ def _error_of(detail: ErrorDetails) -> InvalidRequest:
     return InvalidRequest("invalid_value", f"{param}: {message}." if param else f"{message}.", param)
 
 
-# The end of the message "… must …", by the type of pydantic's error; the braces take values from the error's
-# context.
+# The end of each message "… must …", by the type of pydantic's error. The braces stand for values from the
+# error's context.
 _RULES = {
     "dict_type": "be an object",
     "model_type": "be an object",
@@ -274,7 +274,7 @@ def _decode_large(text: str) -> Any:
     value = _decode_quickly(text)
     # Each field adds a colon to the text, and `_decode_quickly` keeps only one of two fields with the same
     # name. So the number of colons differs from the number of fields if a field occurs twice, or if a string
-    # contains a colon; `_decode` then decides.
+    # contains a colon; in both cases `_decode` decides.
     return value if text.count(":") == _members(value) else _decode(text)
 
 

@@ -1,4 +1,4 @@
-"""Conditional requests: the tags of answers, and the conditions that name them (RFC 9110, 8.8.3 and 13.1).
+"""Conditional requests: the tags of answers, and conditions that name tags (RFC 9110, 8.8.3 and 13.1).
 
 See docs/conventions.md#conditional-reads and docs/decisions.md#conditional-changes. The tag of one object is
 made from its content. The tag of a list is made from the newest event of the book, so the server can
@@ -25,7 +25,7 @@ from ledger_engine.store.engine import Engine
 
 IF_MATCH = "If-Match"
 IF_NONE_MATCH = "If-None-Match"
-# Headers that may be sent in several lines, which together form one list.
+# A client may send these headers in several lines, which together form one list.
 LISTS = (IF_MATCH.lower().encode(), IF_NONE_MATCH.lower().encode())
 ANY = b"*"
 _ITEM = re.compile(rb'[ \t]*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")?[ \t]*(?:,|\Z)')
@@ -37,7 +37,7 @@ def tag_of(body: bytes) -> bytes:
 
 
 def parse_tags(value: bytes, header: str) -> tuple[bytes, ...]:
-    """Return the tags of a header exactly as written; for a `*`, return it as the only tag.
+    """Return the tags of a header exactly as written; the value `*` is returned as the only tag.
 
     Raises InvalidRequest for a value that is not a list of tags.
     """
@@ -61,11 +61,9 @@ def parse_tags(value: bytes, header: str) -> tuple[bytes, ...]:
 
 
 def matches(tag: bytes, condition: bytes) -> bool:
-    """Return whether `If-None-Match` names the tag.
+    """Return whether `If-None-Match` names the tag; a value that is not a list of tags matches nothing.
 
     The weak form of the tag matches too, because proxies that compress answers make tags weak.
-
-    A value that is not a list of tags matches nothing.
     """
     try:
         tags = parse_tags(condition, IF_NONE_MATCH)
@@ -77,7 +75,7 @@ def matches(tag: bytes, condition: bytes) -> bool:
 def require_match(tag: bytes | None, tags: tuple[bytes, ...]) -> None:
     """Raise PreconditionFailed unless `If-Match` names the tag of an object; None means no object.
 
-    The comparison is the strong one of RFC 9110: a weak tag, `W/"…"`, never matches.
+    This is RFC 9110's strong comparison: a weak tag, `W/"…"`, never matches.
     """
     if tag is None:
         raise PreconditionFailed("If-Match requires that the object exists, but it does not exist now.")
@@ -95,7 +93,7 @@ def require_match(tag: bytes | None, tags: tuple[bytes, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`If-Match` of a change:
+    """The condition of a change with `If-Match`.
 
     `tags` must contain the tag of the object that `read` returns for `variables`.
     """
@@ -105,9 +103,9 @@ class Condition:
     tags: tuple[bytes, ...]
 
     def run(self, unit: Unit, tenant: Tenant, change: Callable[[], Any]) -> Any:
-        """Make the change in the same work if the condition holds. Raises PreconditionFailed if not.
+        """Make the change if the condition holds, in the same work. Raises PreconditionFailed if not.
 
-        For an object that does not exist, the error is the same as without the condition.
+        If the object does not exist, the change raises the same error as without the condition.
         """
         try:
             tag = tag_of(as_text(self.read(unit, tenant, **self.variables)).encode())
@@ -130,10 +128,10 @@ class Etags:
     A tag names the URL and the book's newest event, because every change of an account, a transaction, an
     invoice or an order records an event.
 
-    A tag is read before the answer, so the answer is as new as its tag or newer. If reading
-    the tag takes a round trip to the database, the answer to a request without a condition gets the last tag
-    that was read for the book, if there is one. That tag may be out of date; then the next conditional
-    request gets the whole list although nothing changed.
+    A tag is read before the answer, so the answer is as new as its tag or newer. If reading the tag takes a
+    round trip to the database, the answer to a request without a condition gets the last tag that was read
+    for the book, if there is one. If that tag is out of date, the next conditional request gets the whole
+    list although nothing changed.
     """
 
     def __init__(self, engine: Engine, generation: str = "") -> None:
@@ -151,8 +149,8 @@ class Etags:
         newest = self._newest.get(tenant.book) if read is None else read[0]
         if read is None and (exact or newest is None):
             newest = await self._engine.read(work)
-            # The tag for "no event yet" is not remembered: otherwise a list with objects could get it from
-            # memory, and after test helpers emptied the book it would match the empty list.
+            # Do not remember the tag of a book without events. Otherwise a later list with objects could get
+            # this tag, and would count as unchanged after the test helpers empty the book.
             if newest != outbox.BEFORE_ALL:
                 if len(self._newest) >= _BOOKS_MAX:
                     self._newest.clear()

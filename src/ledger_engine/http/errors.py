@@ -1,4 +1,4 @@
-"""Errors in HTTP answers: only this module defines statuses and the forms of error bodies.
+"""Renders errors as HTTP answers. Only this module defines statuses and the forms of error bodies.
 
 See docs/decisions.md#errors.
 """
@@ -137,8 +137,8 @@ OAUTH_CODES: dict[int, tuple[str, ...]] = {
 
 def status_of(error: LedgerError) -> int:
     """Return the status of the answer for an error."""
-    of_class = next(status for kind, status in _STATUS_OF_CLASS if isinstance(error, kind))
-    return _STATUS_OF_CODE.get(error.code, of_class)
+    class_status = next(status for kind, status in _STATUS_OF_CLASS if isinstance(error, kind))
+    return _STATUS_OF_CODE.get(error.code, class_status)
 
 
 def body_of(error: LedgerError, path: str) -> dict[str, Any]:
@@ -161,8 +161,7 @@ def body_of(error: LedgerError, path: str) -> dict[str, Any]:
     }
 
 
-# The most ids in `Idempotency-Originals`. They take at most 3.1 KB, because common clients and proxies refuse
-# longer headers.
+# The most ids in `Idempotency-Originals`. They take 3.1 KB; common clients and proxies refuse longer headers.
 ORIGINALS_MAX = 100
 JSON = (b"content-type", b"application/json")
 Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
@@ -220,7 +219,7 @@ def from_wire(error: wire.BadRequest) -> LedgerError:
 
 
 def _oauth_code(error: LedgerError) -> str:
-    """Return the code of RFC 6749, 5.2, that is closest to an error which is not an OAuth error."""
+    """Return the error's code in RFC 6749, 5.2; for an error outside OAuth, return the closest code."""
     if isinstance(error, OAuthRefusal):
         return error.code
     if isinstance(error, AuthenticationError):

@@ -27,18 +27,18 @@ _WHOLE = re.compile(r"0|[1-9][0-9]*")
 
 
 def _digits(value: object) -> object:
-    """Refuse a text such as `1_0`, `05` or `5.0`: Python reads a number, but it is likely a mistake."""
+    """Refuse a text such as `1_0`, `05` or `5.0`: Python reads a number, but the text is likely a mistake."""
     if isinstance(value, str) and _WHOLE.fullmatch(value) is None:
         raise ValueError("must be a whole number")
     return value
 
 
-# For a number in a query; put it after the bounds, which apply to the number.
+# Checks the text of a number in a query. Write it after the bounds, which check the number.
 DIGITS = BeforeValidator(_digits)
 Limit = Annotated[int, Field(ge=1, le=LIMIT_MAX), DIGITS]
 
 
-# Fields with a pattern for the documentation; the ledger's own rules refuse any other text.
+# The patterns only document the fields; the ledger itself refuses any other text.
 Time = Annotated[str, Field(json_schema_extra={"pattern": MOMENT_PATTERN})]
 AccountField = Annotated[str, Field(json_schema_extra={"pattern": id_pattern("acc")})]
 
@@ -67,7 +67,7 @@ class GenericList(Query):
 
 
 class LookingBack(Query):
-    """The moment whose objects or lists are shown (docs/decisions.md#looking-back)."""
+    """A query for the state of objects or lists at a moment (docs/decisions.md#looking-back)."""
 
     at: Time | None = None
 
@@ -130,7 +130,8 @@ async def _parts(
 ) -> AsyncGenerator[tuple[PageRequest, Page[Any]], None]:
     """Yield the parts of a page whose first part is `page`, each with its request.
 
-    Each further part has only a few rows more than the last one (`pages.FIRST_ROWS` explains why).
+    Each further part asks for about twice as many rows as the last part contains, and not for all rows that
+    are left, because a read looks up the length of every long text in its rows (`pages.FIRST_ROWS`).
     """
     left = request.limit
     yield request, page
@@ -149,7 +150,7 @@ async def _parts(
 
 
 async def _older_parts(parts: AsyncIterator[tuple[PageRequest, Page[Any]]]) -> AsyncGenerator[str, None]:
-    """Yield the page with these parts, in the form of `operations.written`."""
+    """Yield the JSON text of the page with these parts, as `operations.written` returns it."""
     separator = '{"data":['
     async for _, page in parts:
         if page.items:
@@ -163,9 +164,9 @@ async def _newer_parts(
 ) -> AsyncGenerator[str, None]:
     """Yield a page as `_older_parts` does, for a request with `before`.
 
-    The parts are read from the oldest item on, and the answer begins with the newest item. So the first turn
-    only finds the cursors of the parts, and the second turn reads each part again. An object that a filter
-    no longer selects by then is left out.
+    The parts are read from the oldest item on, but the answer begins with the newest item. So the first pass
+    only finds the cursors of the parts, and the second pass reads each part again. It leaves out an object
+    that the filter no longer selects.
     """
     requests: list[tuple[PageRequest, set[str]]] = []
     async for request, page in parts:

@@ -54,7 +54,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Page
 
 P = ParamSpec("P")
-# A project may have this many long reads under way; a further one is refused with 429.
+# The most long reads of one project at a time; the server refuses another long read with 429.
 LONG_READS_OF_ONE_MAX = 64
 CALL = "ledger.call"  # the key under which the gate stores the Call in the ASGI scope
 
@@ -63,11 +63,11 @@ CALL = "ledger.call"  # the key under which the gate stores the Call in the ASGI
 class Call:
     """One request: its caller, its content, and the engine.
 
-    `caller` is the credential, or the error that refuses it; a public operation uses neither. `unread` reads
-    the body, None once `body` holds it; `receive_body` calls it. `route` is the path that the
-    operation declares, once the dispatcher has found it. `error_code` is the code of the error that the
-    request has ended with. `condition` must hold in the work that writes. `traceparent` is the valid
-    header of this name.
+    `caller` is the credential, or the error that refuses it; a public operation ignores `caller`. `unread`
+    is the function with which `receive_body` reads the body; None once `body` contains the body. `route` is
+    the path that the operation declares, once the dispatcher has found the operation. `error_code` is the
+    code of the error in the answer. `condition` must hold in the work that writes. `traceparent` is the
+    header of this name, if it is valid.
     """
 
     engine: Engine
@@ -106,7 +106,7 @@ class Call:
     def refuse(self, error: LedgerError, status: int | None = None) -> Rendered:
         """Return the answer to a request that ends with this error, and note the error's code for the log.
 
-        `status` replaces the error's own.
+        `status` replaces the status of the error.
         """
         self.error_code = error.code
         # The frames of the traceback refer to the request, and the request may refer to the error. Such a
@@ -134,10 +134,10 @@ class Call:
     def long_read(self) -> AbstractAsyncContextManager[None]:
         """Return the context of a read that takes several steps; run each with `read_step`.
 
-        Entering it raises Full if the caller's project has too many of them already.
+        Entering the context raises Full if the caller's project is running too many long reads.
         """
-        of_project = Semaphore(f"long_reads/{self._known_tenant().project}", LONG_READS_OF_ONE_MAX)
-        return self.engine.shared_state.semaphores.hold(of_project)
+        running = Semaphore(f"long_reads/{self._known_tenant().project}", LONG_READS_OF_ONE_MAX)
+        return self.engine.shared_state.semaphores.hold(running)
 
     async def read_step(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
@@ -174,10 +174,7 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class _TenantWork(Generic[T]):
-    """A work of one tenant.
-
-    Its attributes tell the writer its book, its project and the function that it calls.
-    """
+    """A work for one tenant; `called`, `book` and `project` describe it to the writer."""
 
     work: Callable[..., T]
     tenant: Tenant
@@ -192,12 +189,12 @@ class _TenantWork(Generic[T]):
 
     @property
     def book(self) -> BookKey | None:
-        """Return the only book that the work uses; None if it may use more."""
+        """Return the book if the work uses only one; None if the work may use several."""
         return self.tenant.book if keeps_to_book(self.work) else None
 
     @property
     def project(self) -> str:
-        """Return the project whose turn the work takes."""
+        """Return the project in whose turn the work runs."""
         return self.tenant.project
 
     def __call__(self, unit: Unit) -> T:
@@ -217,7 +214,7 @@ class StreamedAnswer:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-# The answers of handlers, which `written` takes; a `Rendered` already contains status and body.
+# The answers of handlers: `written` turns them into JSON, except streams and the complete `Rendered`.
 Result = JsonObject | Page[Any] | list[Any] | dict[str, Any] | StreamedAnswer | Rendered
 
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Result]])
@@ -229,13 +226,13 @@ class Operation:
 
     `needs` is the scope that a restricted credential must have, and `role` the least role. A `public`
     operation takes no credential. A `lasting` operation creates something that keeps working, such as an API
-    key. An app may not use it, because the result would outlast the user's permission. `answer` is the
-    record's class, `paged` is true if it comes in the list envelope, and `also_as` are media types that the
-    answer can have instead of JSON. An operation `of_log` reads entries that may not be sealed yet.
-    `in_contract` marks the operations of docs/interface.md. A `secret` answer must not be cached (RFC 6749,
-    5.1). A `tagged` answer depends on the book alone, not on the time, so it gets an ETag. An answer with one
-    object gets an ETag too, unless the object was just created. `changes` is the work that returns the object
-    which the operation changes, in the form of its GET: `If-Match` is compared with that object.
+    key. An app may not use it, because the result would outlast the user's permission. `answer` is the class
+    of the records in the answer, `paged` means that the list envelope contains them, and `also_as` lists
+    media types for the answer other than JSON. An operation `of_log` reads entries that may not be sealed
+    yet. `in_contract` marks the operations of docs/interface.md. A `secret` answer must not be cached
+    (RFC 6749, 5.1). A `tagged` answer depends on the book alone, not on the time, so it gets an ETag. An
+    answer with one object gets an ETag too, unless the object was just created. `changes` is the work that
+    returns the object to change, in the form of its GET, whose tag is compared with `If-Match`.
     """
 
     method: str
@@ -263,7 +260,7 @@ class Operation:
     def shows_one(self) -> bool:
         """Return whether the answer is one object with an ETag.
 
-        An object with a secret has none, because it is shown only once.
+        An answer with a secret gets no ETag, because the secret is shown only once.
         """
         is_object = hasattr(self.answer, "OBJECT") and not self.paged and not self.tagged
         return is_object and not self.secret and (self.method == "GET" or self.changes is not None)
@@ -355,8 +352,8 @@ class Routes:
     def add(self, method: str, path: str, **options: Any) -> Callable[[Handler], Handler]:
         """Declare the decorated function as the handler of a route; see Operation for the arguments.
 
-        The handler gets the Call, the variables of the path, and `body` and `query` if it takes them. Its
-        annotations name their classes and the class of the answer. Unless `needs` is declared, a GET needs
+        The handler gets the Call, the variables of the path, and `body` and `query` if it takes them. The
+        annotations name the classes of body, query and answer. Unless `needs` is declared, a GET needs
         the scope to read projects, and any other method needs the scope to write them.
         """
 
@@ -364,8 +361,8 @@ class Routes:
             summary = (handler.__doc__ or "").strip().partition("\n")[0].rstrip(".")
             scope = "read:projects" if method == "GET" else "write:projects"
             needs = None if options.get("public") else scope
-            every = {"needs": needs, **_annotated(handler), **options}
-            operation = Operation(method, self.prefix + path, handler.__name__, summary, handler, **every)
+            fields = {"needs": needs, **_annotated(handler), **options}
+            operation = Operation(method, self.prefix + path, handler.__name__, summary, handler, **fields)
             self.operations.append(operation)
             return handler
 
@@ -375,8 +372,8 @@ class Routes:
 def _annotated(handler: Callable[..., Any]) -> dict[str, Any]:
     """Return the declarations that a handler's annotations contain.
 
-    If a handler can return one of several classes, the first is the record's. If it returns no record, its
-    route declares `answer`.
+    If the handler can return several classes, the first in its annotation is the record's. If the handler
+    returns no record, the route declares `answer`.
     """
     hints = get_type_hints(handler)
     answer = hints["return"]
@@ -401,9 +398,9 @@ async def _refuse_second_use(call: Call) -> None:
     """
     if call.idempotency_key is None or call.tenant is None:
         return
-    used = await call.read(idempotency.second_use, call.idempotency_key)
-    if used is not None:
-        raise used
+    second_use = await call.read(idempotency.second_use, call.idempotency_key)
+    if second_use is not None:
+        raise second_use
 
 
 _UNSTORED = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))

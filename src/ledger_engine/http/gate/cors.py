@@ -1,7 +1,7 @@
-"""CORS: which web pages of other origins may read the answers (docs/deploy.md#let-web-pages-use-the-server).
+"""CORS headers, which let web pages read answers (docs/deploy.md#let-web-pages-use-the-server).
 
-CORS is off unless origins are named. A page sends its credential in the Authorization header, so cookies are
-never allowed. An origin is named exactly, so the answer is never `*`.
+CORS is off unless the operator names origins. A page sends its credential in the Authorization header, so
+cookies are never allowed. Each origin is named exactly, so the allowed origin is never `*`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from ledger_engine.http.wire.asgi import Header
 
 _METHODS = b"GET, POST, PATCH, DELETE"
-_SENT = b"Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Traceparent"
-_READ = (
+_REQUEST_HEADERS = (
+    b"Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Traceparent"
+)
+_ANSWER_HEADERS = (
     b"Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After,"
     b" Idempotency-Original, Idempotency-Originals, ETag, WWW-Authenticate, Allow"
 )
-_REMEMBERED_S = b"600"
+_MAX_AGE_S = b"600"
 
 
 class Cors:
@@ -31,20 +33,23 @@ class Cors:
         headers = [(b"vary", b"Origin")]
         origin = request.get(b"origin")
         if origin in self._origins:
-            headers += [(b"access-control-allow-origin", origin), (b"access-control-expose-headers", _READ)]
+            headers += [
+                (b"access-control-allow-origin", origin),
+                (b"access-control-expose-headers", _ANSWER_HEADERS),
+            ]
         return headers
 
     def preflight(self, method: str, request: dict[bytes, bytes]) -> list[Header] | None:
         """Return the headers that answer a preflight request; None for any other request.
 
-        A preflight from an origin that is not allowed gets the answer of any OPTIONS request, so the browser
-        stops the page's request.
+        A preflight request from any other origin gets the answer to an ordinary OPTIONS request, so the
+        browser stops the page's request.
         """
-        is_one = method == "OPTIONS" and b"access-control-request-method" in request
-        if not is_one or request.get(b"origin") not in self._origins:
+        is_preflight = method == "OPTIONS" and b"access-control-request-method" in request
+        if not is_preflight or request.get(b"origin") not in self._origins:
             return None
         return [
             (b"access-control-allow-methods", _METHODS),
-            (b"access-control-allow-headers", _SENT),
-            (b"access-control-max-age", _REMEMBERED_S),
+            (b"access-control-allow-headers", _REQUEST_HEADERS),
+            (b"access-control-max-age", _MAX_AGE_S),
         ]

@@ -50,7 +50,7 @@ SIGN_IN_PATHS = frozenset({"/v1/auth/token", "/oauth/token", "/oauth/sign-in"})
 AsgiScope = dict[str, Any]
 
 log = logging.getLogger("ledger_engine.http")
-# One line for each request, at the level info.
+# Logs one line for each request, at level info.
 request_lines = logging.getLogger("ledger_engine.http.requests")
 
 
@@ -114,8 +114,8 @@ class Gate:
             refusal = caller if too_long and isinstance(caller, LedgerError) else error
         except ClientGone:
             return
-        for_pages = [] if cors is None else cors.headers(headers)
-        extra = [(b"request-id", request_id.encode()), *_headers(verdict), *for_pages]
+        cors_headers = [] if cors is None else cors.headers(headers)
+        extra = [(b"request-id", request_id.encode()), *_headers(verdict), *cors_headers]
         is_misread = wire is not None and wire.refusal is not None
         reply = Reply(send, extra, refuses=refusal is not None or is_misread)
         recorder = self.recorder
@@ -135,7 +135,7 @@ class Gate:
             recorder = None
         except Full as error:
             self._note_refusal(error.semaphore.kind)
-            reply.common[1:] = [*_headers(replace(verdict, remaining=0)), *for_pages]
+            reply.common[1:] = [*_headers(replace(verdict, remaining=0)), *cors_headers]
             await reply.answer(*call.refuse(RateLimited(1)))
         except Exception as error:
             log.exception("request %s failed", request_id)
@@ -211,11 +211,11 @@ class Gate:
         return await self.rate_limits.count(who, limits.requests_per_minute, limits.burst)
 
 
-# RFC 3986, 3.2.2, without userinfo. It is empty if the client sends no host.
+# A host as in RFC 3986, 3.2.2, without userinfo; empty if the client sends no host.
 _HOST = re.compile(
     rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?", re.ASCII
 )
-# If one of these headers is sent twice, each reader could use a different one.
+# If a client sends one of these headers twice, two readers could use different values.
 _SINGLE = (b"authorization", b"content-type", b"idempotency-key")
 
 
@@ -241,9 +241,9 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension |
     if refusal is not None and not is_of_path:
         raise from_wire(refusal)
     if scope["path"].startswith("//"):
-        # Quart would treat it as the path with a single slash, which is not the path counted here.
+        # Quart would serve the path with a single slash, but this gate has counted a different path.
         raise NotFound("path", scope["path"])
-    # For an application behind another server; our own server has already refused such a head (`head.py`).
+    # Only another server passes on a longer URL; ours has already refused it (`head.py`).
     query = scope["query_string"]
     if len(scope["raw_path"]) + (len(query) + 1 if query else 0) > URL_MAX:
         raise InvalidRequest("uri_too_long", f"The URL is longer than {URL_MAX} bytes.")

@@ -31,8 +31,8 @@ class BehindProxies:
             address = parse_address(self._forwarded(scope["headers"], b"x-forwarded-for"))
             if address is not None:
                 scope = {**scope, "client": (address, 0)}
-            # Proxies append to X-Forwarded-For but replace this header, so it often contains one value for
-            # all proxies.
+            # Proxies append to X-Forwarded-For but replace X-Forwarded-Proto, which often contains one value
+            # for all proxies.
             scheme = self._forwarded(scope["headers"], b"x-forwarded-proto", at_least=1)
             if scheme in ("http", "https"):
                 scope = {**scope, "scheme": scheme}
@@ -41,9 +41,9 @@ class BehindProxies:
     def _forwarded(
         self, headers: Iterable[tuple[bytes, bytes]], name: bytes, at_least: int | None = None
     ) -> str:
-        """Return value number `hops` from the right.
+        """Return value number `hops` from the right in the headers called `name`.
 
-        If there are fewer values, but `at_least` this many, return the first.
+        If there are fewer values, return the first if there are `at_least` this many, otherwise "".
         """
         values = [
             part.strip() for header, value in headers if header.lower() == name for part in value.split(b",")

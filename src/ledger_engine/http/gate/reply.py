@@ -1,4 +1,4 @@
-"""Answers, with the headers common to all of them."""
+"""Sends answers with the headers common to all answers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Reply:
         """Send a complete answer."""
         self.status, self.body = status, body[:BODY_KEPT_MAX]
         headers = self._headers(headers)
-        if status != 304:  # in a 304 it would be the length of a body that is not sent
+        if status != 304:  # a 304 would give the length of a body that it does not send
             headers.append((b"content-length", b"%d" % len(body)))
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,4 +1,4 @@
-"""Request bodies: counted as they arrive, and never stored beyond the limit."""
+"""Reads request bodies: counts them as they arrive, and stores nothing beyond the limit."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def check_length(headers: dict[bytes, bytes]) -> None:
 async def begin_body(call: Call, receive: Receive, wire: Extension | None, address: str) -> None:
     """Read the body of a call if it has arrived or is small. Raises LedgerError and ClientGone.
 
-    A large body of a caller without a valid credential is read only when a place is free: there are few
+    A large body of a caller without a valid credential is read only when a place is free. There are few
     places, and fewer for one address, because thousands of bodies that never end would take all memory.
     """
     headers = call.headers
     length = headers.get(b"content-length")
-    # With HTTP/2, which other servers offer, a body may come without these headers.
+    # Behind another server with HTTP/2 (`wire` is None), a body may come without these headers.
     if wire is not None and length is None and b"transfer-encoding" not in headers:
         return
     is_small = length is not None and int(length) <= LARGE and b"expect" not in headers

@@ -6,5 +6,5 @@ from importlib.resources import files
 
 
 def asset(name: str) -> bytes:
-    """Return a file of this package."""
+    """Return the content of a file in `assets`."""
     return files("ledger_engine.http.openapi").joinpath("assets", name).read_bytes()

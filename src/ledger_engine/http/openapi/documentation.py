@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document: the operations' declarations, with the descriptions of `texts.py`.
+"""Makes the OpenAPI 3.1 document from the declarations of the operations and the texts of `texts.py`.
 
 An error answer refers to the error schema of its surface. So a generated client defines one type for errors
 instead of one for each operation and status. The description of a status lists its codes, and `x-error-codes`
@@ -39,8 +39,8 @@ _REASONS = {int(status): reason for status, reason in TEXTS["statuses"].items()}
 # No operation itself answers with 405, and a 429 is the same on each surface.
 _OF_OPERATIONS = [status for status in _REASONS if status not in (405, 429)]
 _RATE_LIMITED = {"$ref": "#/components/responses/RateLimited"}
-# The class of the record that an event is about, by the first word of the event's type.
-_SUBJECTS: dict[str, type[Any]] = {each.OBJECT: each for each in (Account, Transaction, Invoice, User, Order)}
+# The class of the object of an event, by the first word of the event's type.
+_SUBJECTS: dict[str, type[Any]] = {kind.OBJECT: kind for kind in (Account, Transaction, Invoice, User, Order)}
 
 
 def document(resources: Iterable[Routes]) -> dict[str, Any]:
@@ -284,7 +284,7 @@ def _table_of_statuses() -> str:
 
 
 def _pages() -> dict[str, Any]:
-    """Return the paths that are not operations."""
+    """Return the paths of pages and metadata, which are not operations."""
     pages: dict[str, Any] = TEXTS["paths"]
     kinds: dict[type, Schema] = {
         str: {"type": "string", "format": "uri"},
@@ -327,8 +327,8 @@ def _webhook(kind: str, records: RecordSchemas) -> dict[str, Any]:
         "operationId": f"on_{subject}_{action}",
         "tags": ["webhooks"],
         "summary": f"{'An' if subject[0] in 'aeio' else 'A'} {subject} was {action}",
-        "description": f"Sent to the endpoints that want `{kind}`, at least once: remember the event's id to"
-        " know which events were handled.",
+        "description": f"Sent at least once to each endpoint that receives `{kind}`: store the ids of the"
+        " events that you have handled, to recognize an event that is sent again.",
         "security": [],
         # openapi-generator skips internal operations; from this one it would write a class that is not valid
         # Python.
@@ -343,8 +343,8 @@ def _webhook(kind: str, records: RecordSchemas) -> dict[str, Any]:
             "content": json_content(reference(name), example),
         },
         "responses": {
-            "2XX": {"description": "Received. Any other answer than this and 410 is tried again."},
-            "410": {"description": "The endpoint is gone: it is disabled."},
+            "2XX": {"description": "Received. After any other answer, except 410, the server tries again."},
+            "410": {"description": "The endpoint is gone; the server disables it."},
         },
     }
 

@@ -1,4 +1,4 @@
-"""The objects with a path of their own, such as `/v1/accounts/<id>`, and the operations on each."""
+"""Finds the object at a path such as `/v1/accounts/<id>`, and the operations on the object."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ VARIABLE = re.compile(r"<(?:path:)?(\w+)>")
 
 
 class Objects:
-    """The classes of the objects at the paths that end with a variable.
-
-    The name of the variable is also the name of a field of the object.
-    """
+    """The classes of the objects at paths that end with a variable, which is also a field of the object."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self._operations = list(operations)
@@ -34,7 +31,7 @@ class Objects:
         kind = getattr(operation.answer, "OBJECT", None)
         if operation.status != 201 or kind is None:
             return {}
-        paths = [path for path, each in self._kinds.items() if each is not None and kind == each.OBJECT]
+        paths = [path for path, answer in self._kinds.items() if answer is not None and kind == answer.OBJECT]
         return {
             other.name: {
                 "operationId": other.name,

@@ -19,7 +19,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
     " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# Seconds; the files may be cached this long because their names contain the version.
+# Browsers may cache the script for a year, because its name contains the version.
 _FOR_A_YEAR = "public, max-age=31536000, immutable"
 
 
@@ -66,7 +66,7 @@ def pages(resources: Iterable[Routes]) -> Blueprint:
         return response
 
     @blueprint.after_request
-    async def as_declared(response: Response) -> Response:
+    async def forbid_sniffing(response: Response) -> Response:
         response.headers["X-Content-Type-Options"] = "nosniff"
         return response
 

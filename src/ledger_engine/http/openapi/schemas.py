@@ -1,4 +1,4 @@
-"""JSON Schemas: of records, from their dataclasses; of bodies and queries, from pydantic."""
+"""Makes JSON Schemas: for records from dataclasses, for bodies and queries with pydantic."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class RecordSchemas:
     def page_of(self, kind: type[Any]) -> Schema:
         """Return a reference to the list envelope of `kind` (docs/interface.md#list-envelope).
 
-        The name, such as `AccountList` for accounts, is set here because generators would otherwise invent
-        one for each list.
+        The envelope gets a name, such as `AccountList`, because client generators would otherwise invent a
+        name for each list.
         """
         members: dict[str, Schema] = {
             "data": {"type": "array", "items": self.refer(kind)},
@@ -74,7 +74,7 @@ class RecordSchemas:
         return self._value(get_type_hints(kind, include_extras=True)[name])
 
     def cursor_of(self, kind: type[Any]) -> Schema:
-        """Return the schema of a list's cursors: the ids of its objects, or codes if they have no id."""
+        """Return the schema of a list's cursors: ids of objects, or codes of objects without an id."""
         return self.field_of(kind, "id" if "id" in get_type_hints(kind) else "code")
 
     def object_of(self, kind: type[Any]) -> Schema:
@@ -90,9 +90,9 @@ class RecordSchemas:
             members = {"id": members["id"], "object": {"type": "string", "const": kind.OBJECT}, **members}
         schema = closed(members)
         schema["required"] = [name for name in members if name not in left_out]
-        # Without a docstring in the source, dataclass and TypedDict generate one.
+        # For a class without a docstring, dataclass and TypedDict generate one, which is no description.
         if kind.__doc__ and not kind.__doc__.startswith((kind.__name__ + "(", "dict(")):
-            # A docstring writes None for the value that is null in JSON.
+            # Python's None is null in JSON.
             schema["description"] = re.sub(r"\bNone\b", "null", " ".join(kind.__doc__.split()))
         return schema
 
@@ -128,7 +128,7 @@ class RecordSchemas:
 
 
 def with_null(schema: Schema) -> Schema:
-    """Return one schema that also allows null, because an `anyOf` is harder for people and tools."""
+    """Return an `anyOf` of a type and null as one schema, which is easier for people and tools."""
     choices = [choice for choice in schema.get("anyOf", []) if choice != _NULL]
     if (
         len(choices) != 1
@@ -149,7 +149,7 @@ def of_bodies(models: list[type[Body]]) -> dict[str, Schema]:
     """Return the schemas of request bodies, and of the models within them, by name.
 
     Defaults are left out, because client generators treat a field with a default as required, or fail on a
-    default of null. The description explains a missing field.
+    default of null. The description of a field explains what the server does without it.
     """
     _, definitions = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
     components: dict[str, Schema] = definitions["$defs"]
@@ -163,8 +163,7 @@ def of_bodies(models: list[type[Body]]) -> dict[str, Schema]:
 def of_query(model: type[Query], operation: str, cursor: Schema | None) -> list[Schema]:
     """Return the query parameters of an operation, for instance of `GET /v1/accounts`.
 
-    `cursor` is the schema of the list's cursors, which are ids of its objects; None if the operation is not
-    such a list.
+    `cursor` is the schema of the list's cursors; None if the operation returns no list with cursors.
     """
     schema = _tidy(model.model_json_schema(by_alias=True))
     required_names = schema.get("required", [])
@@ -193,11 +192,11 @@ def _without_null(schema: Schema) -> Schema:
 def _tidy(schema: Any) -> Any:
     """Return the schema without the titles that pydantic generates, and with `with_null` applied."""
     if isinstance(schema, list):
-        return [_tidy(each) for each in schema]
+        return [_tidy(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    members = {name: each for name, each in schema.items() if name != "title" or not isinstance(each, str)}
-    return with_null({name: _tidy(each) for name, each in members.items()})
+    members = {name: item for name, item in schema.items() if name != "title" or not isinstance(item, str)}
+    return with_null({name: _tidy(item) for name, item in members.items()})
 
 
 def json_content(schema: Schema, example: Any) -> dict[str, Any]:

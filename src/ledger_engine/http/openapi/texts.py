@@ -29,7 +29,7 @@ def meaning(owner: str, name: str) -> str | None:
 
 
 def explain(owner: str, schema: dict[str, Any]) -> None:
-    """Add a description to each member of an object's schema that lacks one, also to nested members."""
+    """Describe every member of an object's schema that has no description yet, also nested members."""
     for name, member in schema.get("properties", {}).items():
         description = meaning(owner, name)
         if description is not None and "$ref" not in member and "const" not in member:

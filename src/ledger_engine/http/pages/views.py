@@ -106,7 +106,7 @@ class Issuer:
 
     It is `address` if the operator has set one. Otherwise it is the address of the request, but only if its
     host is an IP address, `localhost` or the name `host` on which the server listens. Any other name may
-    belong to a stranger who let it lead to this machine, and an app that trusts the name could talk to the
+    belong to a stranger who pointed it at this machine, and an app that trusts the name could talk to the
     stranger.
     """
 
@@ -169,7 +169,7 @@ class TooManyChecks(Exception):
 
 
 class PasswordChecks:
-    """Checks passwords in threads, a few at a time; others wait, and too many are refused."""
+    """Checks passwords in threads, a few at a time; further checks wait, and too many are refused."""
 
     def __init__(self) -> None:
         self._slots = asyncio.Semaphore(CHECKED_AT_ONCE)
@@ -274,7 +274,7 @@ class SignInPages:
                 "Go back to the app. If it still waits for you, try again here.",
                 back=_authorize_path(authorization),
             )
-        assert code is not None, "a no is raised"
+        assert code is not None, "a refusal raises an exception"
         answer = {"code": code, "state": authorization.state, "iss": self._issuer.of(request)}
         return redirect(_address(authorization.redirect_uri, answer))
 
@@ -340,8 +340,8 @@ async def _form_page(
 ) -> Response:
     """Return a page with a form that contains the whole request, and a token that only this form has."""
     project = await call.engine.read(partial(projects.get, id=authorization.app.project))
-    # Chromium applies form-action to every redirect that follows a form, also to redirects that the app
-    # makes; `https:` allows these.
+    # Chromium applies form-action to every redirect after a form, including redirects by the app; `https:`
+    # allows the app's redirects.
     return page(
         template,
         status,
@@ -401,8 +401,8 @@ async def _show_failure(error: Exception) -> Response:
 
 def _cookie_name() -> str:
     # A browser sends a host's cookies to all ports of the host, so with one cookie name two ledgers on a
-    # machine would sign each other's users out. With the prefix the browser refuses a cookie of this name
-    # that another site sets; the prefix needs TLS.
+    # machine would sign each other's users out. The prefix `__Host-`, which needs TLS, makes the browser
+    # refuse a cookie of this name from another site.
     port = request.host.rpartition(":")[2]
     name = f"ledger_sign_in_{port}" if port.isdecimal() else "ledger_sign_in"
     return f"__Host-{name}" if request.is_secure else name
@@ -421,7 +421,7 @@ def _with_cookie(response: Response, value: str) -> Response:
 
 
 def _token(cookie: str, authorization: AuthorizationRequest, purpose: str, nonce: str = "") -> str:
-    """Return the value that a form must contain; only the owner of the cookie can make it, for one request.
+    """Return the token that a form for one request must contain; only the cookie's owner can make it.
 
     The `nonce` distinguishes two forms of the same request.
     """
@@ -453,5 +453,5 @@ def _origin(authorization: AuthorizationRequest) -> str:
 
 
 def _address(uri: str, answer: dict[str, str]) -> str:
-    """Return the URI with the answer added to its query; the query itself is kept (RFC 6749, 4.1.2)."""
+    """Return the URI with the answer added to its query, which stays as it is (RFC 6749, 4.1.2)."""
     return f"{uri}{'&' if '?' in uri else '?'}{urlencode(answer)}"

@@ -1,6 +1,6 @@
 """Routes of access: tokens, OAuth for programs, API keys, the caller's rights, projects and their plans.
 
-Of these only tokens and OAuth are in the contract.
+Of these routes, only `POST /v1/auth/token` and `POST /oauth/token` are in the contract.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _described_as(union: Any) -> Any:
 
 
 class TokenRequest(Body):
-    """`grant_type` and the field that it names; the field of the second grant type is refused."""
+    """`grant_type` and the field of the same name; the field of the other grant type is refused."""
 
     grant_type: Literal["api_key", "refresh_token"]
     api_key: str = Field(default_factory=str)
@@ -140,7 +140,7 @@ class RevocationRequest(FormOrJson):
 
 @dataclass(slots=True)
 class RevokedKeys:
-    """The token does not work any more; the answer does not say whether it did before."""
+    """The token does not work; the answer does not reveal whether it worked before."""
 
 
 @oauth_routes.add("POST", "/token", public=True, secret=True, in_contract=True)
@@ -184,7 +184,9 @@ def _client_id(call: Call, in_body: str | None) -> dict[str, str]:
         name = ""
     if not name or not name.isascii() or not name.isprintable():
         raise AuthenticationError(
-            "invalid_credential", "The Authorization header is no Basic header with a client_id.", "client_id"
+            "invalid_credential",
+            "The Authorization header is not a Basic header with a client_id.",
+            "client_id",
         )
     if in_body not in (None, name):
         raise InvalidRequest(
@@ -203,9 +205,9 @@ whoami_routes = Routes("whoami", "/v1")
 class Whoami:
     """A credential and its rights.
 
-    `id` is the id of the app or of the API key, which its tokens share; `user` is the user for whom an app
-    acts, else None. `mode` is `test` or `live`; `scopes` is None for no restriction; `rate_limit` is in
-    requests a minute, `burst` in requests a second; a `_max` of None is no limit.
+    `id` is the id of the app or API key; tokens have the id of their app or key. `user` is the user for whom
+    an app acts, else None. `mode` is `test` or `live`; `scopes` is None for no restriction; `rate_limit` is
+    in requests a minute, `burst` in requests a second; None in a `_max` field means no limit.
     """
 
     OBJECT: ClassVar[str] = "credential"
@@ -286,7 +288,7 @@ async def list_api_keys(call: Call, query: GenericList) -> Page[ApiKey]:
 
 @api_key_routes.add("POST", "/api_keys", role="admin", lasting=True, secret=True, status=201)
 async def create_api_key(call: Call, body: CreateApiKey) -> ApiKeyWithValue:
-    """Create an API key with at most the rights of the caller's; its value is shown this once."""
+    """Create an API key with at most the caller's rights; its value is shown only once."""
     value = api_keys.new_value(call.authenticate().livemode)
     new = NewApiKey(body.name, body.role or "admin", None if body.scopes is None else list(body.scopes))
     return with_value(await call.write(api_keys.create, new, value, call.idempotency_key), value)
@@ -314,7 +316,7 @@ async def revoke_api_key(call: Call, id: str) -> ApiKey:
     changes=api_keys.get,
 )
 async def roll_api_key(call: Call, id: str) -> ApiKeyWithValue:
-    """Revoke an API key and create one of the same name and rights; its value is shown this once."""
+    """Revoke an API key and create a new key of the same name and rights; its value is shown only once."""
     value = api_keys.new_value(call.authenticate().livemode)
     return with_value(await call.write(api_keys.roll, id, value, call.idempotency_key), value)
 
@@ -368,14 +370,14 @@ def _visible(unit: Unit, tenant: Tenant, id: str) -> SeenProject:
 
 @project_routes.add("GET", "/projects")
 async def list_projects(call: Call, query: GenericList) -> Page[SeenProject]:
-    """List the credential's own project and its children, newest first."""
+    """List the credential's project and its child projects, newest first."""
     page = await call.read(projects.page, query.page())
     return Page([_seen(call, project) for project in page.items], page.has_more, page.next_cursor)
 
 
 @project_routes.add("POST", "/projects", role="admin", secret=True, status=201)
 async def create_project(call: Call, body: CreateProject) -> ProjectWithKey:
-    """Create a project and its first API key, whose value is shown this once; an app gets no key."""
+    """Create a project and its first API key, whose value is shown only once; an app gets no key."""
     new = NewChild(body.name, body.plan, body.overdraft)
     if call.is_by_app():
         child = await call.write(projects.create_child, new, call.idempotency_key)
@@ -393,7 +395,7 @@ async def get_project(call: Call, id: str) -> SeenProject:
 
 @project_routes.add("PATCH", "/projects/<id>", role="admin", changes=_visible)
 async def change_project(call: Call, id: str, body: ChangeProject) -> SeenProject:
-    """Change the fields that are sent."""
+    """Change the sent fields of a project."""
     changes = projects.ProjectChanges(**body.model_dump(exclude_unset=True))
     return _seen(call, await call.write(projects.change, id, changes))
 
@@ -417,7 +419,7 @@ class ChangeBilling(Body):
 
 @billing_routes.add("GET", "/billing", needs="admin:billing", role="owner")
 async def get_billing(call: Call) -> Billing:
-    """Get the project's plan, its limits and how much of them is used."""
+    """Get the project's plan, its limits and how much of each limit is used."""
     return await call.read(projects.billing)
 
 

@@ -95,7 +95,7 @@ COLUMNS = ("date", "description", "amount", "running_balance", "currency", "tran
 
 @dataclass(slots=True)
 class WholeStatement(Statement):
-    """The frame of a statement, then its lines, oldest first."""
+    """A statement with its lines, oldest first."""
 
     lines: list[StatementLine]
 
@@ -109,7 +109,7 @@ class Period(Query):
 async def get_statement(call: Call, id: str, query: Period) -> StreamedAnswer:
     """Get an account's statement over a period, in JSON or CSV."""
     start = None if query.from_ is None else parse_moment(query.from_, "from")
-    # The last day of a period counts as a whole.
+    # A `to` without a time includes the whole day.
     end = None if query.to is None else parse_end(query.to, "to")
     statement = await call.read(statements.draw_up, id, start, end)
     media_types = parse_accept_header(call.header(b"accept"), MIMEAccept)
@@ -123,14 +123,14 @@ async def get_statement(call: Call, id: str, query: Period) -> StreamedAnswer:
 
 
 async def _whole(call: Call, pieces: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
-    """Yield an empty piece once the long read has begun, then the others. Raises Full."""
+    """Yield an empty piece once the long read has begun, then these pieces. Raises Full."""
     async with call.long_read(), aclosing(pieces):
         yield ""
         async for piece in pieces:
             yield piece
 
 
-# Renders lines of a statement.
+# A Render returns lines of a statement as text.
 Render = Callable[[Statement, list[StatementLine]], str]
 
 

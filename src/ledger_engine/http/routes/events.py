@@ -56,7 +56,7 @@ async def list_webhook_endpoints(call: Call, query: GenericList) -> Page[Webhook
 
 @endpoint_routes.add("POST", "/webhook_endpoints", lasting=True, secret=True, status=201)
 async def create_webhook_endpoint(call: Call, body: CreateWebhookEndpoint) -> EndpointWithSecret:
-    """Register a webhook endpoint for the events from now on; its signing secret is shown this once."""
+    """Register a webhook endpoint for the events from now on; its signing secret is shown only once."""
     await check_url(body.url, livemode=call.authenticate().livemode)
     secret = endpoints.new_secret()
     sealed_secret = Seal.from_environment().close(secret)
@@ -80,7 +80,7 @@ async def delete_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     "POST", "/webhook_endpoints/<id>/restore", lasting=True, secret=True, changes=endpoints.get
 )
 async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
-    """Restore a webhook endpoint within 30 days of its deletion; its new secret is shown this once."""
+    """Restore a webhook endpoint within 30 days of its deletion; its new secret is shown only once."""
     secret = endpoints.new_secret()
     sealed_secret = Seal.from_environment().close(secret)
     if call.condition is None:  # a condition never holds for a deleted endpoint
@@ -92,7 +92,7 @@ async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     "POST", "/webhook_endpoints/<id>/roll_secret", lasting=True, secret=True, changes=endpoints.get
 )
 async def roll_webhook_secret(call: Call, id: str) -> EndpointWithSecret:
-    """Replace the signing secret at once; the new one is shown this once."""
+    """Replace the signing secret at once; the new secret is shown only once."""
     secret = endpoints.new_secret()
     sealed_secret = Seal.from_environment().close(secret)
     return await call.write(endpoints.roll_secret, id, secret, sealed_secret, call.idempotency_key)
@@ -106,7 +106,7 @@ async def disable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
 
 @endpoint_routes.add("POST", "/webhook_endpoints/<id>/enable", changes=endpoints.get)
 async def enable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
-    """Send to a webhook endpoint again, from where it stopped."""
+    """Send to a webhook endpoint again, from the event at which sending stopped."""
     return await call.write(endpoints.enable, id, call.idempotency_key)
 
 
@@ -121,7 +121,7 @@ async def list_deliveries(call: Call, id: str, query: GenericList) -> Page[Deliv
 
 event_routes = Routes("events", "/v1")
 
-KEEP_ALIVE_S = 15.0  # seconds; proxies close connections that are silent for half a minute or a minute
+KEEP_ALIVE_S = 15.0  # seconds; proxies close connections after 30 to 60 silent seconds
 # The key of a stream is checked this often, so that a revoked key is refused within a second
 # (docs/decisions.md#commands).
 CHECKED_EVERY_S = 1.0
@@ -157,8 +157,8 @@ class EventDeliveries:
 async def list_events(call: Call, query: ListEvents) -> Page[Event] | StreamedAnswer:
     """List the events, newest first; with `object`, only events about the object with this id.
 
-    A program that follows the events keeps the id of the last one it has handled, and asks with it in
-    `ending_before` for the page that is just newer.
+    A program that follows the events stores the id of the last event that it has handled, and sends this id
+    in `ending_before` to get the next newer page.
     """
     at = query.moment(call.engine.clock)
     if (object := query.object) is not None:
@@ -202,7 +202,7 @@ async def resend_event(call: Call, id: str, query: OneEndpoint) -> Resent:
 
 @event_routes.add("POST", "/events/resend")
 async def resend_failed(call: Call, body: ResendFailed) -> ResentFailed:
-    """Send again, now, the failed deliveries that were last attempted since a time."""
+    """Resend now the failed deliveries whose last attempt was made since a time."""
     since = parse_moment(body.since, "since")
     tenant = call.authenticate()
     key = call.idempotency_key
@@ -212,9 +212,9 @@ async def resend_failed(call: Call, body: ResendFailed) -> ResentFailed:
 async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGenerator[str, None]:
     """Yield the session's secret, then every event after the cursor, until the listener or the server ends.
 
-    The first message is empty. Asking for it takes one of the slots of `followers` until the generator ends;
-    raises PermissionDenied if none is free. Events are read only as fast as the client takes them, so a slow
-    client costs the memory of a few events.
+    The first message is empty. From this message until its end the generator takes one of the slots of
+    `followers`; it raises PermissionDenied if no slot is free. Events are read only as fast as the client
+    takes them, so a slow client costs the memory of a few events.
     """
     secret = endpoints.new_secret()
     value = (call.header(b"authorization") or "").partition(" ")[2]

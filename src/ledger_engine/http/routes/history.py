@@ -24,7 +24,7 @@ from ledger_engine.limits import Semaphore
 from ledger_engine.log import stored, tiles
 from ledger_engine.store.pages import Page, PageRequest
 
-# Differences that are counted at once for one project, because each keeps the ids of all changed objects.
+# The most differences counted at a time for one project, because each stores the ids of all changed objects.
 DIFFERENCES_OF_ONE_MAX = 2
 
 # Differences between two moments
@@ -51,7 +51,7 @@ class Difference:
 
 @diff_routes.add("GET", "/diff")
 async def get_diff(call: Call, query: Between) -> Difference:
-    """List the objects that changed between two moments, each as it was at both."""
+    """List the objects that changed between two moments, with their states at both moments."""
     now = call.engine.clock.now()
     start = moment_until_now(query.from_, "from", now)
     end = moment_until_now(query.to, "to", now)
@@ -64,10 +64,10 @@ async def get_diff(call: Call, query: Between) -> Difference:
 async def _changes(call: Call, start: int, end: int, page: PageRequest) -> tuple[Page[Change], Summary]:
     counting = Semaphore(f"differences/{call.authenticate().project}", DIFFERENCES_OF_ONE_MAX)
     async with call.long_read(), call.engine.shared_state.semaphores.hold(counting, wait=True):
-        counted = past.begin_to_count(start, end)
-        while counted.after is not None:
-            counted.add(await call.read_step(past.next_part, counted))
-        return await call.read_step(past.changes, counted, page)
+        count = past.begin_to_count(start, end)
+        while count.after is not None:
+            count.add(await call.read_step(past.next_part, count))
+        return await call.read_step(past.changes, count, page)
 
 
 # The request log
@@ -103,7 +103,7 @@ async def list_request_events(call: Call, id: str, query: GenericList) -> Page[E
     return await call.read_long(request_log.events_of, query.page(), id)
 
 
-# The transparency log: its checkpoint, its tiles, and proofs; the forms are C2SP's
+# The transparency log: its checkpoint, its tiles, and proofs, in the formats of C2SP
 
 
 log_routes = Routes("log", "/v1")

@@ -44,7 +44,7 @@ class CreateInvoice(OptionalFields):
 
 
 class ChangeInvoice(OptionalFields):
-    # The defaults are used only if a field is not sent; these two may be left out, but not be null.
+    # The defaults are used only if a field is not sent; both fields may be left out, but not be null.
     account: AccountField = Field(default_factory=str)
     customer: Customer = Field(default_factory=str)
 

@@ -43,14 +43,14 @@ class PostBatch(Body):
 
 @dataclass(slots=True)
 class PostedBatch:
-    """The transactions of a batch, in its order; a transfer is shown by its source's transaction."""
+    """The transactions of a batch, in its order; a transfer appears as the transaction of its source."""
 
     data: list[Transaction]
 
 
 @dataclass(slots=True)
 class RelatedTransactions:
-    """The transactions that belong to one: its counterpart, its reversal, the transaction it reverses."""
+    """A transaction's counterpart in a transfer, its reversal, and the transaction that it reverses."""
 
     data: list[Transaction]
 
@@ -65,7 +65,7 @@ class ListTransactions(LedgerList, LookingBack):
 async def list_transactions(call: Call, query: ListTransactions) -> Page[JsonText]:
     """List the transactions, newest first."""
     after = None if query.created_after is None else parse_moment(query.created_after, "created_after")
-    # A page of 100 rows is a short read too, because each row is a few short values.
+    # A page of 100 rows is a short read too, because each row contains a few short values.
     return await (call.read_short if query.at is None else call.read)(
         transactions.page,
         query.page(),
@@ -104,5 +104,5 @@ async def list_related_transactions(call: Call, id: str) -> list[Transaction]:
 
 @routes.add("POST", "/transactions/<id>/reverse", status=201, changes=transactions.get)
 async def reverse_transaction(call: Call, id: str) -> Transaction:
-    """Post the opposite of a transaction, once."""
+    """Post the opposite of a transaction; a transaction can be reversed only once."""
     return await call.write(transactions.reverse, id, call.idempotency_key)

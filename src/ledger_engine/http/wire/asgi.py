@@ -1,4 +1,4 @@
-"""The interface between the server and an application: ASGI, and one extension of it."""
+"""The interface between the server and an application: ASGI and one extension."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
 EXTENSION = "ledger.wire"  # the key in `scope["extensions"]`
-LARGE = 4 * 1024  # bytes of a body; larger bodies could be used to exhaust the memory
+LARGE = 4 * 1024  # bytes; clients could exhaust the memory with larger bodies
 
 
 class Extension(Protocol):
@@ -34,7 +34,7 @@ class Extension(Protocol):
         """Read the rest of the body, in larger pieces if it may be large.
 
         Without this call, the first `receive` starts reading. Until then the rest of the body costs no
-        memory, so a request is best refused before.
+        memory, so refuse a request before that if possible.
         """
 
 

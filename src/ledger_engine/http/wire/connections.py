@@ -15,7 +15,7 @@ from itertools import takewhile
 from operator import itemgetter
 from typing import Protocol
 
-READING_TURNS = 2  # turns of the event loop in which a server that stops reads what has arrived
+READING_TURNS = 2  # turns of the event loop in which a stopping server reads data that has arrived
 FILES_SPARE = 128  # open files reserved for the database, the logs and webhooks
 # If there were at least this many connections and half of them have closed, free memory goes back to the
 # system.
@@ -34,7 +34,7 @@ class HttpConnection(Protocol):
 
 
 class Connections:
-    """The connections of one server; those that wait for their client are in order, longest first.
+    """The connections of one server; connections that wait for their client are ordered, longest wait first.
 
     One task watches all connections: a task and a timer for each would take a third of a connection's memory.
     """
@@ -45,10 +45,10 @@ class Connections:
         self._most = connections_max()
         self._open: set[HttpConnection] = set()
         self._peak = 0
-        self._idle: dict[HttpConnection, float] = {}  # since when each connection idles, by the loop's clock
-        self._unfinished_since: dict[
-            HttpConnection, float
-        ] = {}  # since when the rest of a body, or the end of the connection, is due
+        # Since when, by the loop's clock, a connection idles, or its client must send the rest of a body or
+        # close the connection.
+        self._idle: dict[HttpConnection, float] = {}
+        self._unfinished_since: dict[HttpConnection, float] = {}
         self.is_stopping = False  # if true, a connection is closed when it becomes idle
         self._all_gone = asyncio.Event()
         self._watching = self._loop.create_task(self._watch())

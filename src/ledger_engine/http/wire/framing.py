@@ -6,14 +6,13 @@ import re
 
 from ledger_engine.http.wire.head import TOKEN, VALUE, BadRequest
 
-CHUNKS_MAX = (
-    100_000  # the most chunks of one body; reading a chunk takes as long as reading a kilobyte of data
-)
+# The most chunks of one body; reading a chunk takes as long as reading a kilobyte of data.
+CHUNKS_MAX = 100_000
 FEW_CHUNKS_MAX = 100  # the most chunks of a body on a route without large bodies
 LINE_MAX = 28 * 1024  # bytes of the line before a chunk, with its extensions
 TRAILER_MAX = 16 * 1024  # bytes; the content is ignored
-# Some readers end a line at a single CR or LF (RFC 9112, 7.1.1), so neither may occur in the line. A size has
-# at most 16 digits, because a reader with numbers of 64 bits would read a longer text as another size.
+# Some readers end a line at a single CR or LF (RFC 9112, 7.1.1), so the line may contain neither. A size has
+# at most 16 digits, because a reader with 64-bit numbers would read a wrong size from more digits.
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[^\r\n]*)?[ \t]*")
 _TRAILER = re.compile(TOKEN + b":" + VALUE)
 
@@ -24,7 +23,7 @@ def unreadable(reason: str = "its framing is not valid HTTP/1.1") -> BadRequest:
 
 
 class SizedBody:
-    """A body of a given length in bytes."""
+    """A body whose length in bytes is known from its head."""
 
     __slots__ = ("_left",)
     is_stopped = False
@@ -61,10 +60,9 @@ class ChunkedBody:
         self._trailer = 0  # bytes of the trailer so far
 
     def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
-        """Append the data of up to `chunks_max` chunks; return the same as `SizedBody.take`. Raises
-        BadRequest.
+        """Append the data of up to `chunks_max` chunks, and return the same as `SizedBody.take`.
 
-        If a call stopped at the limit, a call with a larger limit continues.
+        If a call stops at the limit, a call with a larger limit continues. Raises BadRequest.
         """
         data, self._rest, at = self._rest + data, b"", 0
         self.is_stopped = False
@@ -91,7 +89,7 @@ class ChunkedBody:
             at = end + 2
 
     def _pass_chunk(self, data: bytes, at: int, parts: list[bytes]) -> int:
-        """Take the available data of the current chunk; return the place in `data` where it ends."""
+        """Take the available data of the current chunk; return the position after this data in `data`."""
         if self._left > 2:
             part = data[at : at + self._left - 2]
             if part:

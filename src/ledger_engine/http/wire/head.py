@@ -13,7 +13,7 @@ from typing import NamedTuple
 CHUNKED = -1
 TARGET_MAX = 8 * 1024  # bytes of path and query, even if the application would allow more
 TOKEN = rb"[-!#$%&'*+.^_`|~0-9a-zA-Z]+"
-VALUE = rb"[^\x00\n\v\f\r]*"  # including the spaces and tabs around the value, which do not belong to it
+VALUE = rb"[^\x00\n\v\f\r]*"  # including the spaces and tabs around the value
 _DIGITS_MAX = 4300  # digits of a Content-Length: the most that Python reads
 # The quantifiers are possessive, so that a text that does not match takes no longer than a text that matches.
 _HEAD = re.compile(
@@ -36,7 +36,7 @@ class BadRequest(Exception):
 
 
 class HeaderConflict(BadRequest):
-    """A header is given twice, with values of which only one can be right."""
+    """A header occurs twice, but only one of its values can be right."""
 
 
 class UnknownMethod(BadRequest):
@@ -63,7 +63,7 @@ class Head(NamedTuple):
     """A request head that can be read.
 
     `path` includes the query, the names of `headers` are in lower case, and `body` is the length of the body
-    in bytes, or CHUNKED. With a `refusal` the request is refused with that error.
+    in bytes, or CHUNKED. The server refuses the request with the error `refusal`, if there is one.
     """
 
     method: str
@@ -112,17 +112,17 @@ def read_head(text: bytes) -> Head:
     )
 
 
-def asked_path(text: bytes) -> bytes:
-    """Return the path in an unreadable head, or `/` if no path can be found.
+def guess_path(text: bytes) -> bytes:
+    """Return the path in an unreadable head, or `/` if the head contains no path.
 
-    The path decides the form of the error.
+    The form of the error depends on the path.
     """
     target = _REQUEST_TARGET.match(text)
     return target[1] if target is not None else b"/"
 
 
 def too_large(text: bytes) -> BadRequest:
-    """Return the error for a head that exceeds the limit; its unfinished last line decides which."""
+    """Return the error for a head that exceeds the limit; it names the unfinished last line."""
     earlier, _, last = text.rpartition(b"\n")
     if not earlier:
         return TargetTooLong("The URL is far too long.")
@@ -173,7 +173,7 @@ def _framing(by_name: dict[bytes, bytes], headers: Headers) -> tuple[int, Header
 
 
 def _one_length(value: bytes) -> bytes:
-    """Return the value of a Content-Length header that is repeated or too long for a number."""
+    """Return the one value of a Content-Length header that is repeated or longer than Python reads."""
     lengths = {length.strip() for length in value.split(b",")}
     if len(lengths) > 1:
         raise invalid("conflicting Content-Length headers", HeaderConflict)

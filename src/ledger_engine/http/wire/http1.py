@@ -1,6 +1,6 @@
-"""HTTP/1.1 on a connection: answers requests in order, and refuses ambiguous ones.
+"""HTTP/1.1 on a connection: answers requests in order, and refuses ambiguous requests.
 
-The application that answers refusals also gets unreadable requests.
+The application `Service.refuse` answers refused requests, and requests that cannot be read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ledger_engine.http.wire.head import (
     BadRequest,
     Head,
     Headers,
-    asked_path,
+    guess_path,
     invalid,
     read_head,
     too_large,
@@ -38,7 +38,7 @@ _EMPTY_LINES = re.compile(rb"(?:\r\n)+")
 _VERSIONS = {"version": "3.0", "spec_version": "2.1"}
 READ_AHEAD = 64 * 1024  # reading pauses while this many bytes of a body wait for the application
 # Some clients treat an answer without a reason phrase as a failure.
-_STATUS_LINES = {each.value: b"HTTP/1.1 %d %b" % (each, each.phrase.encode()) for each in HTTPStatus}
+_STATUS_LINES = {status.value: b"HTTP/1.1 %d %b" % (status, status.phrase.encode()) for status in HTTPStatus}
 CONTINUE = _STATUS_LINES[100] + b"\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 _PRINTABLE = bytes({*range(0x20, 0x100), ord("\t")} - {0x7F})
@@ -64,7 +64,7 @@ class Service:
 
     async def finish(self) -> None:
         """Wait until no request is in progress."""
-        while tasks := [each for each in self.tasks.values() if not each.done()]:
+        while tasks := [task for task in self.tasks.values() if not task.done()]:
             await asyncio.wait(tasks)
 
     def cut(self) -> None:
@@ -98,14 +98,14 @@ class Http1(TcpConnection):
         if exchange is None:
             self._read_head()
         else:
-            self.set_reading(False)  # the next request must wait for this one's answer
+            self.set_reading(False)  # the next request waits until the current request is answered
 
     def take_end(self) -> None:
         exchange = self._exchange
         if exchange is None:
             self.end()
         elif not exchange.whole or not self._unread:
-            # Complete requests are still answered; an incomplete one, or a stream, ends here.
+            # Complete requests are still answered; an incomplete request, or a stream, ends here.
             exchange.break_off()
 
     def take_loss(self) -> None:
@@ -139,7 +139,7 @@ class Http1(TcpConnection):
         self._exchange = None
         self._wants_much = False
         exchange.parts.clear()  # parts of a body that the application did not ask for
-        exchange.break_off()  # so that code which still listens learns of the end
+        exchange.break_off()  # so that code that still receives learns of the end
         if self.is_over or not (exchange.keeps_open and exchange.whole) or self._connections.is_stopping:
             self.end()
         elif self._is_blocked:
@@ -155,7 +155,7 @@ class Http1(TcpConnection):
     # Reading
 
     def _begin_next(self) -> None:
-        """Start the next request if it is complete enough, or wait for it."""
+        """Start the next request if its head has arrived, or wait for it."""
         if self._unread:
             self._read_head()
         if self._exchange is None and not self.is_over:
@@ -200,7 +200,7 @@ class Http1(TcpConnection):
     def _refuse(self, text: bytes, error: BadRequest) -> None:
         """Let the application answer an unreadable request; the data after it is ignored."""
         self._unread = b""
-        self._begin(Head("", asked_path(text), "1.1", [], 0, False, False, error))
+        self._begin(Head("", guess_path(text), "1.1", [], 0, False, False, error))
 
     def _begin(self, head: Head) -> None:
         exchange = self._exchange = HttpExchange(self, head)
@@ -271,7 +271,7 @@ class Http1(TcpConnection):
     async def _run(self, exchange: HttpExchange, scope: dict[str, Any]) -> None:
         """Run the application for one request.
 
-        If it ends without an answer, the connection ends too.
+        If the application ends without an answer, the connection ends too.
         """
         service = self._service
         try:
@@ -329,7 +329,7 @@ class HttpExchange:
         if head.body:
             self.body = ChunkedBody() if head.body == CHUNKED else SizedBody(head.body)
             self.stage = "continue" if head.expects_continue else "body"
-            # Wait for a small body, with or without a valid credential.
+            # A small body costs little memory, so read it before the application asks for it.
             self.is_wanted = 0 < head.body <= LARGE and not head.expects_continue
 
     @property
@@ -345,7 +345,7 @@ class HttpExchange:
             self._waiting.set_result(None)
 
     def break_off(self, error: BadRequest | None = None) -> None:
-        """Report that no more data will arrive, with the error in the body, if any; the first call counts."""
+        """Report that no more data will arrive, and the error in the body, if any; later calls do nothing."""
         if not self._is_gone:
             self._is_gone = True
             self.body_error = error
@@ -363,7 +363,7 @@ class HttpExchange:
         self._client.let_body_come(self)
 
     async def receive(self) -> dict[str, Any]:
-        """Return the next ASGI message; ask for the body if nobody has asked yet."""
+        """Return the next ASGI message; ask for the body unless the application has asked for it."""
         while True:
             whole = self.whole
             if self.parts or (whole and not self._is_taken):
@@ -418,9 +418,9 @@ class HttpExchange:
             else:
                 self.keeps_open = False  # the end of the connection marks the end of the answer
         if self._client.is_stopping:
-            self.keeps_open = False  # a client that knows this sends its next request to another server
+            self.keeps_open = False  # so the client sends its next request to another server
         if not self.whole:
-            self.keeps_open = False  # data that follows on the connection is not read as a request
+            self.keeps_open = False  # the rest of the body must not be read as a request
         if closes:
             self.keeps_open = False
         elif not self.keeps_open:
@@ -443,7 +443,7 @@ class HttpExchange:
 def write_head(status: int, headers: Headers, more: list[bytes]) -> bytes:
     """Return the head of an answer without the empty line; `more` are further lines.
 
-    Raises ValueError for a header that could be taken for more than one.
+    Raises ValueError for a header that a client could read as several headers.
     """
     first = _STATUS_LINES.get(status) or b"HTTP/1.1 %d Status %d" % (status, status)
     lines = [first, *map(b": ".join, headers), *more]

@@ -1,4 +1,4 @@
-"""The server from the application's start to its end: accepts connections, and closes them.
+"""Runs the server: starts the application, accepts and closes connections, and ends the application.
 
 A TLS handshake counts as a connection and must finish within `HANDSHAKE_S`.
 """
@@ -102,7 +102,7 @@ class Handshake:
         self._task.add_done_callback(lambda _: handshakes.forget(self))
 
     def close_waiting(self) -> None:
-        """Close the connection, because others need its place."""
+        """Close the connection, because a new connection needs its place."""
         self.cut()
 
     def cut(self) -> None:

@@ -9,12 +9,12 @@ from typing import cast
 
 from ledger_engine.http.wire.connections import Connections
 
-HEAD_BUFFER = 8 * 1024  # bytes that the system buffers for a connection that we have not read from yet
-UNSENT_MAX = 128 * 1024  # bytes that the system takes from us for a connection before they can be sent
+HEAD_BUFFER = 8 * 1024  # bytes that the system buffers for a connection before we read from it
+UNSENT_MAX = 128 * 1024  # bytes that the system accepts from us for a connection before it can send them
 BODY_BUFFER = 512 * 1024  # bytes that the system buffers for a connection that sends a body we need
 HEAD_PIECE = 8 * 1024  # bytes per read; a head is small, and its body may not be needed
 BODY_PIECE = 64 * 1024  # bytes per read of a body that is needed
-DRAINED_MAX = 32  # ended connections that are still read from; further clients may see a reset
+DRAINED_MAX = 32  # the most ended connections from which we still read; other clients may see a reset
 LINGER_S = 2  # seconds for a client to read its last answer before the connection is closed
 SEND_TIMEOUT_S = 60  # seconds for a client to read the sent data
 
@@ -53,7 +53,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         self._transport: asyncio.Transport
         self.client: Address = None
         self.server: Address = None
-        self.is_over = False  # whether the server answers nothing more that the client sends
+        self.is_over = False  # whether the server ignores further data from the client
         self._has_ended = False  # whether the client has ended its side
         self._is_lingering = False
         self._reads = True
@@ -98,7 +98,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
             self.take(bytes(_BUFFER[:nbytes]))
 
     def eof_received(self) -> bool:
-        """Return whether the socket stays open for our side."""
+        """Return whether the socket stays open for our data."""
         self._has_ended = True
         if self._is_lingering:
             return False
@@ -141,7 +141,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
             await asyncio.shield(self._drain)
 
     def set_reading(self, is_on: bool) -> None:
-        """Read on, or stop reading; then further data stays with the client."""
+        """Start or stop reading; without reading, further data stays with the client."""
         if self._reads != is_on and not self._transport.is_closing():
             self._reads = is_on
             if is_on:
