@@ -24,12 +24,11 @@ class ClockState:
 
 
 class MovableClock:
-    """A clock that is ahead of the machine's clock by the time that it was moved, or is frozen.
+    """A clock that a test moves ahead of the machine's clock, or freezes.
 
-    It never goes back, except by `go_back`, together with the whole ledger. `monotonic` runs with it, so that
-    the moved time also passes for code that measures with `monotonic`.
-
-    It begins `offset_ms` ahead of the machine's clock, or frozen at `frozen_at`.
+    It begins `offset_ms` ahead of the machine's clock, or frozen at `frozen_at`. It never goes back, except
+    by `go_back`, together with the whole ledger. `monotonic` runs with it, so that the moved time also passes
+    for code that measures with `monotonic`.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class MovableClock:
             return ClockState(self._now(), self._frozen_at is not None)
 
     def offset_ms(self) -> int:
-        """Return how far the clock is ahead of the machine's clock; negative if it was frozen."""
+        """Return how far the clock is ahead of the machine's clock; negative if it was frozen for long."""
         with self._lock:
             return self._offset if self._frozen_at is None else self._frozen_at - self._machine.now()
 
@@ -73,13 +72,13 @@ class MovableClock:
             return {"offset_ms": self._offset, "frozen_at": self._frozen_at}
 
     def move_to(self, moment: int) -> None:
-        """Move forward to `moment` (milliseconds); a past moment changes nothing."""
+        """Move the clock forward to `moment` (milliseconds); a past moment changes nothing."""
         with self._lock:
             if moment > self._now():
                 self._stand_at(moment)
 
     def be_ahead(self, offset_ms: int) -> None:
-        """Move at least this far ahead of the machine's clock. A frozen clock stays where it is."""
+        """Move the clock at least this far ahead of the machine's clock, unless it is frozen."""
         with self._lock:
             if self._frozen_at is None:
                 self._offset = max(self._offset, offset_ms)
@@ -114,9 +113,8 @@ class MovableClock:
 def clock_of(database: Path) -> MovableClock:
     """Return the clock as the last server with test helpers left it.
 
-    For a ledger that does not exist yet, return a new clock.
-
-    Raises StorageUnavailable for a file that cannot be read.
+    Return a new clock for a ledger that does not exist yet. Raises StorageUnavailable for a file that cannot
+    be read.
     """
     file = _file(database)
     if not database.exists():  # a ledger that was deleted must not pass its time on to a new one

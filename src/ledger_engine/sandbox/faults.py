@@ -1,6 +1,6 @@
-"""Faults: failures on purpose of chosen requests or webhooks, and the sender that applies them to webhooks.
+"""Faults, which make chosen requests or webhooks fail on purpose, and the sender that fails webhooks.
 
-Faults are kept in memory, and apply to the project and mode of the key that set them.
+Faults are stored in memory, and apply to the project and mode of the key that set them.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ FAULTS_MAX = 1000  # faults of one project and mode
 
 
 class Match(TypedDict):
-    """The requests or webhooks of a fault; null matches all. The last two fields are for webhooks.
+    """The requests or webhooks that a fault applies to; null matches all.
 
-    `path` is exact or ends in `*`; `header` is a name, or a name and a value: `X-Test: 1`."""
+    `path` is exact or ends in `*`; `header` is a name, or a name and a value: `X-Test: 1`. `endpoint` and
+    `type` are for webhooks, the other fields for requests."""
 
     method: str | None
     path: str | None
@@ -65,7 +66,7 @@ class FaultAction(TypedDict):
 
 @dataclass(slots=True)
 class Fault:
-    """A fault: `hits` is how often it has happened, of at most `times`."""
+    """A fault, which has happened `hits` times, of at most `times`."""
 
     OBJECT: ClassVar[str] = "fault"
 
@@ -115,11 +116,9 @@ class Faults:
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
-        self._owners_of_removed: dict[
-            str, tuple[str, bool]
-            # the project and mode of each removed fault, by id, because a client may still use that id as a
-            # cursor
-        ] = {}
+        # The project and mode of each removed fault by its id, because a client may still use the id as a
+        # cursor.
+        self._owners_of_removed: dict[str, tuple[str, bool]] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -263,8 +262,8 @@ def checked(match: dict[str, Any], action: dict[str, Any]) -> tuple[Match, Fault
     is_webhook = action["webhook"] is not None
     for name in _OF_REQUESTS if is_webhook else _OF_WEBHOOKS:
         if match[name] is not None:
-            what = "requests, not for webhooks" if is_webhook else "webhooks, not for requests"
-            raise _wrong(f"{name} is for {what}.", f"match.{name}")
+            use = "requests, not for webhooks" if is_webhook else "webhooks, not for requests"
+            raise _wrong(f"{name} is for {use}.", f"match.{name}")
     _check_match(match)
     return cast(Match, match), cast(FaultAction, action)
 
@@ -313,20 +312,18 @@ def _wrong(message: str, param: str) -> InvalidRequest:
 # Faults of webhooks
 
 
-LATER_MS = 1000  # the default delay, for a delayed attempt and for one that waits for another to overtake it
+LATER_MS = 1000  # the default delay of a delayed attempt, and the longest wait of a reordered attempt
 _TYPE = "Ledger-Event-Type"
 
 
 @dataclass(slots=True, eq=False)
 class _Endpoint:
-    """An endpoint's project and mode, once they are known; until then its jobs wait."""
+    """An endpoint's project and mode, and its waiting jobs; all jobs wait until the project is known."""
 
     owner: tuple[str, bool] | None = None
     waiting: deque[AttemptJob] = field(default_factory=deque)
     delayed: dict[int, asyncio.TimerHandle] = field(default_factory=dict)  # delayed jobs, by number
-    overtaken: list[AttemptJob] = field(
-        default_factory=list
-    )  # jobs that wait for another job to overtake them
+    overtaken: list[AttemptJob] = field(default_factory=list)  # jobs that wait until another overtakes them
 
 
 class FaultySender:
@@ -344,7 +341,7 @@ class FaultySender:
         self._report = report
         self._sender = make(self._take_result)
         self._endpoints: dict[str, _Endpoint] = {}
-        # negative numbers for the copies of duplicated jobs, whose results are not reported
+        # Negative numbers for the copies of duplicated jobs, because their results are not reported.
         self._copies = itertools.count(-1, -1)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -421,8 +418,8 @@ class FaultySender:
             self._sender.submit(_corrupted(job) if kind == "corrupt" else job)
             if kind == "duplicate":
                 self._sender.submit(job._replace(number=next(self._copies)))
-            for each in list(endpoint.overtaken):
-                self._send_overtaken(endpoint, each)
+            for overtaken_job in list(endpoint.overtaken):
+                self._send_overtaken(endpoint, overtaken_job)
 
     def _send_delayed(self, endpoint: _Endpoint, job: AttemptJob) -> None:
         if endpoint.delayed.pop(job.number, None) is not None:
@@ -450,4 +447,4 @@ def _corrupted(job: AttemptJob) -> AttemptJob:
 
 
 def _other(signature: str) -> str:
-    return " ".join(each[:-2] + ("00" if each[-2:] != "00" else "11") for each in signature.split(" "))
+    return " ".join(part[:-2] + ("00" if part[-2:] != "00" else "11") for part in signature.split(" "))

@@ -1,7 +1,8 @@
 """The two wrappers that requests pass in an application with test helpers.
 
 The turnstile is outside of the gate, and makes requests wait while the ledger is replaced. The guard is
-inside the gate. It lets only owners of test keys use the helpers, and applies faults to all other requests.
+inside the gate. It lets only test keys with the role owner use the helpers, and applies faults to all other
+requests.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.wire.asgi import Asgi, Header, Receive
 from ledger_engine.sandbox.faults import Fault, Faults, MatchedRequest, fault_error
 
-# The turnstile does not wait longer for a request, which then fails or works on the new data.
+# Seconds that the turnstile waits for requests; a longer request then fails or works on the new data.
 PATIENCE_S = 5.0
 ROOT = "/v1/test_helpers"
 
@@ -124,11 +125,11 @@ class Guard:
 
 
 class _Streamed(Exception):
-    """Raised when an answer in several parts begins, because nobody waits for its end."""
+    """Raised when an answer in several parts begins, because nobody waits until the answer ends."""
 
 
 class _Withheld:
-    """Receives an answer in the way of `Reply`, and sends nothing."""
+    """Receives an answer as `Reply` does, but sends nothing before `send_half`."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -149,7 +150,7 @@ class _Withheld:
     async def send_half(self, send: Reply) -> None:
         """Send the head of the answer, with the length of the whole body, and half of the body."""
         length = (b"content-length", b"%d" % len(self._body))
-        headers = [each for each in self._headers if each[0].lower() != b"content-length"]
+        headers = [header for header in self._headers if header[0].lower() != b"content-length"]
         await send({"type": "http.response.start", "status": self.status, "headers": [*headers, length]})
         half = self._body[: len(self._body) // 2]
         await send({"type": "http.response.body", "body": half, "more_body": True})

@@ -1,8 +1,8 @@
 """The test helpers of one server; operations find them by the server's engine.
 
-If the clock is moved, everything that depends on time happens as if the time had passed. The clock stops at
-each moment at which a webhook is due, until the webhook is sent and its result is recorded. If a retry of it
-is due before the end, it is sent in its turn. Then retention runs.
+If a test moves the clock, everything that depends on time happens as if the time had passed. The clock stops
+at each moment at which a webhook or a retry is due, until the webhook is sent and its result is recorded. At
+the end retention runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.retention import Retention
 
-# A receiver that hangs takes 15 s for an attempt. Webhooks not sent within this time are sent later.
+# Seconds to wait for webhooks, which are otherwise sent later. A receiver that hangs takes 15 s per attempt.
 PATIENCE_S = 20.0
 _LOOKS_EVERY_S = 0.005
 
@@ -56,7 +56,9 @@ class Helpers:
     @staticmethod
     def offer(engine: Engine, clock: Clock, database: Path) -> Helpers:
         """Make helpers for this engine, whose clock must be movable; `begin` completes them."""
-        assert isinstance(clock, MovableClock), "the engine of a server with test helpers is opened with one"
+        assert isinstance(clock, MovableClock), (
+            "a server with test helpers opens its engine with a MovableClock"
+        )
         helpers = _OF[engine] = Helpers(engine, clock, database)
         return helpers
 
@@ -82,11 +84,11 @@ class Helpers:
             await self._move_to(moment)
 
     async def advance(self, milliseconds: int) -> None:
-        """Move the clock forward by exactly this, and return when everything due has happened."""
+        """Move the clock forward by exactly this time, and return when everything due has happened."""
         async with self._turn:
             offset = self.clock.offset_ms() + milliseconds
             await self._move_to(self.clock.now() + milliseconds)
-            # While this ran, some milliseconds have passed in addition to the requested time.
+            # The milliseconds that the move itself took are added to the requested time.
             self.clock.be_ahead(offset)
             store_clock(self._database, self.clock)
 
@@ -114,7 +116,7 @@ class Helpers:
     async def restore(self, name: str) -> Snapshot:
         """Set the whole ledger back to a snapshot. Raises NotFound."""
         self.snapshots.get(name)
-        async with self._turn, self.turnstile.alone(), self._nothing_beside():
+        async with self._turn, self.turnstile.alone(), self._background_paused():
             await Followers.of(self._engine).end_those_there()
             snapshot = await self.snapshots.restore(self._engine, self.clock, name)
             store_clock(self._database, self.clock)
@@ -128,13 +130,13 @@ class Helpers:
         """Empty the project and mode, and remove its faults."""
         async with self._turn, self.turnstile.alone():
             self.faults.clear(tenant)
-            async with self._nothing_beside():
+            async with self._background_paused():
                 counts = await self._engine.write(partial(snapshots.empty, tenant=tenant))
                 await self._engine.forget_newest()
                 return counts
 
     @contextlib.asynccontextmanager
-    async def _nothing_beside(self) -> AsyncIterator[None]:
+    async def _background_paused(self) -> AsyncIterator[None]:
         assert self._background is not None, "begin was called"
         await self._background.pause()
         try:
@@ -156,8 +158,8 @@ async def _move_to(engine: Engine, clock: MovableClock, moment: int) -> None:
     """
     all_sent = await _until_all_is_sent(engine, clock)
     while (due := await engine.read(_next_due)) is not None and due <= moment:
-        # The clock runs on, so a retry that became due since the last check is sent like any other.
-        if not all_sent and due <= clock.now():  # the attempt to send it failed
+        # The clock continues, so a retry that became due since the last check is sent like any other retry.
+        if not all_sent and due <= clock.now():  # this retry was due, and was not sent in time
             break
         clock.move_to(due)
         await engine.write(_follow)

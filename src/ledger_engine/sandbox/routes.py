@@ -1,6 +1,6 @@
 """Routes of the test helpers; all of them go beyond the contract (docs/decisions.md#test-helpers).
 
-The guard lets only owners of test keys use them.
+The guard lets only test keys with the role owner use them.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Page, PageRequest
 
-# Events on demand: the objects that an event needs are made by the ledger's own rules, in one commit
+# Events on demand: the ledger's rules create the objects that an event needs, in one commit
 
 
 AMOUNT = 12_50
-_RECENT = PageRequest(10)  # no kind of event needs more events
+_RECENT = PageRequest(10)  # making an event of any type records fewer events
 
 
 def make_happen(unit: Unit, tenant: Tenant, type: str) -> tuple[Event, list[Record]]:
-    """Make an event of this type happen; return it, and the objects made for it in their state at that time.
+    """Make an event of this type happen; return the event, and the objects made for it, as they are then.
 
     Raises InvalidRequest for an unknown type, and the errors of creating the objects.
     """
@@ -54,7 +54,7 @@ def make_happen(unit: Unit, tenant: Tenant, type: str) -> tuple[Event, list[Reco
         raise InvalidRequest("invalid_value", f"type must be one of {', '.join(outbox.KINDS)}.", "type")
     make, moves = _MAKERS[type]
     objects = make(unit, tenant, *moves)
-    event = next(each for each in outbox.page(unit, tenant, _RECENT).items if each.type == type)
+    event = next(event for event in outbox.page(unit, tenant, _RECENT).items if event.type == type)
     return event, objects
 
 
@@ -103,7 +103,7 @@ def _order(unit: Unit, tenant: Tenant, *moves: Move) -> list[Record]:
 
 Move = Callable[[Unit, Tenant, str], Any]
 Make = Callable[..., list[Record]]
-# For each type of object: how it is made, and the moves from state to state.
+# For each type of event: the function that makes the objects, and the moves that lead to the event.
 _MAKERS: dict[str, tuple[Make, list[Move]]] = {
     "account.created": (lambda unit, tenant: [_account(unit, tenant)], []),
     "transaction.created": (_posted, []),
@@ -124,7 +124,8 @@ _MAKERS: dict[str, tuple[Make, list[Move]]] = {
 # Routes
 
 
-LATEST = 250_000_000_000_000  # milliseconds, in the year 9892, so that later due times still have a date
+# The latest time of the clock in milliseconds, in the year 9892, so that later due times still have a date.
+LATEST = 250_000_000_000_000
 
 routes = Routes("test_helpers", ROOT)
 
@@ -147,7 +148,7 @@ class TakeSnapshot(Body):
     name: str
 
 
-# Not FaultMatch, because client generators make that name for the `match` of the record Fault.
+# Not FaultMatch, because client generators use that name for the `match` of the record Fault.
 class SetFaultMatch(Body):
     method: Name | None = None
     path: Annotated[str, Field(max_length=8_192)] | None = None  # the longest URL
@@ -180,7 +181,7 @@ class TriggerEvent(Body):
 
 @dataclass(slots=True)
 class ForgottenFaults:
-    """How many faults were deleted."""
+    """The number of deleted faults."""
 
     deleted: int
 
@@ -197,8 +198,8 @@ class TriggeredEvent:
 class LedgerClock:
     """The ledger's time.
 
-    `offset_ms` is by how much it is ahead of the machine's, less than 0 after it stood still; `frozen` is
-    whether it stands still.
+    `offset_ms` is how far this time is ahead of the machine's clock, negative if the ledger's clock stood
+    still for long; `frozen` is whether the clock stands still now.
     """
 
     now: Moment
@@ -216,7 +217,7 @@ async def get_clock(call: Call) -> LedgerClock:
 
 @routes.add("POST", "/clock", needs=WRITES, role="owner")
 async def set_clock(call: Call, body: SetClock) -> LedgerClock:
-    """Move the clock forward, or let it stand still; answers when what was due has happened."""
+    """Move the clock forward, or freeze it; the answer comes when everything due has happened."""
     helpers = Helpers.of(call.engine)
     values = body.model_dump(exclude_none=True)
     if len(values) != 1:
@@ -238,7 +239,7 @@ async def set_clock(call: Call, body: SetClock) -> LedgerClock:
 
 @routes.add("POST", "/snapshots", needs=WRITES, role="owner", status=201)
 async def take_snapshot(call: Call, body: TakeSnapshot) -> Snapshot:
-    """Take a snapshot of the whole ledger, to which `restore` goes back."""
+    """Take a snapshot of the whole ledger, for `restore`."""
     helpers = Helpers.of(call.engine)
     helpers.snapshots.check_new(body.name)
     id = helpers.snapshots.new_id(helpers.clock.now())
@@ -254,7 +255,7 @@ async def list_snapshots(call: Call, query: GenericList) -> Page[Snapshot]:
 
 @routes.add("POST", "/snapshots/<name>/restore", needs=WRITES, role="owner")
 async def restore_snapshot(call: Call, name: str) -> Snapshot:
-    """Make the whole ledger, of all projects, and its clock what they were."""
+    """Set the whole ledger, with all projects and its clock, back to a snapshot."""
     return await Helpers.of(call.engine).restore(name)
 
 
@@ -272,7 +273,7 @@ async def reset(call: Call) -> EmptiedProject:
 
 @routes.add("POST", "/faults", needs=WRITES, role="owner", status=201)
 async def set_fault(call: Call, body: SetFault) -> Fault:
-    """Let requests or webhooks of this project and mode fail."""
+    """Make requests or webhooks of this project and mode fail."""
     helpers, tenant = Helpers.of(call.engine), call.authenticate()
     match, action = checked(body.match.model_dump(), body.action.model_dump())
     now = helpers.clock.now()
@@ -311,7 +312,7 @@ async def delete_faults(call: Call) -> ForgottenFaults:
 
 @routes.add("POST", "/events", needs=WRITES, role="owner", answer=TriggeredEvent)
 async def trigger_event(call: Call, body: TriggerEvent) -> dict[str, object]:
-    """Make an event of this type happen truly, with all it takes."""
+    """Make an event of this type really happen, with all objects that it needs."""
     event, objects = await call.write(_make_happen, body.type, call.idempotency_key)
     return {"event": event, "objects": objects}
 
@@ -340,7 +341,7 @@ def _reachable(moment: int, now: int, param: str) -> None:
         raise InvalidRequest("invalid_value", "The clock goes no further than the year 9892.", param)
 
 
-# The part that wraps the gate and the dispatcher
+# The wrappers of the gate and the dispatcher
 
 
 # A stream ends when the ledger is replaced, so the turnstile need not wait for it.
@@ -354,12 +355,12 @@ def guard(dispatcher: Asgi, engine: Engine) -> Guard:
 
 
 def outside(gate: Gate, engine: Engine) -> Asgi:
-    """Return the application, whose requests wait while the ledger is replaced."""
+    """Return the gate behind the turnstile: requests wait while the ledger is replaced."""
     helpers = Helpers.of(engine)
     helpers.when_restored.append(gate.begin_anew)
     turnstile = helpers.turnstile
 
-    async def passed(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def pass_turnstile(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
         if scope["type"] != "http" or is_helper(path):
             await gate(scope, receive, send)
@@ -370,4 +371,4 @@ def outside(gate: Gate, engine: Engine) -> Asgi:
             async with turnstile.passing():
                 await gate(scope, receive, send)
 
-    return passed
+    return pass_turnstile

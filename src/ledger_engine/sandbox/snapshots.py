@@ -60,7 +60,7 @@ _COUNTED = ("accounts", "transactions", "invoices", "users", "orders", "events",
 
 @dataclass(slots=True)
 class EmptiedProject:
-    """How many of each were deleted."""
+    """The numbers of deleted objects."""
 
     accounts: int
     transactions: int
@@ -76,7 +76,7 @@ def empty(unit: Unit, tenant: Tenant) -> EmptiedProject:
     counts = {table: _count(unit, tenant, table) for table in _COUNTED}
     for table, condition in EMPTIED.items():
         unit.execute(f"DELETE FROM {table} WHERE {condition}", tenant.bind())
-    # So a data set that was loaded into the test mode can be loaded again.
+    # Then a data set that was loaded into the test mode can be loaded again.
     unit.execute("DELETE FROM seeds WHERE project = :project", {"project": tenant.project})
     unit.announce(endpoints.TOPIC)
     unit.announce(api_keys.TOPIC)  # the tokens of apps were deleted
@@ -89,9 +89,8 @@ def _count(unit: Unit, tenant: Tenant, table: str) -> int:
     return int(row["rows"])
 
 
-# Snapshots: copies of the whole ledger next to its file, each with the state of the clock and the position of
-# the ids. They stay when the server ends. Their folder has the name of the database with `.snapshots` after
-# it.
+# Snapshots: copies of the whole ledger, each with the state of the clock and the position of the ids. They
+# stay when the server ends, in a folder with the name of the database and `.snapshots` after it.
 
 
 log = logging.getLogger("ledger_engine.sandbox.snapshots")
@@ -101,7 +100,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}", re.ASCII)
 
 @dataclass(slots=True)
 class Snapshot:
-    """A copy of the whole ledger; `bytes` is its size, `created` the ledger's time that it goes back to."""
+    """A copy of the whole ledger; `bytes` is its size, and `created` is the ledger's time in the copy."""
 
     OBJECT: ClassVar[str] = "snapshot"
 
@@ -128,11 +127,11 @@ class Snapshots:
         # The ids of deleted snapshots, because a client may still use one as a cursor.
         self._removed_ids: set[str] = set()
         snapshots = map(_read, sorted(self._folder.glob("*.json")))
-        self._by_name = {each.snapshot.name: each for each in snapshots if each is not None}
+        self._by_name = {entry.snapshot.name: entry for entry in snapshots if entry is not None}
 
     def page(self, request: PageRequest) -> Page[Snapshot]:
         """Return a page of the snapshots, newest first. Raises InvalidRequest."""
-        return page_of([each.snapshot for each in self._by_name.values()], request, self._removed_ids)
+        return page_of([entry.snapshot for entry in self._by_name.values()], request, self._removed_ids)
 
     def check_new(self, name: str) -> None:
         """Raise InvalidRequest for a name that is not valid or already exists."""
