@@ -442,7 +442,7 @@ def test_a_certificate_that_is_none_is_told_in_one_line(
     wrong = tmp_path / "wrong.pem"
     wrong.write_text("this is no certificate")
     said = refusal(start("--port", "0", "--certfile", str(wrong), "--keyfile", str(certificate[1])), 2)
-    assert f"--certfile {wrong} has no certificate that can be read" in said
+    assert f"--certfile {wrong} contains no readable certificate" in said
 
 
 # How it ends

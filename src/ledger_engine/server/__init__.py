@@ -33,8 +33,8 @@ KEY_CHECKED_EVERY_S = 1.0
 class Ready:
     """The facts that are printed once the server accepts requests.
 
-    `url` is None if another server owns the socket. `key` is the value of a key that is shown only here: the
-    first key of the ledger, or the dashboard's own. `lacks_key` is true for a ledger without any key.
+    `url` is None if another ASGI server owns the socket. `key` is the value of a key that is shown only here:
+    the first key of the ledger, or the dashboard's key. `lacks_key` is true for a ledger without any key.
     `notice` contains the decisions and repairs that need a person. `metrics_url` is the address of the
     metrics, if they are served.
     """
@@ -46,7 +46,7 @@ class Ready:
     lacks_key: bool = False
 
 
-Announce = Callable[[Ready], bool]  # prints the facts, and returns whether a key in them was shown
+Announce = Callable[[Ready], bool]  # prints the facts, and returns whether their key was shown
 
 
 def run(
@@ -56,7 +56,7 @@ def run(
 ) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP, or until stdin ends if embedded; then finish open requests.
 
-    `report` is called with the share of a demo's data that is loaded, before `announce` is called.
+    While a demo loads its data, `report` gets the loaded share; then `announce` is called.
 
     Raises BadSettings, StorageUnavailable, and OSError if the server cannot listen on the address.
     """
@@ -65,7 +65,7 @@ def run(
     _require_folders(settings)
     with ledger.location(settings) as database:
         try:
-            # One process is the server of a file; any number of servers may share a PostgreSQL database.
+            # Only one process may serve a file; any number of servers may share a PostgreSQL database.
             lock = ServingLock(database) if isinstance(database, Path) else None
         except StorageUnavailable:
             url = served_at(database) if settings.embedded and isinstance(database, Path) else None
@@ -88,7 +88,9 @@ def application(settings: ServeSettings, announce: Announce) -> Quart:
     """
     settings.check()
     if settings.database is None:
-        raise BadSettings("--demo is for `ledger-engine serve`: its traffic needs to know the address.")
+        raise BadSettings(
+            "--demo is for `ledger-engine serve`: the demo's traffic needs the server's address."
+        )
     _require_folders(settings)
     app = make_app(settings)
     dispatcher: Any = app.asgi_app
@@ -135,7 +137,7 @@ def _require_writable(option: str, folder: Path) -> None:
 async def _accompany(url: str, database: Location, announce: Announce) -> None:
     """Give a dashboard a key for the server that serves the database at `url`, until the dashboard ends.
 
-    If the key stops working, the server was restarted; then this raises the server's error for the key.
+    If the key stops working, the server was restarted. Then raise the error that refuses the key.
     """
     stop = Stop()
     stop.on_signals()
@@ -197,5 +199,5 @@ async def _serve(
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise
-                # Another program has bound the same address, and has begun to listen before this server.
+                # Another program bound the same address, and began to listen first.
                 raise cannot_listen(settings.host, settings.port, error) from error

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def location(settings: ServeSettings) -> Iterator[Location]:
-    """Yield the ledger's place.
+    """Yield the ledger's location.
 
-    For a demo this is a file in a private folder, which is removed at the end.
+    The ledger of a demo is a file in a private folder, which is removed at the end.
     """
     if settings.database is not None:
         make_folder(settings.database)
@@ -108,9 +108,9 @@ async def served(
 
 @contextlib.asynccontextmanager
 async def opened(settings: ServeSettings, database: Location) -> AsyncIterator[Engine]:
-    """Yield the engine of a process that serves the ledger, after storing the key in the settings.
+    """Yield the engine of a process that serves the ledger, after storing the API key of the settings.
 
-    Raises BadSettings if it cannot store that key.
+    Raises BadSettings if it cannot store this key.
     """
     engine = open_engine(
         database,
@@ -132,7 +132,7 @@ async def presence(
 ) -> AsyncIterator[str | None]:
     """Yield the id of this server, None if it is the only one; its sessions are revoked at the end."""
     if isinstance(database, Path):
-        # Only one process serves a file, so the servers of all stored session keys have ended.
+        # Only one process serves a file, so no other server still needs a stored session key.
         await engine.write(api_keys.end_all)
         try:
             yield None
@@ -203,7 +203,7 @@ def _outside(settings: ServeSettings) -> CheckpointPlaces:
     except BadNote as error:
         raise BadSettings(f"--witness-key: {error}.") from error
     if any(key.kind != WITNESS for key in keys):
-        raise BadSettings("--witness-key must be the key of a witness, which it prints when it starts.")
+        raise BadSettings("--witness-key must be the key that the witness prints when it starts.")
     witnesses = [WitnessAddress(url, key) for url, key in zip(settings.witnesses, keys, strict=True)]
     return CheckpointPlaces(settings.checkpoint_to, witnesses)
 
@@ -256,7 +256,7 @@ def test_helpers(engine: Engine, settings: ServeSettings, database: Location) ->
 
 
 def _state_folder() -> Path | None:
-    """Return the server's folder for its state, from systemd (`StateDirectory=`) or the starting program."""
+    """Return the state folder that systemd (`StateDirectory=`) or the starting program names."""
     folder = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
     return Path(folder) if folder else None
 

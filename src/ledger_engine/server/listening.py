@@ -15,7 +15,7 @@ from ledger_engine.http.wire.tcp import HEAD_BUFFER, UNSENT_MAX
 
 # Connections that the system queues while the server is busy; the system's own limit may be lower.
 BACKLOG = 4096
-IDLE_S = 30  # seconds after which a connection is closed that is idle or has not sent its headers
+IDLE_S = 30  # seconds until a connection is closed if it is idle or has not sent all its headers
 
 
 def configure(settings: ServeSettings) -> Config:
@@ -60,10 +60,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def cannot_listen(host: str, port: int, error: OSError) -> OSError:
-    """Return an error whose sentence names the address."""
+    """Return the error as a sentence that names the address."""
     return OSError(
         f"Cannot listen on {host} port {port}: {error.strerror}."
-        " Choose another with --port; 0 means any free one."
+        " Choose another port with --port; 0 means any free port."
     )
 
 
@@ -73,7 +73,7 @@ def url_of(settings: ServeSettings, listener: socket.socket) -> str:
 
 
 def in_url(host: str) -> str:
-    """Return an address in the form in which a URL contains it."""
+    """Return a host as a URL contains it: an IPv6 address in brackets."""
     return f"[{host}]" if ":" in host else host
 
 
@@ -86,15 +86,15 @@ def _check_readable(option: str, file: str) -> str:
 
 
 def _why_unusable(certfile: str, keyfile: str, error: ssl.SSLError) -> str:
-    """Return the name of the file that caused OpenSSL's error, and the fault of the file."""
+    """Return a sentence with the file that caused OpenSSL's error, and the reason."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(certfile)
     except ssl.SSLError:
-        return f"--certfile {certfile} has no certificate that can be read; it must be a PEM file."
+        return f"--certfile {certfile} contains no readable certificate; it must be a PEM file."
     if error.reason == "KEY_VALUES_MISMATCH":
         return f"--keyfile {keyfile} does not match the certificate in {certfile}."
     if "PEM" in str(error):
-        return f"--keyfile {keyfile} has no private key that can be read; it must be a PEM file."
+        return f"--keyfile {keyfile} contains no readable private key; it must be a PEM file."
     return f"--certfile {certfile} and --keyfile {keyfile} cannot be used: {error.reason or error}."
 
 

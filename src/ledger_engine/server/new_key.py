@@ -1,4 +1,4 @@
-"""The key that a start creates last and shows once. A key that could not be shown is removed."""
+"""Creates the key that a start shows once, and removes it if it could not be shown."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def show_new_key(
 
     `show` gets the value of the key (None if there is none to show), and whether the ledger lacks a key. It
     returns whether the key was shown. A key that was not shown is removed, together with the project that was
-    created for it, so that the next start creates another. Call this when everything else has begun.
+    created for it, so that the next start creates another key. Call this when everything else has begun.
     """
     value = api_keys.new_value(livemode=False)
     key = await engine.write(partial(_make, value=value, settings=settings, server=server))
@@ -59,7 +59,7 @@ async def show_new_key(
     was_shown = await asyncio.to_thread(show, None if key is None else value, lacks_key)
     if key is not None and not was_shown:
         await engine.write(partial(_remove, key=key))
-        log.warning("the new key could not be shown, so it was removed; the next start makes another")
+        log.warning("the new key could not be shown, so it was removed; the next start creates another key")
 
 
 def _ensure(unit: Unit, value: str) -> None:
@@ -83,7 +83,10 @@ def _make(unit: Unit, value: str, settings: ServeSettings, server: str | None) -
 
 
 def _lacks_key(unit: Unit, settings: ServeSettings) -> bool:
-    """Return whether a key must be created: in a demo always, otherwise if the ledger has none."""
+    """Return whether a project that is not new needs a first key.
+
+    In a demo it always does; with `--seed` it does if the ledger contains no key.
+    """
     if settings.database is None:
         return True
     return settings.seed is not None and not api_keys.has_any(unit)

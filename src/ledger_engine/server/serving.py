@@ -1,4 +1,4 @@
-"""Answering requests: the application, its event loop, and how a server stops."""
+"""Runs the server: creates its application and event loop, answers requests, and stops."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Stop:
     def at_end_of_stdin(self) -> None:
         """Stop when stdin ends.
 
-        The parent process holds the other end of stdin, which closes when the parent ends in any way.
+        The parent process holds the other end of stdin, which closes however the parent ends.
         """
         loop = asyncio.get_running_loop()
 
@@ -62,7 +62,7 @@ class Stop:
             with contextlib.suppress(OSError):
                 while os.read(0, 4096):
                     pass
-            # The loop is closed, because the server has already stopped.
+            # The loop is closed if the server has already stopped.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(self.asked.set)
 
@@ -72,8 +72,8 @@ class Stop:
 async def first_of(task: asyncio.Future[None], event: asyncio.Event, seconds: float | None = None) -> None:
     """Wait until the task is done, the event is set, or this many seconds have passed."""
     waiting = asyncio.create_task(event.wait())
-    both: set[asyncio.Future[Any]] = {task, waiting}
-    await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    futures: set[asyncio.Future[Any]] = {task, waiting}
+    await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
 
 
@@ -131,8 +131,8 @@ async def serve_until(
 ) -> None:
     """Serve until asked to stop, then finish requests within DRAIN_S seconds, or end at once on `hurry`.
 
-    `note_ready` is called when the server begins to accept requests, and `begin_stop` when it accepts no
-    more.
+    `note_ready` is called when the server begins to accept requests, and `begin_stop` when it stops accepting
+    them.
     """
 
     async def wait_until_asked() -> None:

@@ -1,4 +1,4 @@
-"""The application before an ASGI server has opened its ledger, and without a server that does so."""
+"""Refuses requests until the ASGI server opens the ledger; a server without lifespan events never does."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ledger_client import Ledger
-from ledger_engine.testing.server import asked
+from ledger_engine.testing.server import send_request
 
 _ROOT = "/v1/test_helpers"
 
@@ -21,14 +21,14 @@ class Clock:
     @property
     def now(self) -> datetime:
         """Return the ledger's time."""
-        return datetime.fromisoformat(asked(self._client, "GET", f"{_ROOT}/clock")["now"])
+        return datetime.fromisoformat(send_request(self._client, "GET", f"{_ROOT}/clock")["now"])
 
     def advance(self, by: timedelta | float) -> datetime:
-        """Move the clock forward by a time or some seconds, do all that is due, and return the time."""
+        """Move the clock forward by a timedelta or seconds, do everything due, and return the time."""
         return self._set(advance=by.total_seconds() if isinstance(by, timedelta) else by)
 
     def move_to(self, moment: datetime) -> datetime:
-        """Move the clock forward to a moment with a time zone, do all that is due, and return the time."""
+        """Move the clock forward to a moment with a time zone, do everything due, and return the time."""
         if moment.tzinfo is None:
             raise ValueError("the moment needs a time zone")
         return self._set(now=moment.isoformat())
@@ -42,7 +42,7 @@ class Clock:
         return self._set(frozen=False)
 
     def _set(self, **body: Any) -> datetime:
-        return datetime.fromisoformat(asked(self._client, "POST", f"{_ROOT}/clock", body)["now"])
+        return datetime.fromisoformat(send_request(self._client, "POST", f"{_ROOT}/clock", body)["now"])
 
 
 @dataclass
@@ -54,13 +54,13 @@ class Fault:
 
     @property
     def hits(self) -> int:
-        """Return how often it has happened."""
-        faults = asked(self._client, "GET", f"{_ROOT}/faults?limit=100")["data"]
-        return next(int(each["hits"]) for each in faults if each["id"] == self.id)
+        """Return how often the fault has happened."""
+        faults = send_request(self._client, "GET", f"{_ROOT}/faults?limit=100")["data"]
+        return next(int(fault["hits"]) for fault in faults if fault["id"] == self.id)
 
     def delete(self) -> None:
         """End the fault."""
-        asked(self._client, "DELETE", f"{_ROOT}/faults/{self.id}")
+        send_request(self._client, "DELETE", f"{_ROOT}/faults/{self.id}")
 
 
 class Faults:
@@ -93,11 +93,11 @@ class Faults:
     def set(self, action: dict[str, Any], *, match: dict[str, str], **more: Any) -> Fault:
         """Set a fault with the fields of `POST /v1/test_helpers/faults`, such as `probability` or `seed`."""
         body = {"match": match, "action": action, **more}
-        return Fault(asked(self._client, "POST", f"{_ROOT}/faults", body)["id"], self._client)
+        return Fault(send_request(self._client, "POST", f"{_ROOT}/faults", body)["id"], self._client)
 
     def clear(self) -> None:
         """End all faults of the project."""
-        asked(self._client, "DELETE", f"{_ROOT}/faults")
+        send_request(self._client, "DELETE", f"{_ROOT}/faults")
 
 
 class Snapshots:
@@ -109,14 +109,14 @@ class Snapshots:
 
     def take(self, name: str) -> None:
         """Take a snapshot."""
-        asked(self._client, "POST", f"{_ROOT}/snapshots", {"name": name})
+        send_request(self._client, "POST", f"{_ROOT}/snapshots", {"name": name})
         self._names.append(name)
 
     def restore(self, name: str) -> None:
         """Return the server to its state at the snapshot; later changes are lost."""
-        asked(self._client, "POST", f"{_ROOT}/snapshots/{name}/restore")
+        send_request(self._client, "POST", f"{_ROOT}/snapshots/{name}/restore")
 
     def delete_all(self) -> None:
         """Delete the snapshots that were taken with this object."""
         while self._names:
-            asked(self._client, "DELETE", f"{_ROOT}/snapshots/{self._names.pop()}")
+            send_request(self._client, "DELETE", f"{_ROOT}/snapshots/{self._names.pop()}")

@@ -20,8 +20,8 @@ WAIT_S = 10.0
 class Inbox:
     """Receives the events of a project by webhook. Use it as a context manager.
 
-    `events` are the events with a valid signature, in the order received, including repeated ones; `rejected`
-    are the bodies whose signature is missing or wrong. Set `answer` to the status of the next answers.
+    `events` are the events with a valid signature, in order of arrival, including repeats; `rejected` are the
+    bodies whose signature is missing or wrong. Set `answer` to the status of the next answers.
     """
 
     def __init__(self, ledger: Ledger, events: list[str] | None = None) -> None:
@@ -58,25 +58,25 @@ class Inbox:
         count: int = 1,
         timeout: float = WAIT_S,
     ) -> dict[str, Any]:
-        """Return the first event of this type that matches, or the one with number `count`; wait for it.
+        """Wait for the first event of this type that matches, or for match number `count`, and return it.
 
-        If it does not come in time, raises AssertionError, which lists the received events.
+        If it does not arrive in time, raises AssertionError, which lists the received events.
         """
         deadline = time.monotonic() + timeout
 
-        def found() -> list[dict[str, Any]]:
+        def matching_events() -> list[dict[str, Any]]:
             return [event for event in self.events if event["type"] == type and matches(event)]
 
         with self._condition:
-            while len(found()) < count:
+            while len(matching_events()) < count:
                 if not self._condition.wait(max(0.0, deadline - time.monotonic())):
-                    came = ", ".join(event["type"] for event in self.events) or "nothing"
+                    types = ", ".join(event["type"] for event in self.events) or "nothing"
                     times = "" if count == 1 else f" {count} times"
                     forgeries = f", and {len(self.rejected)} with a wrong signature" if self.rejected else ""
                     raise AssertionError(
-                        f"{type} did not come{times} within {timeout:g} s; what came: {came}{forgeries}"
+                        f"{type} did not arrive{times} within {timeout:g} s; received: {types}{forgeries}"
                     )
-            return found()[count - 1]
+            return matching_events()[count - 1]
 
     def _take(self, signature: str, body: bytes) -> int:
         is_good = is_signed(body, signature, self._secret)

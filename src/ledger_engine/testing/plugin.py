@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--ledger-url",
         default=os.environ.get("LEDGER_TEST_URL"),
         metavar="URL",
-        help="use this server, which runs with --test-helpers, and start none (LEDGER_TEST_URL)",
+        help="use this running server with --test-helpers, and do not start one (LEDGER_TEST_URL)",
     )
     group.addoption(
         "--ledger-key",
@@ -101,7 +101,7 @@ def ledger_faults(ledger: Ledger) -> Iterator[Faults]:
 
 @pytest.fixture
 def ledger_snapshots(ledger: Ledger) -> Iterator[Snapshots]:
-    """Return an object that takes and restores snapshots of the server; the test's end deletes them."""
+    """Return an object that takes and restores snapshots of the server; they are deleted after the test."""
     from ledger_engine.testing.helpers import Snapshots
 
     snapshots = Snapshots(ledger.client)

@@ -19,7 +19,7 @@ from ledger_client.errors import AuthenticationError, LedgerError, NotFound
 # A project of a server
 
 
-def asked(
+def send_request(
     client: ledger_client.Ledger, method: str, path: str, body: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Send a request that must succeed; return the object in the answer. Raises LedgerError."""
@@ -46,11 +46,11 @@ class Ledger:
     api: httpx.Client
 
     def make(self, path: str, **body: Any) -> dict[str, Any]:
-        """POST a body that must be accepted; return the object that this creates.
+        """POST a body that must be accepted; return the object in the answer.
 
         Raises ledger_client.LedgerError with the server's message.
         """
-        return asked(self.client, "POST", path, body)
+        return send_request(self.client, "POST", path, body)
 
     def happen(self, type: str) -> dict[str, Any]:
         """Make an event of this type happen; return `{"event": …, "objects": […]}`."""
@@ -58,7 +58,7 @@ class Ledger:
 
     def reset(self) -> None:
         """Delete everything in the project's test mode; the key stays."""
-        asked(self.client, "POST", "/v1/test_helpers/reset")
+        send_request(self.client, "POST", "/v1/test_helpers/reset")
 
     def close(self) -> None:
         """Close the clients."""
@@ -112,7 +112,7 @@ class LedgerServer:
     def start(cls, database: Path, *options: str) -> LedgerServer:
         """Start a server on a free port of this machine, on a new database. Raises RuntimeError.
 
-        Its limits are so high that tests do not reach them; `options` of `serve` may set others.
+        Its limits are so high that tests do not reach them; `options` of `serve` may set other limits.
         """
         process = subprocess.Popen(
             [*_PROGRAM, "serve", *_OPTIONS, "--database", str(database), *options],
@@ -133,7 +133,7 @@ class LedgerServer:
                 server._raise_limits(database)
                 return server
         raise RuntimeError(
-            f"the ledger's server ended with {process.wait()} before it could serve, or {database} is not new"
+            f"the ledger's server ended with {process.wait()} before it served, or {database} is not new"
         )
 
     def _raise_limits(self, database: Path) -> None:
@@ -200,7 +200,7 @@ def _environment() -> dict[str, str]:
 class _Shared(httpx.HTTPTransport):
     """A transport that outlasts its clients.
 
-    A new one for each client would take 30 ms to load the trusted authorities.
+    A new transport for each client would take 30 ms to load the trusted authorities.
     """
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path, text: str) -
     certfile, keyfile = make_certificate(tmp_path, HOST)
     certfile.write_text(text)
     said = refusal(certfile, keyfile)
-    assert said == f"--certfile {certfile} has no certificate that can be read; it must be a PEM file."
+    assert said == f"--certfile {certfile} contains no readable certificate; it must be a PEM file."
 
 
 @pytest.mark.parametrize("text", ["", "no PEM", BROKEN.format("PRIVATE KEY")])
@@ -35,7 +35,7 @@ def test_a_key_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
     certfile, keyfile = make_certificate(tmp_path, HOST)
     keyfile.write_text(text)
     said = refusal(certfile, keyfile)
-    assert said == f"--keyfile {keyfile} has no private key that can be read; it must be a PEM file."
+    assert said == f"--keyfile {keyfile} contains no readable private key; it must be a PEM file."
 
 
 def test_the_key_of_another_certificate_is_named(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ TESTS = """
         ledger_clock.advance(10)
         assert ledger_inbox.wait_for("user.created", lambda event: event["id"] == user["id"])
         assert len(ledger_inbox.rejected) == 1
-        said = "order.shipped did not come within 0.01 s; what came: .*invoice.paid.*, and 1 with a wrong"
+        said = "order.shipped did not arrive within 0.01 s; received: .*invoice.paid.*, and 1 with a wrong"
         with pytest.raises(AssertionError, match=said):
             ledger_inbox.wait_for("order.shipped", timeout=0.01)
 
@@ -76,7 +76,7 @@ TESTS = """
             ledger_clock.move_to(ledger_clock.now - timedelta(days=1))
         with pytest.raises(InvalidRequest, match="cut"):
             ledger_faults.cut("later")
-        with pytest.raises(AssertionError, match="did not come 2 times within 0.01 s; what came: nothing"):
+        with pytest.raises(AssertionError, match="did not arrive 2 times within 0.01 s; received: nothing"):
             ledger_inbox.wait_for("user.created", count=2, timeout=0.01)
 
 
