@@ -133,7 +133,7 @@ def _period(day: date, unit: str) -> tuple[str, date]:
 
 
 def table(courses: Sequence[Course], unit: str) -> list[Record]:
-    """Return a row for each period, with each account's balance at its end and the change during it."""
+    """Return a row for each period, with each account's balance at the end and the change in the period."""
     start, end = courses[0].start_ms, courses[0].end_ms
     rows: list[Record] = []
     before = start

@@ -116,7 +116,7 @@ class EventsView(ResourceView):
 
     @while_running
     def _take_deliveries(self, endpoints: Sequence[Record], deliveries: Sequence[Record]) -> None:
-        # the wait until the next poll was chosen for a list without endpoints, and is too long for these
+        # the wait until the next poll was chosen while no endpoint was known, and is too long now
         if endpoints and not self.webhooks.endpoints:
             self.next_poll_at = min(self.next_poll_at, self.context.session.clock() + self._pause)
         self.webhooks.endpoints = {str(each.get("id")): each for each in endpoints}

@@ -25,9 +25,7 @@ _MONEY = 16
 
 
 def _beginning(record: Record, _names: AccountNames) -> str:
-    """Return the first words of the description, without numbers: a number such as an invoice's is never the
-    same.
-    """
+    """Return the first words of the description, without numbers, because numbers differ from row to row."""
     words = [word for word in str(record.get("description") or "").split() if not any(map(str.isdigit, word))]
     return " ".join(words[:_WORDS]).rstrip(",:;") or "–"
 

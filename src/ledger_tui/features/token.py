@@ -254,7 +254,7 @@ class TokenView(View, can_focus=True):
         plan = (self.whoami or {}).get("plan")
         if plan is not None:
             return Cell(literal(plan))
-        # Requests with a refused credential get the limit of unknown callers, which is no plan's.
+        # Requests with a refused credential get the limit of unknown callers, which says nothing of a plan.
         if self.context.session.state is ConnectionState.REFUSED:
             return Cell("unknown", "dim")
         guess = _PLANS.get(self.context.session.limit or 0)

@@ -50,7 +50,7 @@ class EditedObject:
         self._names = names
 
     async def look(self, typed: Mapping[str, str]) -> OtherChanges | None:
-        """Read the object, and return the form's fields that other people have changed; None if none changed.
+        """Read the object, and return the form's fields that other people have changed, or None.
 
         A field whose new value equals the typed value does not count. Raises LedgerError.
         """

@@ -180,7 +180,7 @@ class PickerField(Vertical):
     def take_only(self) -> bool:
         """Choose the object whose whole name the user typed, or else the only matching object.
 
-        Return whether the user typed only part of the name, and so has not seen which object this chose.
+        Return whether the user typed only part of the name, and so has not seen which object was chosen.
         """
         text = self.value
         match = self._directory.resolve(text)

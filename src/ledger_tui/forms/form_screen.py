@@ -45,7 +45,7 @@ from ledger_tui.ui.view import Context, NamesLoaded
 class Created(Message):
     """A form has created or changed an object."""
 
-    record: Record | None  # None if an earlier request created the object and this object cannot be read
+    record: Record | None  # None if an earlier request created the object, and the form cannot read it
     sentence: str
     secret: str | None = None  # to show once
     _: KW_ONLY
@@ -64,7 +64,7 @@ _LOOK_FIRST = "The change may have been made: check before you send it again."
 
 
 class FormScreen(Dialog[Created | None]):
-    """A form that sends one request; to send the request again cannot create a second object.
+    """A form that sends one request. Sending the request again cannot create a second object.
 
     While the request is running, the user cannot change a field, so the screen shows the sent values.
     """

@@ -68,9 +68,7 @@ class _Order:
 
 
 def selected_by(resource: Resource, filters: Filters, names: AccountNames, text: str = "") -> Keep | None:
-    """Return a test of records for the text and for the filters that the dashboard applies; None if there are
-    none.
-    """
+    """Return a function that tests a record for the text and the dashboard's own filters, or None."""
     tests: list[Keep] = []
     for filter_ in resource.filters:
         value = filters.get(filter_.param, filter_.default)

@@ -237,7 +237,7 @@ class FilterBar(Vertical):
         self._text_before = self._model.text
         line = self.query_one(Input)
         there = filter_line(self._model.filters, self._filters)
-        # A space follows the filter, so that the user can type another filter at once.
+        # After the filter stands a space, so that the user can type another filter at once.
         line.value = self._text_before or (f"{there} " if there else "")
         line.focus()
         if self._text_before:

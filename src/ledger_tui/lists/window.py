@@ -66,7 +66,7 @@ class Window:
         self.generation += 1
         self.slots: list[Slot] = []
         self._run = range(1, 1)  # the slots below the first slot whose rows are kept
-        self._starts: list[int] = [0]  # by slot, its first row; at the end, the row after the last slot
+        self._starts: list[int] = [0]  # the first row of each slot, then the row after all slots
         self.frontier: str | None = None
         self.newer_refused = False
         self.newer: str | None = None  # the id of the top row if newer rows may exist, else None
@@ -243,7 +243,10 @@ class Window:
     # ------------------------------------------------------------------ moving
 
     def move(self, index: int) -> None:
-        """Put the cursor on a row. On the newest row it follows new rows, on any other row it stays."""
+        """Put the cursor on a row.
+
+        On the newest row the cursor follows new rows; on any other row it stays on its object.
+        """
         self.cursor = max(0, min(index, len(self) - 1))
         self.following = self.cursor == 0 and self.newer is None
 
@@ -433,7 +436,7 @@ class Window:
         self._starts = [0, *accumulate(slot.count for slot in self.slots)]
 
     def no_newer(self) -> None:
-        """Note that this server cannot page upwards from the middle, so that `want` never asks for it."""
+        """Note that this server cannot page upwards from the middle: `want` then asks for no newer page."""
         self.in_flight = None
         self.newer_refused = True
 

@@ -331,7 +331,7 @@ _WHOLE_TIME = 19  # characters of a time in UTC or in the time zone of this mach
 
 
 def currency_of(record: Record, names: AccountNames | None = None) -> str | None:
-    """Return a record's currency, or else the one currency of its prices, or its account's, or None."""
+    """Return a record's currency, else the common currency of its prices, else its account's, else None."""
     own = record.get("currency")
     if isinstance(own, str):
         return own
@@ -342,7 +342,7 @@ def currency_of(record: Record, names: AccountNames | None = None) -> str | None
 
 
 def called(resource: Resource, record: Record) -> str | None:
-    """Return an object's number, or else its kind with its URL or name, or None."""
+    """Return an object's number, else its kind with its URL or name, else None."""
     if isinstance(number := record.get("number"), str):
         return literal(number)
     texts = (record.get(field) for field in ("url", "name"))

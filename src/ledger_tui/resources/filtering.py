@@ -19,7 +19,7 @@ class BadLine(ValueError):
 
 
 class UnknownName(BadLine):
-    """No account or user read so far has this text in its name, but an unread one may."""
+    """No account or user read so far has this text in its name, but an unread account or user may."""
 
     def __init__(self, sentence: str, name: str, *, user: bool) -> None:
         super().__init__(sentence)

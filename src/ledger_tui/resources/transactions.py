@@ -72,7 +72,7 @@ def _account(record: Record, names: AccountNames) -> Cell:
 
 
 def _is_other_side(record: Record, value: str, _names: AccountNames) -> bool:
-    """Return whether the other side of a transaction is this account, or `outside` the ledger."""
+    """Return whether the other side of a transaction is the account `value`, or none for `outside`."""
     return value == ("outside" if record.get("transfer") is None else str(record.get("destination")))
 
 

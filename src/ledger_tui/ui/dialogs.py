@@ -98,7 +98,7 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     def end(self, result: ScreenResultType | None = None) -> None:
         """Close with the result of a worker.
 
-        A worker passes this method to `call_later`, which would wait for the return value of `dismiss`.
+        A worker passes `end` to `call_later`, and not `dismiss`, whose return value `call_later` would await.
         """
         self.dismiss(result)
 
@@ -274,7 +274,7 @@ _ON_OBJECT = (
 )
 _IN_TIME = ("step(", "past(")
 _EVERYWHERE = ("show(", "command", "help", "travel(", "themes", "app.", "suspend_process")
-# Actions with the same one of these prefixes share a line of the help, and so do the number keys.
+# The help shows the actions of each prefix on one line, and also the number keys.
 _FAMILIES = ("move(", "choose(", "tile(", "window(", "widen(", "travel(", "step(", "program(")
 _SCREENS = "the screens"
 # Typed commands that the help lists below the keys of a group.

@@ -1,7 +1,7 @@
 """Defines all keys of the dashboard, and checks and completes the config file's keys for `App.set_keymap`.
 
-The help, the key bar and the key map are built from these bindings. Each binding has an id, with which the
-config file assigns another key to it.
+The help, the key bar and the key map are built from these bindings. The config file assigns another key to a
+binding by the binding's id.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def letter_of(action: str) -> str:
 
 
 def _key(action: str, text: str, *keys: str, priority: bool = False) -> Binding:
-    """Return a binding of these keys and of the action's letter, if it has one."""
+    """Return a binding of these keys and of the action's letter, if any."""
     name = action.removeprefix("app.").removeprefix("screen.").replace("(", ".").rstrip(")").replace("'", "")
     names = ",".join([*keys, *([_LETTER_OF[action]] if action in _LETTER_OF else [])])
     return Binding(names, action, text, show=usefulness(action) > 0, priority=priority, id=name)
@@ -312,7 +312,7 @@ def by_use(screen: Screen[Any]) -> list[tuple[DOMNode, Binding]]:
 
 @runtime_checkable
 class NamesItsKeys(Protocol):
-    """A widget whose keys have descriptions that change."""
+    """A widget that changes the descriptions of its keys."""
 
     def key_text(self, binding: Binding) -> str:
         """Return the description of a key as it is now."""

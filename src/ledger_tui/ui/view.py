@@ -152,7 +152,7 @@ class NamesLoaded(Message):
 
 @dataclass
 class LocationOpened(Message):
-    """The user goes to a screen, with filters and an object. Esc will lead back."""
+    """The user goes to a screen, with filters and an object; esc will lead back."""
 
     location: Location
 

@@ -175,7 +175,7 @@ class Overview(TiledView):
     async def _read(self, ms: int | None) -> None:
         session, traffic = self.context.session, self.context.traffic
         generous = session.limit is None or session.limit >= _GENEROUS_LIMIT
-        # each step through the past reads all figures again, so a read must be short
+        # each step through the past reads figures again, so a read must be short
         pages = _PAGES if generous and ms is None else 1
         before = traffic.count
         for name in _FIGURES:

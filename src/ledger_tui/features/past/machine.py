@@ -107,7 +107,7 @@ class Around:
         return "newer" if here + steps >= len(self._times) and not self.ends else ""
 
     def at(self, ms: int) -> Sequence[Happening]:
-        """Return the events of the last millisecond with events, up to this moment."""
+        """Return the last events up to this moment; all of them happened in the same millisecond."""
         here = bisect_right(self._times, ms) - 1
         return [each for each in self.known if each.ms == self._times[here]] if here >= 0 else ()
 

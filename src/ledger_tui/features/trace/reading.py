@@ -211,7 +211,7 @@ class _Reader:
 
 
 def most_requests(limit: int | None) -> int:
-    """Return the greatest number of requests for a trace, for a rate limit of `limit` requests a minute."""
+    """Return the maximum number of requests for a trace, for a rate limit of `limit` requests a minute."""
     return REQUESTS_MAX if not limit else max(_FEWEST, min(REQUESTS_MAX, limit // _SHARE))
 
 
@@ -292,7 +292,7 @@ async def _with_request(reader: _Reader, step: TraceStep) -> TraceStep:
     try:
         request = await reader.get(f"/v1/requests/{quote(step.request_id, safe='')}")
     except NotFound as error:
-        # A log without this entry answers with an error of the ledger; a server without a log does not.
+        # A ledger's error code means that the log lacks this entry; without a code, the server lacks the log.
         return replace(step, no_request=NOT_LOGGED if error.code else _NO_LOG)
     except (_Without, LedgerError) as error:
         return replace(step, no_request=_why(error, _NO_LOG))

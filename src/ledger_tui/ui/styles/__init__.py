@@ -20,7 +20,7 @@ ABOUT = {
     "ledger-contrast": "safe for every kind of colour vision",
     "ledger-16": "your terminal's own 16 colours",
 }
-# A terminal without more colours gets this theme, because it would show the colours of the others as greys.
+# A terminal with only 16 colours gets this theme, because it would show the other themes' colours as greys.
 THEME_OF_16_COLORS = "ledger-16"
 
 
@@ -130,7 +130,7 @@ def background_of(config: Config) -> str:
 
 
 def theme_named(name: str, file: str, names: Collection[str]) -> str:
-    """Return the name of a theme, if it is known. Raises BadConfig for an unknown one."""
+    """Return the name of a theme. Raises BadConfig for an unknown theme."""
     if name not in names:
         raise BadConfig(f'{file}: theme: "{name}" is not a theme; choose {" or ".join(names)}.')
     return name
@@ -149,7 +149,7 @@ COLORS = (
     "surface",
     "panel",
 )
-# For each name in the config file the variables of a theme that it sets.
+# For each name in the config file, the variables of the theme that this name sets.
 ROLES = {
     "muted": ("muted",),
     "faint": ("faint",),
