@@ -17,7 +17,7 @@ from ledger_engine.http.gate.cors import Cors
 from ledger_engine.http.gate.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit, Gate
 from ledger_engine.http.gate.proxies import BehindProxies
 from ledger_engine.http.openapi import pages as reference
-from ledger_engine.http.operations import Routes, call_of, refused
+from ledger_engine.http.operations import Routes, call_of, refusal_answer
 from ledger_engine.http.pages import views
 from ledger_engine.http.pages.views import Issuer
 from ledger_engine.http.routes import (
@@ -119,4 +119,4 @@ def put_gate(
 async def _show_failure(error: Exception) -> Response:
     request_id = call_of(request).request_id
     log.error("request %s failed", request_id, exc_info=error)
-    return refused(InternalError(request_id))
+    return refusal_answer(InternalError(request_id))

@@ -133,14 +133,14 @@ async def _parts(
     Each further part asks for about twice as many rows as the last part contains, and not for all rows that
     are left, because a read looks up the length of every long text in its rows (`pages.FIRST_ROWS`).
     """
-    left = request.limit
+    rows_left = request.limit
     yield request, page
     while True:
-        left -= len(page.items)
+        rows_left -= len(page.items)
         is_cut_short = page.is_part or len(page.items) == request.limit
-        if not (left and is_cut_short and page.has_more):
+        if not (rows_left and is_cut_short and page.has_more):
             return
-        request = replace(request, limit=min(left, 2 * len(page.items) + 2))
+        request = replace(request, limit=min(rows_left, 2 * len(page.items) + 2))
         if request.before is None:
             request = replace(request, after=page.next_cursor)
         else:
@@ -150,7 +150,7 @@ async def _parts(
 
 
 async def _older_parts(parts: AsyncIterator[tuple[PageRequest, Page[Any]]]) -> AsyncGenerator[str, None]:
-    """Yield the JSON text of the page with these parts, as `operations.written` returns it."""
+    """Yield the JSON text of the page with these parts, as `operations.text_of` returns it."""
     separator = '{"data":['
     async for _, page in parts:
         if page.items:

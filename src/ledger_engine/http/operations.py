@@ -214,7 +214,7 @@ class StreamedAnswer:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-# The answers of handlers: `written` turns them into JSON, except streams and the complete `Rendered`.
+# The answers of handlers: `text_of` turns them into JSON, except streams and the complete `Rendered`.
 Result = JsonObject | Page[Any] | list[Any] | dict[str, Any] | StreamedAnswer | Rendered
 
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Result]])
@@ -278,7 +278,7 @@ class Operation:
     ) -> Rendered | StreamedAnswer:
         """Check the request against the declaration, and answer it. Raises LedgerError."""
         arguments: dict[str, Any] = {**variables}
-        headers = [JSON, *_UNSTORED] if self.secret else [JSON]
+        headers = [JSON, *_NO_STORE] if self.secret else [JSON]
         if not self.public:
             tenant = call.authenticate()
             tenant.require_role(self.role)
@@ -322,7 +322,7 @@ class Operation:
             raise
         if isinstance(answer, (StreamedAnswer, tuple)):
             return answer
-        body = written(answer).encode()
+        body = text_of(answer).encode()
         return self._with_tag(call, headers, body) if self.shows_one else (self.status, headers, body)
 
     def _with_tag(self, call: Call, headers: list[tuple[bytes, bytes]], body: bytes) -> Rendered:
@@ -361,7 +361,7 @@ class Routes:
             summary = (handler.__doc__ or "").strip().partition("\n")[0].rstrip(".")
             scope = "read:projects" if method == "GET" else "write:projects"
             needs = None if options.get("public") else scope
-            fields = {"needs": needs, **_annotated(handler), **options}
+            fields = {"needs": needs, **_annotated_options(handler), **options}
             operation = Operation(method, self.prefix + path, handler.__name__, summary, handler, **fields)
             self.operations.append(operation)
             return handler
@@ -369,7 +369,7 @@ class Routes:
         return register
 
 
-def _annotated(handler: Callable[..., Any]) -> dict[str, Any]:
+def _annotated_options(handler: Callable[..., Any]) -> dict[str, Any]:
     """Return the declarations that a handler's annotations contain.
 
     If the handler can return several classes, the first in its annotation is the record's. If the handler
@@ -403,7 +403,7 @@ async def _refuse_second_use(call: Call) -> None:
         raise second_use
 
 
-_UNSTORED = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
+_NO_STORE = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
 
 
 def call_of(request: Request) -> Call:
@@ -412,13 +412,13 @@ def call_of(request: Request) -> Call:
     return call
 
 
-def refused(error: LedgerError) -> Response:
+def refusal_answer(error: LedgerError) -> Response:
     """Return Quart's answer to a request that ends with this error."""
     status, headers, body = call_of(request).refuse(error)
     return Response(body, status=status, headers={name.decode(): value.decode() for name, value in headers})
 
 
-def written(answer: JsonObject | Page[Any] | list[Any] | dict[str, Any]) -> str:
+def text_of(answer: JsonObject | Page[Any] | list[Any] | dict[str, Any]) -> str:
     """Return the JSON text of an answer.
 
     A page becomes the list envelope (docs/interface.md), and a list becomes an object with the one field

@@ -253,7 +253,7 @@ _OF_REQUESTS = ("method", "path", "key", "header")
 _OF_WEBHOOKS = ("endpoint", "type")
 
 
-def checked(match: dict[str, Any], action: dict[str, Any]) -> tuple[Match, FaultAction]:
+def check_fault(match: dict[str, Any], action: dict[str, Any]) -> tuple[Match, FaultAction]:
     """Return the match and the action in their stored form.
 
     Raises InvalidRequest, which names the wrong field.
@@ -415,7 +415,7 @@ class FaultySender:
             endpoint.overtaken.append(job)
             asyncio.get_running_loop().call_later(later_s, self._send_overtaken, endpoint, job)
         else:
-            self._sender.submit(_corrupted(job) if kind == "corrupt" else job)
+            self._sender.submit(_corrupt(job) if kind == "corrupt" else job)
             if kind == "duplicate":
                 self._sender.submit(job._replace(number=next(self._copies)))
             for overtaken_job in list(endpoint.overtaken):
@@ -437,7 +437,7 @@ def _owner_of(unit: Unit, endpoint: str) -> tuple[str, bool]:
     return ("", False) if row is None else (row["project"], bool(row["livemode"]))
 
 
-def _corrupted(job: AttemptJob) -> AttemptJob:
+def _corrupt(job: AttemptJob) -> AttemptJob:
     """Return the job with wrong signatures."""
     headers = [
         (name, _other(value) if "signature" in name.lower() else value)

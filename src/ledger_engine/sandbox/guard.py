@@ -85,7 +85,7 @@ class Guard:
                 return
         elif len(self._faults):
             replacements = self._turnstile.replacements
-            fault = await self._delayed(scope, call)
+            fault = await self._wait_for_delays(scope, call)
             if self._turnstile.replacements != replacements:
                 # The request was authenticated against a ledger that is gone.
                 error = StorageUnavailable("the ledger was replaced by a snapshot in the meantime")
@@ -96,7 +96,7 @@ class Guard:
                 return
         await self._app(scope, receive, send)
 
-    async def _delayed(self, scope: dict[str, Any], call: Call) -> Fault | None:
+    async def _wait_for_delays(self, scope: dict[str, Any], call: Call) -> Fault | None:
         """Wait for as long as faults delay the request; return the first fault of another kind."""
         credential = call.caller if isinstance(call.caller, Credential) else None
         request = MatchedRequest(

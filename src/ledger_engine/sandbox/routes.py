@@ -30,7 +30,7 @@ from ledger_engine.ledger.invoices import Invoice, NewInvoice
 from ledger_engine.ledger.orders import NewOrder
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.ledger.users import NewUser
-from ledger_engine.sandbox.faults import Fault, checked
+from ledger_engine.sandbox.faults import Fault, check_fault
 from ledger_engine.sandbox.guard import ROOT, Guard, is_helper
 from ledger_engine.sandbox.helpers import Helpers
 from ledger_engine.sandbox.snapshots import EmptiedProject, Snapshot
@@ -62,7 +62,7 @@ def _account(unit: Unit, tenant: Tenant) -> Account:
     return accounts.create(unit, tenant, NewAccount("Test account", "EUR", {}))
 
 
-def _posted(unit: Unit, tenant: Tenant) -> list[Record]:
+def _posting(unit: Unit, tenant: Tenant) -> list[Record]:
     account = _account(unit, tenant)
     transaction = transactions.post(
         unit, tenant, NewTransaction(account.id, AMOUNT, "credit", "Test posting")
@@ -106,7 +106,7 @@ Make = Callable[..., list[Record]]
 # For each type of event: the function that makes the objects, and the moves that lead to the event.
 _MAKERS: dict[str, tuple[Make, list[Move]]] = {
     "account.created": (lambda unit, tenant: [_account(unit, tenant)], []),
-    "transaction.created": (_posted, []),
+    "transaction.created": (_posting, []),
     "invoice.created": (_invoice, []),
     "invoice.updated": (_invoice, [_update]),
     "invoice.opened": (_invoice, [invoices.finalize]),
@@ -275,7 +275,7 @@ async def reset(call: Call) -> EmptiedProject:
 async def set_fault(call: Call, body: SetFault) -> Fault:
     """Make requests or webhooks of this project and mode fail."""
     helpers, tenant = Helpers.of(call.engine), call.authenticate()
-    match, action = checked(body.match.model_dump(), body.action.model_dump())
+    match, action = check_fault(body.match.model_dump(), body.action.model_dump())
     now = helpers.clock.now()
     fault = Fault(
         id=helpers.ids.new("flt", now),

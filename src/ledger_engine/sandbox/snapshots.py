@@ -28,7 +28,7 @@ from ledger_engine.store.pages import Page, PageRequest, page_of
 _OF_APPS = f"(SELECT id FROM apps WHERE {OF_TENANT})"
 _OF_GRANTS = f"(SELECT id FROM grants WHERE app IN {_OF_APPS})"
 # Tables to empty, each with its WHERE; referring tables come first.
-EMPTIED: dict[str, str] = {
+EMPTIED_TABLES: dict[str, str] = {
     "requests": OF_TENANT,
     "delivery_attempts": f"delivery IN (SELECT id FROM deliveries WHERE {OF_TENANT})",
     "deliveries": OF_TENANT,
@@ -54,8 +54,8 @@ EMPTIED: dict[str, str] = {
 }
 # Tables whose rows stay: the project, its books, its keys and their tokens, the servers of the ledger and the
 # log's keys.
-KEPT = ("projects", "books", "api_keys", "tokens", "servers", "log_keys")
-_COUNTED = ("accounts", "transactions", "invoices", "users", "orders", "events", "webhook_endpoints")
+KEPT_TABLES = ("projects", "books", "api_keys", "tokens", "servers", "log_keys")
+_COUNTED_TABLES = ("accounts", "transactions", "invoices", "users", "orders", "events", "webhook_endpoints")
 
 
 @dataclass(slots=True)
@@ -73,8 +73,8 @@ class EmptiedProject:
 
 def empty(unit: Unit, tenant: Tenant) -> EmptiedProject:
     """Delete everything in the project and mode except its keys and their tokens, which continue to work."""
-    counts = {table: _count(unit, tenant, table) for table in _COUNTED}
-    for table, condition in EMPTIED.items():
+    counts = {table: _count(unit, tenant, table) for table in _COUNTED_TABLES}
+    for table, condition in EMPTIED_TABLES.items():
         unit.execute(f"DELETE FROM {table} WHERE {condition}", tenant.bind())
     # Then a data set that was loaded into the test mode can be loaded again.
     unit.execute("DELETE FROM seeds WHERE project = :project", {"project": tenant.project})
@@ -84,7 +84,7 @@ def empty(unit: Unit, tenant: Tenant) -> EmptiedProject:
 
 
 def _count(unit: Unit, tenant: Tenant, table: str) -> int:
-    row = unit.first(f"SELECT count(*) AS rows FROM {table} WHERE {EMPTIED[table]}", tenant.bind())
+    row = unit.first(f"SELECT count(*) AS rows FROM {table} WHERE {EMPTIED_TABLES[table]}", tenant.bind())
     assert row is not None
     return int(row["rows"])
 
@@ -112,7 +112,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class _Entry:
     snapshot: Snapshot
     clock: ClockState
     mark: IdMark
@@ -126,7 +126,7 @@ class Snapshots:
         self._ids = IdSource()
         # The ids of deleted snapshots, because a client may still use one as a cursor.
         self._removed_ids: set[str] = set()
-        snapshots = map(_read, sorted(self._folder.glob("*.json")))
+        snapshots = map(_read_entry, sorted(self._folder.glob("*.json")))
         self._by_name = {entry.snapshot.name: entry for entry in snapshots if entry is not None}
 
     def page(self, request: PageRequest) -> Page[Snapshot]:
@@ -158,7 +158,7 @@ class Snapshots:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             mark, state = await engine.copy_to(file, clock.state)
             snapshot = Snapshot(id, name, file.stat().st_size, Moment(state.now), livemode=False)
-            entry = _Stored(snapshot, state, mark)
+            entry = _Entry(snapshot, state, mark)
             write_private(file.with_suffix(".json"), json.dumps(asdict(entry)))
         except OSError as error:
             file.unlink(missing_ok=True)
@@ -190,19 +190,19 @@ class Snapshots:
         self._removed_ids.add(entry.snapshot.id)
         return entry.snapshot
 
-    def _find(self, name: str) -> _Stored:
+    def _find(self, name: str) -> _Entry:
         entry = self._by_name.get(name)
         if entry is None:
             raise NotFound("snapshot", name)
         return entry
 
 
-def _read(file: Path) -> _Stored | None:
+def _read_entry(file: Path) -> _Entry | None:
     """Return the stored data of a snapshot; None if its files cannot be read."""
     try:
         content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         moment, random = content["mark"]
-        entry = _Stored(Snapshot(**content["snapshot"]), ClockState(**content["clock"]), (moment, random))
+        entry = _Entry(Snapshot(**content["snapshot"]), ClockState(**content["clock"]), (moment, random))
         file.with_suffix(".db").stat()
     except (OSError, ValueError, KeyError, TypeError) as error:
         log.warning("The snapshot %s cannot be read, so it is not listed: %r", file, error)

@@ -146,10 +146,10 @@ async def _accompany(url: str, database: Location, announce: Announce) -> None:
     try:
         async with api_keys.key_of(engine, ledger.tenant_of_dashboard, DASHBOARD) as key:
             announce(Ready(url, key, None, None))
-            while not stop.asked.is_set():
+            while not stop.requested.is_set():
                 await engine.read(partial(credentials.find, value=key))
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.asked.wait(), KEY_CHECKED_EVERY_S)
+                    await asyncio.wait_for(stop.requested.wait(), KEY_CHECKED_EVERY_S)
     finally:
         await engine.close()
 

@@ -27,10 +27,10 @@ from ledger_engine.store.engine import Engine
 
 
 class Stop:
-    """Whether the server must stop (`asked`), and whether it must stop at once (`hurry`)."""
+    """Whether the server must stop (`requested`), and whether it must stop at once (`hurry`)."""
 
     def __init__(self) -> None:
-        self.asked = asyncio.Event()
+        self.requested = asyncio.Event()
         self.hurry = asyncio.Event()
 
     def on_signals(self) -> None:
@@ -42,11 +42,11 @@ class Stop:
             signals.append(signal.SIGHUP)
 
         def note_signal() -> None:
-            if self.asked.is_set():
+            if self.requested.is_set():
                 self.hurry.set()
             else:
                 tell_systemd("STOPPING=1")
-                self.asked.set()
+                self.requested.set()
 
         for number in signals:
             loop.add_signal_handler(number, note_signal)
@@ -64,7 +64,7 @@ class Stop:
                     pass
             # The loop is closed if the server has already stopped.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self.asked.set)
+                loop.call_soon_threadsafe(self.requested.set)
 
         threading.Thread(target=read_to_the_end, name="stdin", daemon=True).start()
 
@@ -137,11 +137,11 @@ async def serve_until(
 
     async def wait_until_asked() -> None:
         await note_ready()
-        await stop.asked.wait()
+        await stop.requested.wait()
         begin_stop()
 
     serving = asyncio.create_task(serve(app, config, shutdown_trigger=wait_until_asked, refuse=app))
-    await first_of(serving, stop.asked)
+    await first_of(serving, stop.requested)
     await first_of(serving, stop.hurry, seconds=DRAIN_S)
     while not serving.done():
         cut_connections()

@@ -20,7 +20,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.sandbox import guard
 from ledger_engine.sandbox.clock import MovableClock
-from ledger_engine.sandbox.snapshots import EMPTIED, KEPT, Snapshot, Snapshots
+from ledger_engine.sandbox.snapshots import EMPTIED_TABLES, KEPT_TABLES, Snapshot, Snapshots
 from ledger_engine.store import Unit
 from ledger_engine.store.books import condition_on
 from ledger_engine.store.pages import PageRequest
@@ -43,7 +43,7 @@ def tables(unit: Unit) -> set[str]:
 
 def rows_of(unit: Unit, tenant: Tenant) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for table in EMPTIED.keys() - NAMED_BY_OTHERS:
+    for table in EMPTIED_TABLES.keys() - NAMED_BY_OTHERS:
         found = unit.first(f"SELECT count(*) AS n FROM {table} WHERE {condition_on(table)}", tenant.bind())
         assert found is not None
         counts[table] = found["n"]
@@ -60,7 +60,7 @@ def everything(own: Owned) -> None:
 
 def test_every_table_is_emptied_or_kept_on_purpose(server: HelpedServer) -> None:
     every = server.wait(server.engine.read(tables))
-    assert every - OF_ALL == EMPTIED.keys() | set(KEPT) | {"seeds"}
+    assert every - OF_ALL == EMPTIED_TABLES.keys() | set(KEPT_TABLES) | {"seeds"}
 
 
 def test_nothing_is_left_and_the_key_still_works(server: HelpedServer, own: Owned) -> None:

@@ -59,7 +59,7 @@ class Authenticator:
         if refusal is not None and _is_new(refusal[0]):
             return AuthenticationError(refusal[1], refusal[2])
         if _WELL_FORMED.fullmatch(header) is None:
-            return _malformed(header)
+            return _malformed_error(header)
         return None
 
     async def find(self, header: str) -> Credential | LedgerError:
@@ -123,7 +123,7 @@ def _make_room(entries: dict[str, Any], most: int) -> None:
         entries.clear()
 
 
-def _malformed(header: str) -> AuthenticationError:
+def _malformed_error(header: str) -> AuthenticationError:
     if header.startswith(_SCHEME) and header[len(_SCHEME) :].isidentifier():
         return AuthenticationError("invalid_credential", "This API key or token is not valid.")
     return AuthenticationError(

@@ -28,17 +28,17 @@ class BehindProxies:
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            address = parse_address(self._forwarded(scope["headers"], b"x-forwarded-for"))
+            address = parse_address(self._forwarded_value(scope["headers"], b"x-forwarded-for"))
             if address is not None:
                 scope = {**scope, "client": (address, 0)}
             # Proxies append to X-Forwarded-For but replace X-Forwarded-Proto, which often contains one value
             # for all proxies.
-            scheme = self._forwarded(scope["headers"], b"x-forwarded-proto", at_least=1)
+            scheme = self._forwarded_value(scope["headers"], b"x-forwarded-proto", at_least=1)
             if scheme in ("http", "https"):
                 scope = {**scope, "scheme": scheme}
         await self.app(scope, receive, send)
 
-    def _forwarded(
+    def _forwarded_value(
         self, headers: Iterable[tuple[bytes, bytes]], name: bytes, at_least: int | None = None
     ) -> str:
         """Return value number `hops` from the right in the headers called `name`.

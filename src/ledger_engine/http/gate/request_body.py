@@ -123,7 +123,7 @@ async def _pass_files(receive: Receive, wire: Extension | None, boundary: bytes)
     It may contain FILE_MAX bytes for each file, and BODY_MAX for all fields together.
     """
     decoder = MultipartDecoder(boundary, max_form_memory_size=BODY_MAX, max_parts=PARTS_MAX)
-    left = 0
+    bytes_left = 0
     in_file = False
     fields_left = BODY_MAX
     more = True
@@ -137,13 +137,13 @@ async def _pass_files(receive: Receive, wire: Extension | None, boundary: bytes)
             while (event := decoder.next_event()) is not NEED_DATA:
                 if isinstance(event, (File, Field)):
                     in_file = isinstance(event, File)
-                    left = FILE_MAX if in_file else fields_left
+                    bytes_left = FILE_MAX if in_file else fields_left
                 elif isinstance(event, Data):
-                    left -= len(event.data)
-                    if left < 0:
+                    bytes_left -= len(event.data)
+                    if bytes_left < 0:
                         _refuse_size("A file is larger than 25 MB." if in_file else _TOO_LARGE)
                     if not in_file:
-                        fields_left = left
+                        fields_left = bytes_left
                 elif isinstance(event, Epilogue):
                     break
     except RequestEntityTooLarge:

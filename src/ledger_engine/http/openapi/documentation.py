@@ -19,7 +19,7 @@ from ledger_engine.http.openapi.objects import VARIABLE, Objects
 from ledger_engine.http.openapi.schemas import (
     RecordSchemas,
     Schema,
-    closed,
+    closed_object,
     json_content,
     reference,
     with_example,
@@ -352,7 +352,7 @@ def _webhook(kind: str, records: RecordSchemas) -> dict[str, Any]:
 def _event(kind: str, subject: Schema, records: RecordSchemas) -> Schema:
     """Return the schema of an event of this type as webhooks send it: without the field `request`."""
     event = records.object_of(Event)
-    data = {**closed({"object": subject}), "description": "The object as it was then."}
+    data = {**closed_object({"object": subject}), "description": "The object as it was then."}
     members = {**event["properties"], "type": {"type": "string", "const": kind}, "data": data}
     del members["request"]
     return {**event, "description": f"The event `{kind}` as it is sent.", "properties": members}

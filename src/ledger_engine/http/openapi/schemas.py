@@ -66,7 +66,7 @@ class RecordSchemas:
             "next_cursor": {**self.cursor_of(kind), "type": ["string", "null"]},
         }
         name = f"{kind.__name__}List"
-        self.components[name] = closed(members)
+        self.components[name] = closed_object(members)
         return reference(name)
 
     def field_of(self, kind: type[Any], name: str) -> Schema:
@@ -88,7 +88,7 @@ class RecordSchemas:
         members = {name: self._value(hint) for name, hint in hints.items()}
         if hasattr(kind, "OBJECT"):
             members = {"id": members["id"], "object": {"type": "string", "const": kind.OBJECT}, **members}
-        schema = closed(members)
+        schema = closed_object(members)
         schema["required"] = [name for name in members if name not in left_out]
         # For a class without a docstring, dataclass and TypedDict generate one, which is no description.
         if kind.__doc__ and not kind.__doc__.startswith((kind.__name__ + "(", "dict(")):
@@ -209,7 +209,7 @@ def with_example(schema: Schema, example: Any) -> dict[str, Any]:
     return {"schema": schema, **({} if example is None else {"examples": {"Example": {"value": example}}})}
 
 
-def closed(fields: dict[str, Schema]) -> Schema:
+def closed_object(fields: dict[str, Schema]) -> Schema:
     """Return the schema of an object with exactly these fields."""
     return {
         "type": "object",

@@ -35,7 +35,7 @@ from ledger_engine.core.tenant import SCOPES
 from ledger_engine.http.bodies import pairs_of
 from ledger_engine.http.errors import status_of
 from ledger_engine.http.gate.proxies import parse_address
-from ledger_engine.http.operations import Call, call_of, refused
+from ledger_engine.http.operations import Call, call_of, refusal_answer
 
 # Pages: rendered from the templates in this package, all with the same security headers
 
@@ -67,7 +67,7 @@ def page(template: str, status: int = 200, *, forms_lead_to: str = "'none'", **v
         _environment.get_template(template).render(values),
         status=status,
         content_type="text/html; charset=utf-8",
-        headers=_guarded(forms_lead_to),
+        headers=_security_headers(forms_lead_to),
     )
 
 
@@ -81,7 +81,7 @@ def redirect(location: str, status: int = 303) -> Response:
 
     The status 303 makes sure that the browser does not send the form again (RFC 9700, 4.12).
     """
-    headers = {**_guarded("'none'"), "Location": location}
+    headers = {**_security_headers("'none'"), "Location": location}
     return Response(HTTPStatus(status).phrase, status=status, content_type="text/plain", headers=headers)
 
 
@@ -91,7 +91,7 @@ def style() -> str:
     return (_TEMPLATES / "style.css").read_text(encoding="utf-8")
 
 
-def _guarded(forms_lead_to: str) -> dict[str, str]:
+def _security_headers(forms_lead_to: str) -> dict[str, str]:
     return {**_HEADERS, "Content-Security-Policy": f"{_POLICY}; form-action {forms_lead_to}"}
 
 
@@ -297,7 +297,7 @@ class SignInPages:
         try:
             fields = metadata(self._issuer.of(request))
         except LedgerError as error:  # a program reads this answer, so the error is not a page
-            return refused(error)
+            return refusal_answer(error)
         return Response(dumps(fields), content_type="application/json")
 
     async def redirect_to_app(self, refusal: RefusedToApp) -> Response:
@@ -425,7 +425,7 @@ def _token(cookie: str, authorization: AuthorizationRequest, purpose: str, nonce
 
     The `nonce` distinguishes two forms of the same request.
     """
-    return f"{nonce}.{_keyed(cookie, [purpose, nonce, authorization.parameters()])}"
+    return f"{nonce}.{_keyed_hash(cookie, [purpose, nonce, authorization.parameters()])}"
 
 
 def _is_ours(call: Call, authorization: AuthorizationRequest, purpose: str) -> bool:
@@ -439,10 +439,10 @@ def _is_ours(call: Call, authorization: AuthorizationRequest, purpose: str) -> b
 
 def _code(cookie: str, token: str) -> str:
     """Return the one-time code of the form with this token."""
-    return f"ac_{_keyed(cookie, ['code', token])[:SECRET_LENGTH]}"
+    return f"ac_{_keyed_hash(cookie, ['code', token])[:SECRET_LENGTH]}"
 
 
-def _keyed(cookie: str, values: list[object]) -> str:
+def _keyed_hash(cookie: str, values: list[object]) -> str:
     return hmac.new(cookie.encode(), dumps(values).encode(), "sha256").hexdigest()
 
 

@@ -100,7 +100,7 @@ async def issue_token(call: Call, body: TokenRequest) -> TokenPair:
 
 oauth_routes = Routes("oauth", "/oauth")
 
-_NEEDED = {AUTHORIZATION_CODE: ("code", "code_verifier"), "refresh_token": ("refresh_token",)}
+_REQUIRED_FIELDS = {AUTHORIZATION_CODE: ("code", "code_verifier"), "refresh_token": ("refresh_token",)}
 
 
 class CodeExchange(FormOrJson):
@@ -146,7 +146,7 @@ class RevokedKeys:
 @oauth_routes.add("POST", "/token", public=True, secret=True, in_contract=True)
 async def exchange_code(call: Call, body: OAuthTokenRequest) -> OAuthTokens:
     """Exchange a one-time code or a refresh token for an access token and a refresh token."""
-    for name in _NEEDED.get(body.grant_type or "", ()):
+    for name in _REQUIRED_FIELDS.get(body.grant_type or "", ()):
         if getattr(body, name) is None:
             raise InvalidRequest("missing_field", f"{name} is required.", name)
     fields = body.model_dump(exclude_none=True) | _client_id(call, body.client_id)
@@ -360,7 +360,7 @@ class ProjectWithKey(SeenProject):
     api_key: ApiKeyWithValue | None
 
 
-def _seen(call: Call, project: Project) -> SeenProject:
+def _with_mode(call: Call, project: Project) -> SeenProject:
     return SeenProject(**asdict(project), livemode=call.authenticate().livemode)
 
 
@@ -372,7 +372,7 @@ def _visible(unit: Unit, tenant: Tenant, id: str) -> SeenProject:
 async def list_projects(call: Call, query: GenericList) -> Page[SeenProject]:
     """List the credential's project and its child projects, newest first."""
     page = await call.read(projects.page, query.page())
-    return Page([_seen(call, project) for project in page.items], page.has_more, page.next_cursor)
+    return Page([_with_mode(call, project) for project in page.items], page.has_more, page.next_cursor)
 
 
 @project_routes.add("POST", "/projects", role="admin", secret=True, status=201)
@@ -381,10 +381,10 @@ async def create_project(call: Call, body: CreateProject) -> ProjectWithKey:
     new = NewChild(body.name, body.plan, body.overdraft)
     if call.is_by_app():
         child = await call.write(projects.create_child, new, call.idempotency_key)
-        return ProjectWithKey(**asdict(_seen(call, child)), api_key=None)
+        return ProjectWithKey(**asdict(_with_mode(call, child)), api_key=None)
     value = api_keys.new_value(call.authenticate().livemode)
     project, key = await call.write(projects.create_child_with_key, new, value, call.idempotency_key)
-    return ProjectWithKey(**asdict(_seen(call, project)), api_key=with_value(key, value))
+    return ProjectWithKey(**asdict(_with_mode(call, project)), api_key=with_value(key, value))
 
 
 @project_routes.add("GET", "/projects/<id>")
@@ -397,13 +397,13 @@ async def get_project(call: Call, id: str) -> SeenProject:
 async def change_project(call: Call, id: str, body: ChangeProject) -> SeenProject:
     """Change the sent fields of a project."""
     changes = projects.ProjectChanges(**body.model_dump(exclude_unset=True))
-    return _seen(call, await call.write(projects.change, id, changes))
+    return _with_mode(call, await call.write(projects.change, id, changes))
 
 
 @project_routes.add("DELETE", "/projects/<id>", role="admin", changes=_visible)
 async def archive_project(call: Call, id: str) -> SeenProject:
     """Archive a project; its data is kept, and its credentials stop working."""
-    return _seen(call, await call.write(projects.archive, id))
+    return _with_mode(call, await call.write(projects.archive, id))
 
 
 # Billing

@@ -94,7 +94,7 @@ def read_head(text: bytes) -> Head:
         headers.append((name.lower(), value.strip(b" \t")))
     by_name = dict(headers)
     if len(by_name) != len(headers):
-        by_name = _joined(headers)
+        by_name = _join_values(headers)
     body, headers = _framing(by_name, headers)
     if version == b"1.1" and b"host" not in by_name:
         raise invalid("missing Host header")
@@ -136,7 +136,7 @@ def invalid(reason: str, kind: type[BadRequest] = BadRequest) -> BadRequest:
     return kind(f"This is not valid HTTP/1.1: {reason}.")
 
 
-def _joined(headers: Headers) -> dict[bytes, bytes]:
+def _join_values(headers: Headers) -> dict[bytes, bytes]:
     """Return the headers by name; the values of a repeated header are joined by commas."""
     by_name: dict[bytes, bytes] = {}
     for name, value in headers:

@@ -392,7 +392,7 @@ class HttpExchange:
                 self._head = b""
         elif kind == "http.response.body" and self.status and not self._is_done:
             is_last = not message.get("more_body", False)
-            data = self._head + self._framed(message.get("body", b""), is_last)
+            data = self._head + self._frame(message.get("body", b""), is_last)
             self._head = b""
             if data:
                 self._client.write(data)
@@ -428,7 +428,7 @@ class HttpExchange:
         self._head = write_head(status, headers, more)
         self.status = status
 
-    def _framed(self, data: bytes, is_last: bool) -> bytes:
+    def _frame(self, data: bytes, is_last: bool) -> bytes:
         if self._is_bodiless:
             return b""
         if self._is_chunked:
