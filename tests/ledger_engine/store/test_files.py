@@ -25,7 +25,7 @@ def test_it_is_private_and_gone_at_the_end_with_what_killed_commands_left(tmp_pa
     assert [*tmp_path.iterdir()] == []
 
 
-def test_one_that_was_taken_for_a_leftover_before_it_was_locked_is_made_again(
+def test_a_folder_that_was_removed_as_a_leftover_before_it_was_locked_is_created_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold, removed = module._hold, list[Path]()
@@ -42,7 +42,7 @@ def test_one_that_was_taken_for_a_leftover_before_it_was_locked_is_made_again(
         assert folder not in removed
 
 
-def test_a_folder_that_another_one_replaced_before_it_was_locked_is_not_held(
+def test_a_folder_that_was_replaced_before_it_was_locked_is_not_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever held it would remove the other one, in which somebody works."""

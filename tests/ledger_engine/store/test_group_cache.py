@@ -1,4 +1,4 @@
-"""What the works of a group hold: read once, written together, seen by what follows, undone if need be."""
+"""The cache of a group: values are read once, written together, seen by later statements, and undone."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_a_groups_values_of_a_book_are_read_and_written_once(
     assert (seen(), [each.written for each in made]) == (list("abcd"), [[list("abc")], [["d"]]])
 
 
-async def test_a_statement_sees_what_was_held_before_it(
+async def test_a_statement_sees_the_values_held_before_it(
     notes: Engine, hold: Hold, seen: Seen, made: list[Notes]
 ) -> None:
     async with hold():
@@ -196,7 +196,7 @@ async def test_rolled_back_values_are_not_kept(notes: Engine, made: list[Notes])
     assert [(each.known, each.written) for each in made] == [([], [["a"]]), (["a"], [["b"]])]
 
 
-async def test_of_many_books_nothing_is_kept(
+async def test_the_cache_of_too_many_books_is_not_kept(
     notes: Engine, made: list[Notes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(holding, "CACHED_MAX", 1)

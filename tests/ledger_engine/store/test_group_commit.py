@@ -1,4 +1,4 @@
-"""Which of the works that wait are handed to the writer together."""
+"""The waiting works that go to the writer as one group."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ async def test_works_that_wait_together_are_one_group(writer: Writer) -> None:
     assert await writer.until(2) == ["_", "abc"]
 
 
-async def test_others_come_before_a_long_work_which_has_a_group_of_its_own(writer: Writer) -> None:
+async def test_short_works_come_before_a_long_work_which_forms_a_group_alone(writer: Writer) -> None:
     for name in "aXb":
         writer.group_commit.add(Waiting(name, long=name.isupper()))
     assert await writer.until(3) == ["_", "ab", "X"]
 
 
-async def test_after_one_group_of_others_a_long_work_has_its_turn(writer: Writer) -> None:
+async def test_after_one_group_of_short_works_a_long_work_has_its_turn(writer: Writer) -> None:
     for name in "aXYb":
         writer.group_commit.add(Waiting(name, long=name.isupper()))
     take = writer.group_commit._hand_over
@@ -99,7 +99,9 @@ async def test_works_that_waited_for_a_long_work_are_handed_over_as_soon_as_it_i
     assert taken == ["X", "ab", "Y"]
 
 
-async def test_a_long_work_of_another_project_comes_before_a_second_one_of_the_same(writer: Writer) -> None:
+async def test_a_long_work_of_another_project_comes_before_a_second_long_work_of_the_same_project(
+    writer: Writer,
+) -> None:
     for name in ("X", "X'", "X''", "Y"):
         writer.group_commit.add(Waiting(name, long=True))
     assert await writer.until(5) == ["_", "X", "Y", "X'", "X''"]
@@ -111,7 +113,7 @@ async def test_long_works_alone_come_one_after_the_other(writer: Writer) -> None
     assert await writer.until(3) == ["_", "X", "Y"]
 
 
-async def test_at_the_end_all_that_wait_are_handed_over(writer: Writer) -> None:
+async def test_all_waiting_works_are_handed_over_at_the_end(writer: Writer) -> None:
     for name in "aXb":
         writer.group_commit.add(Waiting(name, long=name.isupper()))
     writer.group_commit.flush()

@@ -59,12 +59,12 @@ async def test_one_object_more_makes_another_page(engine: Engine, tenant: Tenant
     assert (ids(last), last.has_more, last.next_cursor) == (made[3:], False, None)
 
 
-async def test_twenty_are_a_page_unless_said_otherwise(engine: Engine, tenant: Tenant) -> None:
+async def test_a_page_contains_twenty_objects_by_default(engine: Engine, tenant: Tenant) -> None:
     made = await open_accounts(engine, tenant, 21)
     assert ids(await page(engine, tenant)) == made[:20]
 
 
-async def test_after_the_oldest_object_there_is_nothing(engine: Engine, tenant: Tenant) -> None:
+async def test_the_page_after_the_oldest_object_is_empty(engine: Engine, tenant: Tenant) -> None:
     made = await open_accounts(engine, tenant, 2)
     after = await page(engine, tenant, after=made[-1])
     assert (ids(after), after.has_more, after.next_cursor) == ([], False, None)
@@ -99,7 +99,7 @@ async def test_scrolling_back_gives_the_page_just_newer_and_still_newest_first(
 
 
 @pytest.mark.parametrize("way", ["after", "before"])
-async def test_a_cursor_that_is_no_object_of_the_list_is_refused(
+async def test_a_cursor_that_is_not_the_id_of_an_object_of_the_list_is_refused(
     engine: Engine, tenant: Tenant, way: str
 ) -> None:
     [account] = await open_accounts(engine, tenant, 1)
@@ -117,13 +117,13 @@ async def test_a_cursor_that_is_no_object_of_the_list_is_refused(
         assert (refused.value.code, refused.value.param) == ("invalid_cursor", param)
 
 
-async def test_a_refused_cursor_is_named_as_the_list_names_it(engine: Engine, tenant: Tenant) -> None:
+async def test_the_error_for_a_cursor_names_the_parameter_of_the_list(engine: Engine, tenant: Tenant) -> None:
     with pytest.raises(InvalidRequest) as refused:
         await page(engine, tenant, after="nonsense", cursor="cursor")
     assert refused.value.param == "cursor"
 
 
-async def test_neither_another_mode_nor_another_project_is_listed(engine: Engine, tenant: Tenant) -> None:
+async def test_a_list_leaves_out_other_modes_and_other_projects(engine: Engine, tenant: Tenant) -> None:
     other = await engine.write(partial(projects.create, new=projects.NewProject("Other")))
     made = {
         each: await open_accounts(engine, Tenant(*each), 3)

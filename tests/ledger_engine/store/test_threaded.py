@@ -81,7 +81,7 @@ async def test_projects_take_turns_however_many_works_each_of_them_has_waiting()
     await asyncio.to_thread(readers.stop, 60)
 
 
-async def test_one_project_leaves_a_thread_to_the_others_and_its_works_wait_for_its_own() -> None:
+async def test_one_project_leaves_a_thread_to_other_projects_and_its_further_works_wait() -> None:
     readers, blocks = _Readers(3), [_Block(), _Block()]
     readers.start()
     for block in blocks:
@@ -99,7 +99,7 @@ async def test_one_project_leaves_a_thread_to_the_others_and_its_works_wait_for_
     await asyncio.to_thread(readers.stop, 60)
 
 
-async def test_the_long_work_of_a_project_counts_as_one_of_its_threads() -> None:
+async def test_a_long_work_takes_one_of_the_threads_of_its_project() -> None:
     readers, blocks = _Readers(3), [_Block(), _Block()]
     readers.start()
     for block, long in zip(blocks, (True, False), strict=True):

@@ -1,4 +1,4 @@
-"""The counts of commits that a standby has."""
+"""The counts of commits that a standby has received."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_number_of_a_lost_timeline_confirms_no_commit_of_the_next(was_settled:
     assert confirmations.unconfirmed({A_SERVER: 3}) == {A_SERVER: 3}
 
 
-async def test_a_database_that_moves_to_another_timeline_forgets_its_confirmations(
+async def test_confirmations_are_forgotten_when_the_database_moves_to_another_timeline(
     serve: Serve,
 ) -> None:
     postgres = serve(SystemClock())

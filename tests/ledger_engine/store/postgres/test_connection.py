@@ -22,7 +22,7 @@ def connection(address: str) -> Iterator[PostgresConnection]:
         yield connection
 
 
-def test_nothing_is_sent_on_one_that_was_closed(connection: PostgresConnection) -> None:
+def test_nothing_is_sent_on_a_closed_connection(connection: PostgresConnection) -> None:
     connection.close()
     assert not connection.usable
     with pytest.raises(ConnectionLost, match="is closed"):
@@ -31,7 +31,7 @@ def test_nothing_is_sent_on_one_that_was_closed(connection: PostgresConnection) 
         connection.settle()
 
 
-def test_one_that_does_not_answer_in_time_is_closed(
+def test_a_connection_that_does_not_answer_in_time_is_closed(
     connection: PostgresConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "_answer_s", 0.02)
@@ -40,7 +40,9 @@ def test_one_that_does_not_answer_in_time_is_closed(
     assert not connection.usable
 
 
-def test_more_than_the_system_takes_at_once_is_sent_in_parts(connection: PostgresConnection) -> None:
+def test_a_statement_larger_than_the_buffer_of_the_system_is_sent_in_parts(
+    connection: PostgresConnection,
+) -> None:
     text = "x" * 8_000_000
     (row,) = connection.rows(rendered("SELECT length(:text) AS long"), {"text": text})
     assert row["long"] == len(text)
@@ -61,7 +63,7 @@ def wait_for_ever(connection: PostgresConnection) -> None:
         connection.wait_for_notifications(60, connection.descriptor)
 
 
-def test_a_sum_of_nothing_is_nothing_and_one_of_parts_is_no_whole_number(
+def test_a_sum_of_no_rows_is_none_and_a_sum_of_fractions_is_a_float(
     connection: PostgresConnection,
 ) -> None:
     sql = "SELECT sum(n) AS total FROM (VALUES (1.5), (2)) AS given (n) WHERE n > :least"

@@ -1,4 +1,4 @@
-"""What callers are told when PostgreSQL fails."""
+"""The errors that callers get when PostgreSQL fails."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_failure_of_the_storage_is_told_in_our_words(error: Exception, reason:
     assert str(error) not in told.message
 
 
-def test_a_failure_of_any_other_kind_is_no_more_than_a_failure() -> None:
+def test_a_failure_of_any_other_kind_is_reported_as_a_plain_failure() -> None:
     told = unavailable(ValueError("password=secret"))
     assert "it has failed" in told.message
     assert "secret" not in told.message
@@ -70,5 +70,5 @@ def test_an_error_that_no_future_takes_is_wrapped() -> None:
         ("Connection refused", "it cannot be reached"),
     ],
 )
-def test_a_connection_that_is_refused_is_told_with_its_reason(said: str, reason: str) -> None:
+def test_the_error_of_a_refused_connection_contains_the_reason(said: str, reason: str) -> None:
     assert unavailable(refused(said)).reason == reason

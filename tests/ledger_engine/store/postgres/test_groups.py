@@ -1,4 +1,4 @@
-"""What the works of one group read and write together on PostgreSQL."""
+"""The reads and writes that the works of one group share on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ async def test_a_value_that_cannot_be_read_fails_its_own_work_alone(engine: Engi
     assert (await engine.read(partial(accounts.get, tenant=tenant, id=id))).balance == -2
 
 
-async def test_of_a_failed_work_nothing_is_held(
+async def test_the_cache_holds_nothing_of_a_failed_work(
     engine: Engine, tenant: Tenant, beside: psycopg.Connection
 ) -> None:
     (id,) = await make_accounts(engine, tenant, 1)

@@ -1,4 +1,4 @@
-"""The check of a PostgreSQL database says whether postings can be made."""
+"""The check of a PostgreSQL database reports whether postings are possible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FULL = "could not extend file: No space left on device"
 
 
 class Posting:
-    """A work that adds a row and that others hear of."""
+    """A work that adds a row and announces it."""
 
     book: BookKey = ("prj_1", False)
 
@@ -31,7 +31,7 @@ class Posting:
 
 
 class Renewal:
-    """A work that only changes a row there is."""
+    """A work that only changes an existing row."""
 
     book: BookKey = ("leases", False)
 
@@ -47,7 +47,7 @@ async def database(address: str, beside: psycopg.Connection) -> AsyncIterator[Po
     await opened.close()
 
 
-async def test_it_is_not_well_while_postings_are_refused_though_leases_are_renewed(
+async def test_the_check_fails_while_postings_are_refused_even_if_leases_are_renewed(
     database: PostgresDatabase, beside: psycopg.Connection
 ) -> None:
     """On a full disk no table grows, and rows may be changed where there is room on their page."""
@@ -73,7 +73,7 @@ async def test_it_is_not_well_while_postings_are_refused_though_leases_are_renew
     assert beside.execute("SELECT count(*) FROM rate_counts").fetchone() == (0,)
 
 
-async def test_a_row_that_somebody_has_locked_leaves_it_well(
+async def test_the_check_succeeds_while_somebody_has_locked_a_row(
     database: PostgresDatabase, beside: psycopg.Connection
 ) -> None:
     beside.execute("INSERT INTO notes (id) VALUES ('till')")

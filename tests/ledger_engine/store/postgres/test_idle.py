@@ -1,4 +1,4 @@
-"""What a server asks for while nothing happens, and over how many connections."""
+"""The statements and connections of a server while nothing happens."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def nodes(plan: dict[str, object]) -> Iterator[dict[str, object]]:
 
 
 @pytest.mark.parametrize("statement", [notifications._ANNOUNCED, locks._OF_OTHERS])
-def test_a_question_about_all_servers_reads_the_rows_of_servers_alone(
+def test_a_query_about_all_servers_reads_only_the_rows_of_servers(
     beside: psycopg.Connection, statement: SqlStatement
 ) -> None:
     beside.execute(

@@ -1,4 +1,4 @@
-"""`verify` checks PostgreSQL's indexes where amcheck is installed, and says so where it is not."""
+"""`verify` checks PostgreSQL's indexes if amcheck is installed, and reports if it is not."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(address: str, statement: str) -> None:
         connection.execute(statement.encode())
 
 
-def test_without_amcheck_it_says_that_indexes_were_not_checked(address: str) -> None:
+def test_the_audit_reports_that_indexes_were_not_checked_without_amcheck(address: str) -> None:
     report = answer_of_command(address, "verify")
     assert (report["ok"], report["checked"]["indexes_unchecked"]) == (
         True,
@@ -75,7 +75,7 @@ def test_an_index_at_fault_is_named_with_its_table(address: str, index: str) -> 
     assert '"transactions": 16' in done.stdout
 
 
-def test_of_many_indexes_at_fault_ten_are_looked_for(address: str) -> None:
+def test_the_audit_stops_at_ten_faulty_indexes(address: str) -> None:
     run(address, STAND_IN.replace("index::text = '%s'", "index::text <> ''") % "XX002")
     with closing(PostgresConnection(address, 60)) as connection:
         connection.send(rendered("BEGIN"))
@@ -93,7 +93,7 @@ def test_a_check_that_fails_is_not_taken_for_a_sound_index(address: str) -> None
     assert "heap tuple lacks matching index tuple" in done.stderr
 
 
-def test_a_role_that_may_not_use_amcheck_is_told_so(address: str) -> None:
+def test_the_audit_reports_that_the_role_may_not_use_amcheck(address: str) -> None:
     run(address, STAND_IN % (INDEX, "XX002"))
     role = sql.Identifier("ledger_that_reads")
     with psycopg.connect(address, autocommit=True) as connection:

@@ -1,7 +1,7 @@
-"""What keeps two servers from writing one book at a time, should its lock be missing.
+"""Without the locks, PostgreSQL keeps two servers from writing one book at the same time.
 
-The locks are taken away on purpose here. Each of two works reads what the other one changes: of two marks it
-removes its own, unless the other is gone. One after the other they leave one mark.
+These tests take the locks away. Two works each remove one of two marks, unless the other mark is gone. Works
+that run one after the other leave one mark.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _nothing(unit: Unit) -> None:
     unit.execute("SELECT 1 AS one")
 
 
-async def test_two_groups_of_one_book_cannot_both_be_committed_without_its_lock(
+async def test_two_groups_of_one_book_cannot_both_commit_without_the_lock(
     serializable: bool, serve: Serve, marks: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take_locks_away(monkeypatch)
@@ -97,7 +97,7 @@ async def test_two_groups_of_one_book_cannot_both_be_committed_without_its_lock(
     assert len(marks.execute("SELECT id FROM notes").fetchall()) == 1
 
 
-async def test_where_rows_are_told_apart_a_work_of_the_whole_ledger_cannot_either(
+async def test_if_rows_are_told_apart_a_work_of_the_whole_ledger_cannot_commit_without_the_lock(
     serve: Serve, marks: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tell_rows_apart(monkeypatch)

@@ -1,4 +1,4 @@
-"""Leases on PostgreSQL: one server has each, and another takes it over when that one ends."""
+"""Leases on PostgreSQL: one server holds each lease, and another takes it over when the first ends."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_a_lease_is_one_servers_until_it_gives_it_back(
     await other.end()
 
 
-async def test_the_leases_of_a_server_that_died_are_taken_over_when_they_end(
+async def test_the_leases_of_a_killed_server_are_taken_over_when_they_end(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shorten(monkeypatch)
@@ -58,12 +58,12 @@ async def test_the_leases_of_a_server_that_died_are_taken_over_when_they_end(
     lasts_until = one.until
     await until_it_has(other, {"a", "b"})
     assert time.monotonic() > lasts_until
-    # It wakes, as from SIGSTOP: it knows that it has none before it has asked.
+    # It wakes, as from SIGSTOP, and knows before any query that it holds no lease.
     assert await one.hold("webhooks", {"a", "b"}) == set()
     await other.end()
 
 
-async def test_a_lease_that_nobody_took_stays_its_owners(
+async def test_a_lease_that_nobody_took_stays_with_its_owner(
     serve: Serve, beside: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shorten(monkeypatch, lasts_s=0.2)
@@ -86,7 +86,7 @@ async def test_a_lease_that_nobody_took_stays_its_owners(
     ended = "SELECT count(*) FROM leases WHERE until < extract(epoch FROM clock_timestamp()) * 1000"
     wait_until(lambda: beside.execute(ended).fetchall() == [(4,)])  # with the row of each server
     shorten(monkeypatch, lasts_s=600)
-    # Each first renews what it had, so nothing changes hands.
+    # Each server first renews its leases, so no lease changes its owner.
     await other._renew()
     await one._renew()
     assert await other.hold("webhooks", {"b"}) == set()
@@ -131,7 +131,7 @@ async def test_leases_are_spread_over_the_servers_one_after_the_other(
     servers = [PostgresLeases(serve(ManualClock(START))) for _ in range(3)]
 
     async def hold_each(present: list[PostgresLeases]) -> list[int]:
-        """Have each server name all but what it is to give up, and return how many each one has then."""
+        """Make each server hold all names but the ones that it gives up; return how many it holds then."""
         counts = []
         for each in present:
             counts.append(len(await each.hold("webhooks", everything - each.releasing)))

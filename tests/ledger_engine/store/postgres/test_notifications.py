@@ -1,4 +1,4 @@
-"""What one server commits reaches those who wait at another: by a notification, or without one."""
+"""A commit of one server reaches the listeners of another, with or without a notification."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TILL = accounts.NewAccount("Till", "EUR", {})
 
 @pytest.fixture
 def no_looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let servers only hear of each other's commits."""
+    """Leave servers only the notifications of each other's commits."""
     monkeypatch.setattr(notifications, "POLL_S", NEVER_S)
 
 
@@ -63,7 +63,7 @@ async def engines(address: str) -> AsyncIterator[list[Engine]]:
 
 @pytest.fixture(autouse=True)
 def nothing_grows_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let what is remembered be new for ever, unless a test says otherwise."""
+    """Keep remembered keys from growing old, unless a test changes this."""
     monkeypatch.setattr(authentication, "monotonic", lambda: 0.0)
 
 
@@ -121,7 +121,9 @@ async def test_a_revoked_key_is_forgotten_as_soon_as_the_server_hears_of_it(
 
 
 @pytest.mark.usefixtures("no_telling")
-async def test_a_revoked_key_is_forgotten_though_nobody_tells(engines: list[Engine], tenant: Tenant) -> None:
+async def test_a_revoked_key_is_forgotten_without_a_notification(
+    engines: list[Engine], tenant: Tenant
+) -> None:
     await assert_revoked_keys_are_forgotten(engines, tenant)
 
 
@@ -213,7 +215,7 @@ async def test_a_listener_misses_nothing_when_all_notifications_are_lost(
 
 
 @pytest.mark.usefixtures("no_telling", "looking_often")
-async def test_the_commit_of_a_server_whose_clock_is_behind_is_heard_of_too(
+async def test_other_servers_also_hear_of_a_commit_of_a_server_whose_clock_is_behind(
     engines: list[Engine], tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listening, ahead, behind = engines

@@ -1,4 +1,4 @@
-"""What is said when a PostgreSQL database cannot be opened."""
+"""The errors of a PostgreSQL database that cannot be opened."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ from tests.versions import put_later_schema
 NOWHERE = "postgresql://ledger:secret@127.0.0.1:1/ledger"
 
 
-def test_a_missing_driver_is_told_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_missing_driver_names_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     for opened in (lambda: open_engine(NOWHERE), lambda: open_snapshot(NOWHERE, 1)):
         with pytest.raises(StorageUnavailable, match=r"`pip install 'psycopg\[binary\]>=3\.2'` installs it"):
@@ -45,7 +47,7 @@ def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
         open_engine(NOWHERE)
     assert "secret" not in str(refused.value)
     assert str(refused.value).endswith("Connection refused). Nothing was changed.")
-    # Clients are not told where it is.
+    # Clients do not learn the address.
     assert refused.value.message == (
         "The storage is not available: it cannot be reached. Nothing was changed."
     )
@@ -60,7 +62,7 @@ def test_an_address_that_cannot_be_read_is_refused_without_its_password() -> Non
 
 
 @pytest.mark.process
-def test_the_next_host_is_tried_when_one_hangs_or_is_not_there(
+def test_the_next_host_is_tried_when_a_host_hangs_or_cannot_be_reached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = emptied_database()

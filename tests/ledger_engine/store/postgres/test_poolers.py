@@ -75,7 +75,7 @@ def pooled(address: str, tmp_path: Path) -> Iterator[Pooled]:
 
 
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
-def test_where_transactions_share_sessions_nothing_starts(pooled: Pooled, mode: str) -> None:
+def test_a_server_does_not_start_if_transactions_share_sessions(pooled: Pooled, mode: str) -> None:
     address = pooled(mode)
     for opened in (
         lambda: open_engine(address, clock=SystemClock(), serving=True),

@@ -19,7 +19,7 @@ from tests.postgres_server import emptied_database
 
 
 class Place:
-    """A place that grants what is asked up to ten in all, and keeps what it was asked."""
+    """A counter that lets ten requests through, and remembers all requests."""
 
     def __init__(self) -> None:
         self.asked: list[list[CountRequest]] = []
@@ -61,7 +61,7 @@ def servers(wall: Wall) -> list[CountedTogether]:
 
 
 @pytest.mark.process
-async def test_of_a_burst_over_all_servers_exactly_the_limit_is_let_through(
+async def test_exactly_the_limit_of_a_burst_over_all_servers_is_let_through(
     servers: list[CountedTogether], wall: Wall
 ) -> None:
     async def requests_of_a_client(server: CountedTogether, who: str) -> int:
@@ -80,7 +80,7 @@ async def test_of_a_burst_over_all_servers_exactly_the_limit_is_let_through(
         await server.close()
 
 
-async def test_questions_asked_at_the_same_time_are_one_statement(
+async def test_requests_that_arrive_at_the_same_time_are_counted_in_one_statement(
     together: CountedTogether, place: Place
 ) -> None:
     asking = [together.count("key_1", 60, 12) for _ in range(12)] + [together.count("key_2", 10, 9)]
@@ -110,7 +110,7 @@ async def test_a_refused_caller_is_remembered_until_the_window_ends(
     assert len(place.asked) == 5
 
 
-async def test_a_refusal_says_the_limit_and_that_nothing_remains_each_time(together: CountedTogether) -> None:
+async def test_each_refusal_shows_the_limit_and_that_nothing_remains(together: CountedTogether) -> None:
     asked = await asyncio.gather(*[together.count("key_1", 10, 20) for _ in range(11)])
     remembered = await together.count("key_1", 10, 20)
     assert asked[-1] == remembered == Verdict(10, 0, MINUTE + 60, wait=60)
@@ -143,7 +143,7 @@ async def test_a_server_that_cannot_ask_counts_alone_and_asks_again(
     ]
 
 
-async def test_a_place_that_does_not_answer_keeps_nobody_waiting_and_later_not_even_the_first(
+async def test_a_counter_that_does_not_answer_delays_only_the_first_requests(
     together: CountedTogether, place: Place, wall: Wall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rate_limits, "ANSWER_S", 0.05)
@@ -159,7 +159,7 @@ async def test_a_place_that_does_not_answer_keeps_nobody_waiting_and_later_not_e
         assert len(place.asked) == 2
 
 
-async def test_a_place_that_fails_again_is_asked_again_as_late_as_after_the_first_time(
+async def test_a_counter_that_fails_again_is_tried_again_after_the_same_time(
     together: CountedTogether, place: Place, wall: Wall
 ) -> None:
     place.failure = OSError("no route to host")
@@ -261,7 +261,7 @@ async def test_a_lost_connection_is_opened_again(database: str, wall: Wall) -> N
         wall.seconds += rate_limits.RETRY_S
         return verdict
 
-    # What this server may have counted alone meanwhile is not among the 60.
+    # The 60 do not include requests that this server may have counted alone.
     await looked_until(count, lambda verdict: verdict.remaining == 58)
     await server.close()
 

@@ -31,7 +31,7 @@ def test_a_value_comes_back_as_it_was(connection: PostgresConnection, value: Val
     connection.close()
 
 
-def test_a_place_may_have_none_first_and_a_number_later(connection: PostgresConnection) -> None:
+def test_a_parameter_may_be_none_at_first_and_a_number_later(connection: PostgresConnection) -> None:
     sql = rendered("SELECT :value AS value")
     found = [connection.rows(sql, {"value": value})[0]["value"] for value in (None, None, 7, None, 8, 9)]
     assert found == [None, None, 7, None, 8, 9]
@@ -55,7 +55,7 @@ def test_sums_counts_and_truths_are_whole_numbers(connection: PostgresConnection
     connection.close()
 
 
-def test_an_error_is_that_of_the_first_statement_that_failed(connection: PostgresConnection) -> None:
+def test_the_error_is_the_error_of_the_first_failed_statement(connection: PostgresConnection) -> None:
     connection.send(rendered("SELECT 1"))
     connection.send(rendered("SELECT 1 / :zero"), {"zero": 0})
     connection.send(rendered("SELECT nothing"))
@@ -65,7 +65,7 @@ def test_an_error_is_that_of_the_first_statement_that_failed(connection: Postgre
     connection.close()
 
 
-def test_no_more_statements_are_kept_prepared_than_are_useful(
+def test_a_connection_keeps_a_limited_number_of_prepared_statements(
     connection: PostgresConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ledger_engine.store.postgres.connection.PREPARED_MAX", 5)

@@ -1,4 +1,4 @@
-"""What a database must be so that it can store a ledger, and what its settings allow."""
+"""Databases that can store a ledger and databases that cannot, and the effect of their settings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A server never goes on with a database that is older than what it has seen.
+"""A server never continues on a database that is older than the commits that it has seen.
 
-One is made older here by what shows it: how many commits of each server announced something.
+These tests make a database look older: they change the counts of commits that announced something.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Start = Callable[..., Engine]
 
 
 class Change:
-    """A work in a book that others hear of."""
+    """A work in a book that announces its change."""
 
     book: BookKey = ("prj_1", False)
 
@@ -65,12 +65,12 @@ def one(unit: Unit) -> object:
 
 
 def go_back(beside: psycopg.Connection, by: int) -> None:
-    """Have the database be one that lacks so many commits of each server, or has them again."""
+    """Make the database lack this many commits of each server, or contain them again."""
     beside.execute("UPDATE heads SET announced = announced - %s WHERE lock = server AND announced > 0", [by])
     beside.execute(_END)
 
 
-async def test_a_database_without_what_was_acknowledged_is_not_used_until_it_has_that(
+async def test_a_database_without_the_acknowledged_changes_is_not_used_until_it_contains_them(
     start: Start, beside: psycopg.Connection
 ) -> None:
     engine = start()
@@ -130,7 +130,7 @@ async def test_a_commit_is_counted_once_while_other_connections_are_opened(
     await engine.check()
 
 
-async def test_missing_commits_of_others_are_noticed_also_after_a_restart(
+async def test_missing_commits_of_other_servers_are_noticed_after_a_restart_too(
     start: Start, beside: psycopg.Connection, tmp_path: Path
 ) -> None:
     engine, other = start(state=tmp_path), start()
@@ -162,7 +162,7 @@ async def test_missing_commits_of_others_are_noticed_also_after_a_restart(
     await start(state=tmp_path).check()
 
 
-async def test_a_server_that_accepted_a_loss_does_not_hide_it_from_the_others(
+async def test_a_server_that_accepted_a_loss_does_not_hide_the_loss_from_other_servers(
     start: Start, beside: psycopg.Connection
 ) -> None:
     engine, accepting = start(), start(accept_loss=True)
@@ -233,7 +233,7 @@ async def test_the_order_of_timelines_is_that_of_the_servers_own_cluster(
     Path(tmp_path, "postgresql.json").write_text(json.dumps(kept))
     with pytest.raises(StorageUnavailable, match=r"is on timeline 1 .* and this server has seen timeline 7"):
         start(state=tmp_path)
-    kept["place"] = [system + 1, 7]  # it was moved to this cluster since
+    kept["place"] = [system + 1, 7]  # the folder was moved to this cluster
     Path(tmp_path, "postgresql.json").write_text(json.dumps(kept))
     await start(state=tmp_path).check()
 

@@ -40,7 +40,7 @@ HOUR = 3_600_000
 
 
 class InBook:
-    """A work that makes an id and writes it down, in one book."""
+    """A work that makes an id and stores it, in one book."""
 
     def __init__(self, book: BookKey | None) -> None:
         self.book = book
@@ -100,7 +100,7 @@ async def test_postings_on_one_account_through_two_servers_add_up(serve: Serve) 
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_a_cache_kept_between_groups_equals_the_state_that_others_have_left(
+async def test_a_cache_kept_between_groups_equals_the_state_after_the_commits_of_others(
     serve: Serve, seed: int
 ) -> None:
     servers = [Engine(serve(ManualClock(START)), ManualClock(START)) for _ in range(2)]
@@ -164,7 +164,7 @@ async def test_two_servers_write_two_books_without_hindering_each_other(serve: S
     assert (report.fault, report.transactions) == (None, 100)
 
 
-async def test_a_commit_is_told_to_the_other_servers_listeners(
+async def test_the_listeners_of_other_servers_hear_of_a_commit(
     serve: Serve, notes: psycopg.Connection
 ) -> None:
     one, other = serve(ManualClock(START)), serve(ManualClock(START))
@@ -177,7 +177,9 @@ async def test_a_commit_is_told_to_the_other_servers_listeners(
         await asyncio.wait({asyncio.ensure_future(heard.wait())}, timeout=0.2)
 
 
-async def test_a_failed_work_spoils_no_other_of_its_group(serve: Serve, notes: psycopg.Connection) -> None:
+async def test_a_failed_work_leaves_the_other_works_of_its_group_unharmed(
+    serve: Serve, notes: psycopg.Connection
+) -> None:
     database = serve(ManualClock(START))
 
     def fail(unit: Unit) -> None:
@@ -373,7 +375,7 @@ async def test_a_posting_to_a_free_book_waits_for_no_other_book(
     assert sorted(id for (id,) in notes.execute("SELECT id FROM notes").fetchall()) == sorted(ids)
 
 
-async def test_the_request_log_and_outcomes_of_webhooks_wait_for_no_works_of_others(
+async def test_the_request_log_and_outcomes_of_webhooks_wait_for_no_works_of_other_servers(
     serve: Serve, beside: psycopg.Connection
 ) -> None:
     """They were works of the whole ledger, many times a second, for which all other servers stopped."""
@@ -385,14 +387,14 @@ async def test_the_request_log_and_outcomes_of_webhooks_wait_for_no_works_of_oth
     with beside.transaction():
         beside.execute(
             f"SELECT pg_advisory_xact_lock_shared({locks._LEDGER_KEY})"
-        )  # as others have it who post
+        )  # as other servers lock it for postings
         recorder.start()
         recorder.note(note(tenant))
         async with asyncio.timeout(5):
             await recorder.stop()
             await Recording(engine, [], {}).run(START)
     assert len(await logged(engine, tenant)) == 1
-    # Nor is anything left to others because one of them records outcomes.
+    # A server that records outcomes leaves no books to the others either.
     with beside.transaction():
         beside.execute("SELECT pg_advisory_xact_lock(%s)", [locks.lock_of(ATTEMPTS)])
         waiting = asyncio.create_task(Recording(engine, [], {}).run(START))
@@ -403,7 +405,7 @@ async def test_the_request_log_and_outcomes_of_webhooks_wait_for_no_works_of_oth
     assert database._committer.meets_others_until == 0
 
 
-async def test_where_others_are_met_half_of_the_books_are_left_to_them(
+async def test_if_other_servers_are_writing_half_of_the_books_are_left_to_them(
     serve: Serve, notes: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[tuple[int, int]] = []
@@ -452,7 +454,7 @@ async def test_a_server_stopped_between_its_lock_and_its_transaction_loses_the_l
         assert timeout[0] == "0", "without locks it may be idle"
 
 
-async def test_other_servers_are_followed_whatever_goes_wrong_once(
+async def test_a_server_follows_the_other_servers_again_after_an_error(
     serve: Serve, notes: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     one, other = serve(ManualClock(START)), serve(ManualClock(START))

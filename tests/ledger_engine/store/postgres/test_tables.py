@@ -1,4 +1,4 @@
-"""Tables that somebody has changed: a server needs all of them, and whoever verifies compares them."""
+"""Changed tables: a server needs all tables, and `verify` compares their definitions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_server_does_not_start_without_its_unique_indexes(address: str) -> Non
         open_engine(address, serving=True)
 
 
-def test_additions_by_others_are_no_fault(address: str) -> None:
+def test_additional_tables_and_indexes_are_no_fault(address: str) -> None:
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("CREATE VIEW of_ours AS SELECT id FROM orders; CREATE INDEX ON orders (total)")
         with open_snapshot(address, 1):

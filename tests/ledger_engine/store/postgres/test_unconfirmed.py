@@ -42,7 +42,7 @@ def standby_is_awaited(beside: psycopg.Connection) -> Iterator[None]:
 
 @contextmanager
 def awaiting(beside: psycopg.Connection) -> Iterator[None]:
-    """Have commits wait for a standby that there is not; those of other tests have synchronous_commit off."""
+    """Make commits wait for a missing standby; other tests turn synchronous_commit off."""
     if "://" in asked_for():
         pytest.skip("the settings of the server that TESTS_POSTGRES names are not changed")
     # The setting belongs to the whole cluster, and tests of other processes may change it at the same time.
@@ -121,7 +121,7 @@ def waiting(beside: psycopg.Connection) -> int:
 
 
 @pytest.mark.parametrize("at", [0, 1], ids=["at the same server", "at the other one"])
-async def test_answers_that_rest_on_such_a_commit_wait_for_the_standby(
+async def test_answers_that_depend_on_an_unconfirmed_commit_wait_for_the_standby(
     servers: list[PostgresDatabase], beside: psycopg.Connection, at: int
 ) -> None:
     with awaiting(beside):
@@ -138,12 +138,12 @@ async def test_answers_that_rest_on_such_a_commit_wait_for_the_standby(
 
 
 def seen_by(database: PostgresDatabase, server: int) -> int:
-    """Return how many commits of a server a database must not lack, or this one would refuse it."""
+    """Return how many commits of a server this server has seen: it refuses a database with fewer."""
     commits = dict(database._seen_commits._commits)
     return commits[server].announced if server in commits else 0
 
 
-async def test_no_server_counts_such_a_commit_as_seen_before_the_standby_has_it(
+async def test_no_server_counts_an_unconfirmed_commit_as_seen_before_the_standby_has_it(
     servers: list[PostgresDatabase], beside: psycopg.Connection
 ) -> None:
     number = servers[0]._seen_commits.server
@@ -164,7 +164,7 @@ def awaited_or_done(beside: psycopg.Connection, writing: asyncio.Task[None]) -> 
     return waiting(beside) == 1 or writing.done()
 
 
-async def test_reads_go_on_while_a_commit_waits_and_wait_too_when_its_wait_is_cancelled(
+async def test_reads_continue_while_a_commit_waits_and_wait_for_the_standby_once_the_wait_is_cancelled(
     servers: list[PostgresDatabase], beside: psycopg.Connection
 ) -> None:
     one, other = servers

@@ -57,7 +57,7 @@ def test_a_file_takes_a_name_that_is_free_and_none_that_is_taken(
 
 
 @pytest.mark.parametrize("log", ["new.db-wal", "ledger.db-wal", "ledger.db-journal"])
-def test_a_log_beside_either_name_is_never_taken_for_that_of_the_other_file(
+def test_a_file_is_not_put_in_place_next_to_a_log_of_either_name(
     file: Path, tmp_path: Path, log: str
 ) -> None:
     (tmp_path / "ledger.db").write_text("before")
@@ -76,7 +76,7 @@ def test_a_fault_in_a_file_that_is_up_to_date_is_not_put_down_to_its_age(tmp_pat
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits the size of files")
-def test_a_copy_that_cannot_be_written_is_named_beside_its_source(tmp_path: Path) -> None:
+def test_an_error_names_a_copy_that_cannot_be_written_and_its_source(tmp_path: Path) -> None:
     source = put_empty_ledger(tmp_path / "ledger.db")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, limits[1]))  # more than the index of the log
@@ -88,7 +88,7 @@ def test_a_copy_that_cannot_be_written_is_named_beside_its_source(tmp_path: Path
     assert raised.value.reason == f"{source}, copied to {tmp_path}/copy.db: disk I/O error"
 
 
-def test_a_copy_for_which_there_is_no_room_is_named_and_not_its_source(
+def test_an_error_for_lack_of_space_names_the_copy_and_not_its_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = put_empty_ledger(tmp_path / "ledger.db")
@@ -106,7 +106,7 @@ def test_a_copy_for_which_there_is_no_room_is_named_and_not_its_source(
     assert raised.value.reason == f"{tmp_path}/copy.db: database or disk is full"
 
 
-def test_a_source_that_cannot_be_read_is_named_and_not_its_copy(tmp_path: Path) -> None:
+def test_an_error_names_a_source_that_cannot_be_read_and_not_its_copy(tmp_path: Path) -> None:
     source = put_empty_ledger(tmp_path / "ledger.db")
     content = source.read_bytes()
     source.write_bytes(content[: len(content) // 2])

@@ -49,7 +49,7 @@ def locked_by_another_process(path: Path) -> Iterator[None]:
         process.communicate(b"\n")
 
 
-async def test_a_lock_held_too_long_is_storage_unavailable_and_then_all_is_well(
+async def test_a_lock_that_is_held_too_long_raises_storage_unavailable_and_the_next_work_succeeds(
     notes: Engine, tmp_path: Path, seen: Seen
 ) -> None:
     # The real patience is seconds long; this connection gets less of it.

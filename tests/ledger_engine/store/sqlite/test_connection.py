@@ -99,7 +99,7 @@ def test_a_failure_of_the_storage_is_unavailable(error: Exception) -> None:
 @pytest.mark.parametrize(
     "error", [NotFound("account", "acc_1"), of_sqlite(sqlite3.SQLITE_CONSTRAINT_UNIQUE), ZeroDivisionError()]
 )
-def test_any_other_error_stays_what_it_is(error: Exception) -> None:
+def test_any_other_error_is_returned_unchanged(error: Exception) -> None:
     assert public_error(error) is error
 
 

@@ -1,4 +1,4 @@
-"""Another content in the file of an open ledger is noticed, and nothing is written into it."""
+"""A server notices other content in the file of an open ledger, and writes nothing into it."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_an_older_state_that_another_program_restores_is_logged_and_in_the
     await engine.close()
 
 
-async def test_a_read_that_finds_the_file_malformed_has_the_writer_look_for_a_copied_file(
+async def test_a_read_that_finds_the_file_malformed_makes_the_writer_check_for_a_copied_file(
     notes: Engine, tmp_path: Path
 ) -> None:
     (tmp_path / "ledger.db").write_bytes(await in_the_log(notes, tmp_path))

@@ -1,4 +1,4 @@
-"""The seam's promises, on a real file: groups, savepoints, answers, announcements, queues, closing."""
+"""The database interface on a real file: groups, savepoints, answers, announcements, queues, closing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_works_that_wait_are_committed_together(notes: Engine, hold: Hold)
 
 
 @pytest.mark.parametrize("waiting", [note("a"), fails])
-async def test_a_long_work_is_answered_after_those_who_waited_for_it(
+async def test_a_long_work_is_answered_after_the_works_that_waited_for_it(
     notes: Engine, waiting: Work[str]
 ) -> None:
     started, release = threading.Event(), threading.Event()
@@ -77,7 +77,7 @@ async def test_a_failing_work_harms_no_other_of_its_group(notes: Engine, hold: H
     assert commits == [frozenset({"before", "after"})]
 
 
-async def test_works_are_run_again_when_one_of_their_group_fails_and_then_not_for_a_while(
+async def test_works_run_again_when_a_work_of_their_group_fails_and_then_not_for_a_while(
     notes: Engine, hold: Hold, seen: Seen
 ) -> None:
     runs: list[str] = []
@@ -234,7 +234,7 @@ async def test_a_mistake_in_sql_is_not_called_a_loss_of_storage(notes: Engine, s
     assert await notes.write(note("well")) == "well"
 
 
-async def test_the_rooms_errors_come_back_as_they_were_raised(notes: Engine, seen: Seen) -> None:
+async def test_an_error_of_the_work_is_raised_unchanged(notes: Engine, seen: Seen) -> None:
     refusal = InvalidRequest("invalid_value", "No.", "name")
 
     def refuse(unit: Unit) -> None:
@@ -262,7 +262,9 @@ async def test_a_caller_who_left_does_not_undo_the_work_nor_disturb_the_others(
     assert seen() == ["left", "stayed"]
 
 
-async def test_more_than_the_queue_holds_is_refused_and_the_rest_is_done(notes: Engine, hold: Hold) -> None:
+async def test_works_beyond_the_size_of_the_queue_are_refused_and_the_other_works_run(
+    notes: Engine, hold: Hold
+) -> None:
     async with hold():
         waiting = await submit(*(notes.write(note(str(number))) for number in range(WAITING_MAX)))
         with pytest.raises(StorageUnavailable, match="wait"):
@@ -271,7 +273,7 @@ async def test_more_than_the_queue_holds_is_refused_and_the_rest_is_done(notes: 
     assert await notes.write(note("again")) == "again"
 
 
-async def test_closing_finishes_what_was_taken(notes: Engine, hold: Hold, seen: Seen) -> None:
+async def test_closing_finishes_the_accepted_works(notes: Engine, hold: Hold, seen: Seen) -> None:
     names = [str(number) for number in range(300)]
     async with hold():
         tasks = await submit(*(notes.write(note(name)) for name in names))
@@ -284,7 +286,7 @@ async def test_closing_finishes_what_was_taken(notes: Engine, hold: Hold, seen: 
     assert seen() == names
 
 
-async def test_a_closed_database_takes_nothing(notes: Engine) -> None:
+async def test_a_closed_database_refuses_works(notes: Engine) -> None:
     await notes.close()
     for run in (notes.write, notes.read):
         with pytest.raises(StorageUnavailable):

@@ -39,7 +39,7 @@ def reading_is_blocked(ledger: Path) -> Iterator[None]:
 
 
 @pytest.mark.process
-async def test_after_a_lock_that_was_not_released_all_is_refused_with_the_cause_until_the_next_start(
+async def test_after_a_failed_unlock_all_works_are_refused_with_the_cause_until_the_next_start(
     notes: Engine, seen: Seen, tmp_path: Path
 ) -> None:
     ledger = tmp_path / "ledger.db"

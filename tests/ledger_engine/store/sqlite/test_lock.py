@@ -117,7 +117,7 @@ def test_a_lock_that_is_released_can_be_taken_again(tmp_path: Path) -> None:
         ServingLock(database).release()
 
 
-def test_a_lock_file_goes_with_the_lock_that_made_it_and_one_that_was_there_stays(tmp_path: Path) -> None:
+def test_a_lock_removes_the_lock_file_that_it_created_and_leaves_an_older_one(tmp_path: Path) -> None:
     database = tmp_path / "ledger.db"
     ServingLock(database).release()
     assert not lock_file(database).exists()

@@ -1,4 +1,4 @@
-"""A log beside a file that is missing, empty or not its own: every way in refuses it and changes nothing."""
+"""A log next to a missing, empty or foreign file: every command refuses it and changes nothing."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tests.ledger_engine.store.conftest import note
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a ledger as a kill leaves it: in its log is what came after `backup.db` and `older.db`.
+    """A ledger as a kill leaves it: the log contains all changes after `backup.db` and `older.db`.
 
-    The log of `young-wal` has every page of its ledger.
+    The log of `young-wal` contains every page of its ledger.
     """
     folder, source = tmp_path_factory.mktemp("killed"), tmp_path_factory.mktemp("source") / "ledger.db"
 
@@ -90,7 +90,7 @@ def is_a_text(ledger: Path) -> None:
 
 
 def was_changed_elsewhere(ledger: Path) -> None:
-    """By somebody who had the file and not its log."""
+    """Change the file without its log, as on another machine."""
     log = ledger.with_name("ledger.db-wal")
     log.rename(ledger.with_name("kept"))
     with closing(sqlite3.connect(ledger)) as other, other:
@@ -105,7 +105,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_log_beside_a_file_that_is_not_its_own_is_refused_by_every_way_in(
+def test_every_command_refuses_a_file_next_to_the_log_of_another_file(
     wrong: Callable[[Path], None], ledger: Path
 ) -> None:
     wrong(ledger)

@@ -1,4 +1,4 @@
-"""Short works are read in the event loop's thread, where that keeps nobody waiting."""
+"""Short works run in the event loop's thread if nobody has to wait for them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_a_short_work_runs_in_the_thread_of_the_event_loop(notes: Engine) 
     assert (await notes.read(thread_of)).startswith("ledger-reader-")
 
 
-async def test_an_error_of_the_work_is_raised_and_the_next_one_runs_as_ever(notes: Engine) -> None:
+async def test_an_error_of_a_work_is_raised_and_the_next_work_runs_in_the_loop(notes: Engine) -> None:
     def fails(unit: Unit) -> None:
         raise NotFound("note", "a")
 
@@ -85,7 +85,7 @@ async def test_an_error_of_the_work_is_raised_and_the_next_one_runs_as_ever(note
     assert await notes.read_short(thread_of) == threading.current_thread().name
 
 
-async def test_a_statement_that_fails_is_run_again_in_a_thread_and_the_next_one_runs_as_ever(
+async def test_a_work_whose_statement_fails_runs_again_in_a_thread_and_the_next_work_runs_in_the_loop(
     notes: Engine,
 ) -> None:
     with pytest.raises(sqlite3.OperationalError, match="no such table: nowhere"):
@@ -93,7 +93,7 @@ async def test_a_statement_that_fails_is_run_again_in_a_thread_and_the_next_one_
     assert await notes.read_short(thread_of) == threading.current_thread().name
 
 
-async def test_works_of_one_turn_share_a_snapshot_and_those_of_the_next_have_a_new_one(
+async def test_works_of_one_turn_share_a_snapshot_and_works_of_the_next_turn_share_a_new_one(
     notes: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = 0
@@ -133,7 +133,7 @@ async def test_a_work_with_too_many_steps_is_run_again_in_a_thread(notes: Engine
     assert threads[1].startswith("ledger-reader-")
 
 
-async def test_where_reading_is_slow_hardly_one_work_in_a_hundred_runs_in_the_loop(
+async def test_if_reading_is_slow_hardly_one_work_in_a_hundred_runs_in_the_loop(
     notes: Engine, watch: Watch
 ) -> None:
     here = 0

@@ -45,7 +45,7 @@ def test_a_second_run_changes_nothing(
     assert caplog.messages == [], "only a ledger that is there is brought up to date"
 
 
-def test_an_older_file_is_read_by_nobody_and_brought_up_to_date_by_whoever_opens_it(
+def test_an_older_file_cannot_be_read_and_is_brought_up_to_date_by_the_next_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = put_empty_ledger(tmp_path / "older.db")
@@ -82,7 +82,7 @@ def test_retries_that_were_postponed_keep_their_time(
     assert connection.execute("SELECT * FROM kept_time").fetchall() == [(1, 0, 17)]
 
 
-def test_of_seeds_only_what_continued_a_load_is_gone(
+def test_only_the_columns_that_continued_a_load_are_dropped_from_seeds(
     connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     every = schema.names("sqlite")

@@ -1,4 +1,4 @@
-"""A database is copied, and is as its copy again, while it is in use."""
+"""A database is copied, and set back to the copy, while it is in use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def names(read: Run) -> list[str]:
     return [account.name for account in (await read(accounts.page, PageRequest(100))).items]
 
 
-async def test_changes_after_the_copy_are_gone_and_ids_go_on_after_the_last_one_left(
+async def test_a_replacement_drops_changes_after_the_copy_and_ids_continue_after_the_last_remaining_id(
     engine: Engine, tmp_path: Path, write: Run, read: Run
 ) -> None:
     kept = await write(accounts.create, NewAccount("kept", "EUR", {}))
@@ -44,7 +44,7 @@ async def test_changes_after_the_copy_are_gone_and_ids_go_on_after_the_last_one_
     assert (await engine.read(auditing.verify)).fault is None
 
 
-async def test_works_that_arrive_meanwhile_are_before_or_after_it_and_whole(
+async def test_works_that_arrive_during_a_copy_are_in_the_copy_completely_or_not_at_all(
     engine: Engine, tmp_path: Path, tenant: Tenant, read: Run
 ) -> None:
     create = partial(accounts.create, tenant=tenant, new=NewAccount("many", "EUR", {}))

@@ -115,7 +115,7 @@ def test_the_rows_that_works_have_read_are_reported_and_an_error_is_raised_at_th
         assert opened.start(newest).result() == 0
 
 
-def test_where_others_always_write_in_between_there_is_one_reader_which_sees_one_state(
+def test_if_others_always_write_in_between_one_reader_sees_one_state(
     ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin = ConnectionReader.begin

@@ -51,7 +51,7 @@ def test_a_complete_file_has_the_indexes_of_a_new_ledger(tmp_path: Path) -> None
     assert indexes(file) == indexes(put_empty_ledger(tmp_path / "ledger.db"))
 
 
-def test_a_file_that_somebody_makes_meanwhile_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_somebody_creates_during_the_copy_is_left_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "new.db"
 
     def fill_late() -> None:

@@ -1,4 +1,4 @@
-"""When the disk is the matter: the callers are told so, nothing is half done, and it heals by itself."""
+"""If the disk fails, callers get an error, nothing is half done, and the ledger recovers by itself."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_a_commit_that_cannot_be_written_fails_the_whole_group_and_the_nex
 
 @pytest.mark.parametrize("code", [sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT])
 @pytest.mark.parametrize("after_a_failure", [False, True])
-async def test_a_work_that_meets_a_fault_of_the_storage_fails_the_whole_group(
+async def test_a_fault_of_the_storage_during_a_work_fails_the_whole_group(
     notes: Engine, hold: Hold, seen: Seen, code: int, after_a_failure: bool
 ) -> None:
     def meets_fault(unit: Unit) -> None:
@@ -84,7 +84,7 @@ async def test_a_work_that_meets_a_fault_of_the_storage_fails_the_whole_group(
     assert await notes.write(note("again")) == "again"
 
 
-async def test_a_disk_with_room_for_a_page_and_not_for_a_posting_is_not_well(
+async def test_the_check_fails_on_a_disk_with_space_for_a_page_but_not_for_a_posting(
     notes: Engine, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     large = "large" * 20_000
@@ -118,7 +118,7 @@ def no_more_files() -> Iterator[None]:
 
 
 class NoMemory:
-    """Raises MemoryError in place of a function, for so many calls, and then calls it."""
+    """Raises MemoryError for the first calls of a function, and then calls the function."""
 
     def __init__(self, function: Callable[..., object], times: int) -> None:
         self.left = times
@@ -219,7 +219,7 @@ async def test_a_reader_without_memory_says_so_and_goes_on(
 
 
 @pytest.mark.parametrize(("reopens", "outcome"), [(True, "Nothing was changed"), (False, "is not known")])
-async def test_a_commit_whose_outcome_cannot_be_found_out_is_said_to_be_unknown(
+async def test_a_commit_is_reported_as_unknown_if_its_outcome_cannot_be_found_out(
     notes: Engine, hold: Hold, seen: Seen, tmp_path: Path, reopens: bool, outcome: str
 ) -> None:
     """It may be whole in the log, and nothing could be written over it: after a crash it would count."""
@@ -239,7 +239,7 @@ async def test_a_commit_whose_outcome_cannot_be_found_out_is_said_to_be_unknown(
     assert await notes.write(note(large)) == large
 
 
-async def test_a_storage_that_hangs_is_found_out_in_limited_time(
+async def test_a_check_notices_within_its_time_limit_that_the_storage_hangs(
     notes: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threaded, "CHECK_S", 0.05)
@@ -254,7 +254,7 @@ async def test_a_storage_that_hangs_is_found_out_in_limited_time(
     await notes.check()
 
 
-async def test_a_commit_made_as_its_time_ends_is_answered_with_its_outcome(
+async def test_a_commit_that_ends_at_its_time_limit_is_answered_with_its_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threaded, "ANSWER_S", 2)  # time for the commit on a busy machine
@@ -364,7 +364,7 @@ async def test_a_database_that_hangs_can_be_left(tmp_path: Path, monkeypatch: py
         await asyncio.gather(*hanging)
 
 
-async def test_a_full_database_refuses_and_takes_again_once_there_is_space(
+async def test_a_full_database_refuses_changes_and_accepts_them_again_once_there_is_space(
     notes: Engine, hold: Hold, seen: Seen
 ) -> None:
     """`max_page_count` makes SQLite itself say SQLITE_FULL, in the middle of a group."""
@@ -381,7 +381,7 @@ async def test_a_full_database_refuses_and_takes_again_once_there_is_space(
     outcome = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(outcome[1], StorageUnavailable)
     assert all(isinstance(each, (str, StorageUnavailable)) for each in outcome)
-    # What was acknowledged is there, what was refused is not.
+    # Every acknowledged change is stored; a refused one is not.
     assert seen() == [each for each in outcome if isinstance(each, str)]
 
     def make_space(unit: Unit) -> None:
@@ -391,7 +391,7 @@ async def test_a_full_database_refuses_and_takes_again_once_there_is_space(
     assert await notes.write(note("large" * 100_000)) == "large" * 100_000
 
 
-async def test_nothing_is_written_into_a_file_that_lost_its_name(notes: Engine, tmp_path: Path) -> None:
+async def test_a_file_that_lost_its_name_is_not_written(notes: Engine, tmp_path: Path) -> None:
     """It could be written to, but who would find it again? The same goes for what is read from it."""
     path, aside = tmp_path / "ledger.db", tmp_path / "aside.db"
     await notes.write(note("before"))
@@ -437,7 +437,7 @@ async def test_a_file_that_came_into_the_place_of_ours_is_left_alone(notes: Engi
     assert [row["text"] for row in rows] == ["in both"]
 
 
-async def test_a_deleted_file_is_not_made_again_by_itself(notes: Engine, tmp_path: Path) -> None:
+async def test_a_deleted_file_is_not_created_again(notes: Engine, tmp_path: Path) -> None:
     for file in tmp_path.glob("ledger.db*"):
         file.unlink()
     with pytest.raises(StorageUnavailable) as refused:
@@ -448,7 +448,7 @@ async def test_a_deleted_file_is_not_made_again_by_itself(notes: Engine, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_damaged_file_is_storage_unavailable_for_those_who_read_it(tmp_path: Path) -> None:
+async def test_reads_of_a_damaged_file_raise_storage_unavailable(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     engine = open_engine(path, serving=True)
     await engine.write(lambda unit: unit.execute("CREATE TABLE notes (text TEXT)"))
@@ -483,7 +483,7 @@ async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
         open_engine(tmp_path / "nowhere" / "ledger.db")
 
 
-async def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+async def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "photos.db"
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE photos (id INTEGER PRIMARY KEY, name TEXT)")
