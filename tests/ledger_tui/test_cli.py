@@ -129,6 +129,20 @@ def test_in_a_real_terminal_it_is_seen_driven_and_left(server: ContractServer, t
     assert terminal.exit_code() == 0
 
 
+def test_a_form_that_is_typed_in_one_write_has_each_text_in_its_own_field(
+    server: ContractServer, terminal: Terminal
+) -> None:
+    server.add_account("Card sales")
+    server.add_account("Till")
+    terminal.start([*COMMAND, "--url", server.url], LEDGER_API_KEY=KEY)
+    terminal.sees("Card sales")
+    terminal.press("x", "card", "Enter", "12.5", "Tab", "Coins")
+    terminal.sees("From *         Till")
+    terminal.sees("→ To *         Card sales")
+    terminal.sees("Amount *       12.5")
+    terminal.sees("Description    Coins")
+
+
 def test_with_its_errors_in_a_file_it_says_there_that_it_cannot_draw(
     terminal: Terminal, tmp_path: Path
 ) -> None:

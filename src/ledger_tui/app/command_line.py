@@ -427,7 +427,7 @@ class CommandScreen(Dialog[Command | None]):
             )
 
     def on_mount(self) -> None:
-        self.query_one(Input).focus()
+        self.set_focus(self.query_one(Input))
         self._show(self._first_text)
 
     @on(Input.Changed)
@@ -518,7 +518,7 @@ class CommandScreen(Dialog[Command | None]):
         if offer.run is not None:
             self.dismiss(Command("run", run=offer.run))
         self._take(offer)
-        self.query_one(Input).focus()
+        self.set_focus(self.query_one(Input))
 
     @on(Input.Submitted)
     def run_line(self, event: Input.Submitted) -> None:
@@ -549,7 +549,7 @@ class KeyScreen(Dialog[str | None]):
         yield self.notes
 
     def on_mount(self) -> None:
-        self.query_one(Input).focus()
+        self.set_focus(self.query_one(Input))
         self.note("It is used until you quit. :save NAME stores it in a profile.")
 
     @on(Input.Submitted)

@@ -97,7 +97,7 @@ class GroupsScreen(Dialog[None]):
 
     def on_mount(self) -> None:
         self._draw()
-        self.query_one("#groups-scroll").focus()
+        self.set_focus(self.query_one("#groups-scroll"))
 
     def on_resize(self) -> None:
         self._draw()

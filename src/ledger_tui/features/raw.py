@@ -76,7 +76,7 @@ class RawScreen(Dialog[None]):
     def on_mount(self) -> None:
         text = self.query_one(JsonText)
         text.write("\n".join(map(literal, self._json.split("\n"))))
-        text.focus()
+        self.set_focus(text)
 
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self._json)

@@ -78,7 +78,7 @@ class ChoiceField(Widget, can_focus=True):
         self.index = (self.index + step) % len(self._choices)
 
     def on_click(self, _event: events.Click) -> None:
-        self.focus()
+        self.screen.set_focus(self)
         self.action_step(1)
 
 
@@ -196,7 +196,7 @@ class PickerField(Vertical):
     def clicked(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         self._choose(event.option_index)
-        self.query_one(Input).focus()
+        self.screen.set_focus(self.query_one(Input))
 
     def _choose(self, index: int) -> None:
         self._take(self._matches[index])
@@ -305,7 +305,7 @@ class LinesField(Vertical):
         row = _Row(TypedLine())
         await self.mount(row, **({"after": here} if here is not None else {"before": "#lines-sum"}))
         self._changed()
-        row.query(Input).first().focus()
+        self.screen.set_focus(row.query(Input).first())
 
     async def remove_row(self) -> None:
         """Remove the focused row, and focus its neighbour, or the next field if no row is left."""
@@ -315,7 +315,7 @@ class LinesField(Vertical):
         at = rows.index(here)
         beside = next(iter([*rows[at + 1 :], *rows[:at][::-1]]), None)
         if beside is not None:
-            beside.query(Input).first().focus()
+            self.screen.set_focus(beside.query(Input).first())
         else:
             self.screen.focus_previous()
         await here.remove()
@@ -332,7 +332,7 @@ class LinesField(Vertical):
                 continue
             column = column_at_fault(row.line, currency)
             if column is not None:
-                [*row.query(Input)][column].focus()
+                self.screen.set_focus([*row.query(Input)][column])
                 return True
         return False
 
@@ -342,4 +342,4 @@ class LinesField(Vertical):
         if here is None or not 0 <= rows.index(here) + step < len(rows):
             return
         column = [each.has_focus for each in here.query(Input)].index(True)
-        [*rows[rows.index(here) + step].query(Input)][column].focus()
+        self.screen.set_focus([*rows[rows.index(here) + step].query(Input)][column])

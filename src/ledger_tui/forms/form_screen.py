@@ -164,7 +164,8 @@ class FormScreen(Dialog[Created | None]):
         if isinstance(entry, LinesField) and entry.focus_fault():
             return
         inputs = entry.query(Input)
-        (inputs.first() if inputs else entry).focus()
+        # Textual's `focus` waits for the application's next turn, and the next key could come before it.
+        self.set_focus(inputs.first() if inputs else entry)
 
     def _currency(self) -> str | None:
         """Return the currency of the chosen account, or None."""
@@ -240,7 +241,7 @@ class FormScreen(Dialog[Created | None]):
     def action_send(self) -> None:
         guesses = [entry for entry in self.query(PickerField) if entry.take_only()]
         if guesses:  # the user sees the chosen object before the form is sent
-            guesses[0].query_one(Input).focus()
+            self.set_focus(guesses[0].query_one(Input))
             self._guesses = self.typed()
             question = "Is this the right one? Send the form again to confirm."
             self.notes.update(Content.styled(question, "bold $warning"))

@@ -161,7 +161,7 @@ class ColumnsScreen(Dialog[ListSettings]):
     def on_mount(self) -> None:
         options = self.query_one(OptionList)
         options.highlighted = 0
-        options.focus()
+        self.set_focus(options)
 
     def _lines(self) -> list[Content]:
         arrow = "▼" if self._settings.descending else "▲"

@@ -239,7 +239,7 @@ class FilterBar(Vertical):
         there = filter_line(self._model.filters, self._filters)
         # After the filter stands a space, so that the user can type another filter at once.
         line.value = self._text_before or (f"{there} " if there else "")
-        line.focus()
+        self.screen.set_focus(line)
         if self._text_before:
             line.action_select_all()
         else:

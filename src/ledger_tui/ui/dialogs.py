@@ -207,7 +207,7 @@ class ChooseScreen(Dialog[int | None]):
     def on_mount(self) -> None:
         options = self.query_one(OptionList)
         options.highlighted = self._at if self._lines else None
-        options.focus()
+        self.set_focus(options)
 
     @on(OptionList.OptionHighlighted)
     def show(self, event: OptionList.OptionHighlighted) -> None:
@@ -311,7 +311,7 @@ class HelpScreen(Dialog[None]):
     def action_search(self) -> None:
         line = self.query_one(Input)
         line.display = True
-        line.focus()
+        self.set_focus(line)
 
     @on(Input.Changed)
     def search(self, event: Input.Changed) -> None:

@@ -11,7 +11,7 @@ to the focused widget, even if the first key opens a form and the user typed the
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -82,7 +82,10 @@ def asks(group: str, *, exclusive: bool = True) -> Callable[[Asking[Node, P]], S
     return decorate
 
 
-_PATIENCE_SECONDS = 2.0  # a widget that hangs must not lock the keyboard
+# A widget that hangs must not lock the keyboard: after 20 beats of the event loop the next key goes out. A
+# clock would not do. On a busy machine the whole dashboard stands still for seconds, and no widget hangs.
+_BEATS = 20
+_BEAT_SECONDS = 0.1
 _JOINERS = ("\u200d", "\u200c")
 
 
@@ -105,26 +108,56 @@ class KeyOrder:
         self._app = app
         self._give_out = give_out
         self._waiting: deque[events.Event] = deque()
-        self._given_at: float | None = None  # the time at which the incomplete key was dispatched
+        self._is_complete = True  # whether the last key that was dispatched is complete
+        self._keys = 0  # the number of keys dispatched
         self._path_followed: tuple[MessagePump, ...] = ()  # the path of the current callback
         self._rounds = 0
 
     @property
     def all_done(self) -> bool:
         """Whether every key pressed has taken effect."""
-        return self._given_at is None
+        return self._is_complete
 
     async def take(self, event: events.Event) -> None:
         """Queue a key or pasted text, and dispatch it once no earlier key is incomplete."""
         self._waiting.append(_joiner_as_text(event))
-        if self._given_at is None or time.monotonic() - self._given_at > _PATIENCE_SECONDS:
+        if self._is_complete:
+            await self._next()
+        elif len(self._waiting) == 1:
+            self._count_beats(self._keys, _BEATS)
+
+    def _count_beats(self, key: int, left: int) -> None:
+        """Dispatch the next key if this key is still incomplete after some more beats of the event loop.
+
+        A late beat does not count: the loop was busy, or the machine was.
+        """
+        if key != self._keys or self._is_complete:
+            return
+        if left == 0:
+            self._app.call_later(self._give_up, key)
+            return
+        loop = asyncio.get_running_loop()
+        due = loop.time() + _BEAT_SECONDS
+
+        def beat() -> None:
+            is_late = loop.time() - due > _BEAT_SECONDS
+            self._count_beats(key, left if is_late else left - 1)
+
+        loop.call_at(due, beat)
+
+    async def _give_up(self, key: int) -> None:
+        """Dispatch the next key, although this key is incomplete."""
+        if key == self._keys and self._waiting:
             await self._next()
 
     async def _next(self) -> None:
-        self._given_at = time.monotonic()
+        self._is_complete = False
+        self._keys += 1
         self._rounds = 0
         await self._give_out(self._waiting.popleft())
         self._follow()
+        if self._waiting:
+            self._count_beats(self._keys, _BEATS)
 
     def _follow(self) -> None:
         self._path_followed = self._path()
@@ -156,4 +189,4 @@ class KeyOrder:
         elif self._waiting:
             await self._next()
         else:
-            self._given_at = None
+            self._is_complete = True

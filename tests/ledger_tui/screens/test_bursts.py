@@ -2,6 +2,7 @@
 key.
 """
 
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from textual.widgets import Input
 from ledger_tui.forms.form_screen import FormScreen
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
-from tests.ledger_tui.driving import Driver, until
+from tests.ledger_tui.driving import Driver, key_event, until
 
 
 @pytest.mark.parametrize("opens", ["slash", "n"])
@@ -52,10 +53,29 @@ async def test_text_that_is_pasted_keeps_its_place_among_the_keys(
     assert [a["name"] for a in server.accounts] == ["Beans"]
 
 
+async def test_keys_that_come_while_the_machine_is_busy_wait_for_the_form_that_opens(
+    server: ContractServer, dashboards: Dashboards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.add_account("Card sales")
+    server.add_account("Till")
+    show = FormScreen._show_amount_or_lines  # part of the opening, before a field takes the focus
+
+    def open_slowly(form: FormScreen) -> None:
+        for key in "Card":
+            form.app.post_message(key_event(key))
+            time.sleep(0.6)  # nothing of the dashboard runs
+        show(form)
+
+    monkeypatch.setattr(FormScreen, "_show_amount_or_lines", open_slowly)
+    async with dashboards.open() as driver:
+        await driver.press("x", sees="To *         Card ")
+        await driver.sees("From *         Till ")
+
+
 async def test_a_part_that_hangs_does_not_lock_the_keyboard(
     server: ContractServer, dashboards: Dashboards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ledger_tui.ui.handlers._PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("ledger_tui.ui.handlers._BEATS", 1)
     async with dashboards.open() as driver:
         table = driver.view.table
         monkeypatch.setattr(table, "call_later", lambda *_arguments: True)  # nobody comes back from it
