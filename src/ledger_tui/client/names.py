@@ -4,7 +4,7 @@ currency.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 
@@ -52,15 +52,18 @@ class Directory(Generic[Named]):
         folded = text.strip().casefold()
         return [entry for entry in self._by_id.values() if folded in entry.name.casefold()]
 
-    def resolve(self, text: str) -> Named | None:
+    def resolve(self, text: str, fits: Callable[[Named], bool] = lambda _entry: True) -> Named | None:
         """Return the only object whose name is this text or contains it; None if there is none or there may
-        be several.
+        be several. If any of them `fits`, the rest do not count.
         """
         matches = self.with_name(text) or self.having(text)
+        matches = [entry for entry in matches if fits(entry)] or matches
         return matches[0] if text.strip() and len(matches) == 1 else None
 
-    def search(self, text: str, limit: int = 5) -> list[Named]:
-        """Return known objects with `text` in their name, id or email, in any case.
+    def search(
+        self, text: str, limit: int = 5, fits: Callable[[Named], bool] = lambda _entry: True
+    ) -> list[Named]:
+        """Return known objects that `fits` accepts, with `text` in their name, id or email, in any case.
 
         Objects whose names begin with `text` come first.
         """
@@ -68,7 +71,7 @@ class Directory(Generic[Named]):
         matches = [
             entry
             for entry in self._by_id.values()
-            if any(folded in field.casefold() for field in _searched(entry))
+            if fits(entry) and any(folded in field.casefold() for field in _searched(entry))
         ]
         matches.sort(key=lambda entry: (not entry.name.casefold().startswith(folded), entry.name.casefold()))
         return matches[:limit]

@@ -89,16 +89,29 @@ _LEAST_LOOKED_FOR = 2  # characters
 
 
 class PickerField(Vertical):
-    """An input that lists matching objects while the user types, and then shows the chosen object."""
+    """An input that lists matching objects while the user types, and then shows the chosen object.
+
+    If `source` returns an account, the field is for the other side of a transfer: it offers only other
+    accounts in the currency of the source.
+    """
 
     BINDINGS = [
         Binding("down", "pick(1)", "next match", show=False),
         Binding("up", "pick(-1)", "previous match", show=False),
     ]
 
-    def __init__(self, directory: Directory[Any], value: str, hint: str, *, id: str) -> None:
+    def __init__(
+        self,
+        directory: Directory[Any],
+        value: str,
+        hint: str,
+        source: Callable[[], AccountName | None] = lambda: None,
+        *,
+        id: str,
+    ) -> None:
         super().__init__(id=id)
         self._directory = directory
+        self._source = source
         self._value = value
         self._hint = hint
         self._matches: list[AccountName | UserName] = []
@@ -117,12 +130,16 @@ class PickerField(Vertical):
         self._say_chosen()
 
     def _say_chosen(self) -> None:
-        choice = self._directory.get(self.value)
-        line = self.query_one(".chosen", Static)
-        line.display = choice is not None
+        text = self.value
+        choice, source = self._directory.get(text), self._source()
+        beside = ""
         if choice is not None:
             beside = f"{literal(choice.name)} · {literal(_beside(choice))} · {literal(choice.id)}"
-            line.update(Content.styled(beside, "$muted"))
+        elif source is not None and text and not self._matches and self._directory.search(text, 1):
+            beside = f"No other account in {literal(source.currency)} has this in its name."
+        line = self.query_one(".chosen", Static)
+        line.display = bool(beside)
+        line.update(Content.styled(beside, "$muted"))
 
     @property
     def looks_for(self) -> str:
@@ -162,11 +179,17 @@ class PickerField(Vertical):
 
     def _offer(self, text: str) -> None:
         match = self._directory.get(text)
-        matches = self._directory.search(text, _MOST_SHOWN) if text and not match else []
+        matches = self._directory.search(text, _MOST_SHOWN, self._fits) if text and not match else []
         if matches == self._matches:
             return  # keep the highlight
         self._matches = matches
         self.query_one(Offers).offer(map(_line, matches), 0)
+
+    def _fits(self, entry: AccountName | UserName) -> bool:
+        source = self._source()
+        if source is None or not isinstance(entry, AccountName):
+            return True
+        return entry.currency == source.currency and entry.id != source.id
 
     def take_offered(self) -> bool:
         """Choose the highlighted object; return False if no object is listed."""
@@ -181,13 +204,14 @@ class PickerField(Vertical):
         """Choose the object whose whole name the user typed, or else the only matching object.
 
         Return whether the user typed only part of the name, and so has not seen which object was chosen.
+        An account that the form will refuse needs no second look.
         """
         text = self.value
-        match = self._directory.resolve(text)
+        match = self._directory.resolve(text, self._fits)
         if match is None or self._directory.get(text) is not None:
             return False
         self._take(match)
-        return bool(match.name.casefold() != text.casefold())
+        return self._fits(match) and bool(match.name.casefold() != text.casefold())
 
     def action_pick(self, step: int) -> None:
         self.query_one(Offers).step(step)

@@ -18,6 +18,7 @@ from textual.widgets import Input, Static
 from textual.widgets.input import Selection
 
 from ledger_client.errors import LedgerError
+from ledger_tui.client.names import AccountName
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import amount_hint
@@ -124,7 +125,8 @@ class FormScreen(Dialog[Created | None]):
         if field.kind == "choice":
             return ChoiceField(field.choices, value, id=f"field-{field.name}")
         if field.kind == "account":
-            return PickerField(self._names, value, field.hint, id=f"field-{field.name}")
+            source = self._source if field.name == "destination" else lambda: None
+            return PickerField(self._names, value, field.hint, source, id=f"field-{field.name}")
         if field.kind == "user":
             return PickerField(self._names.users, value, field.hint, id=f"field-{field.name}")
         if field.kind == "lines":
@@ -166,6 +168,10 @@ class FormScreen(Dialog[Created | None]):
         inputs = entry.query(Input)
         # Textual's `focus` waits for the application's next turn, and the next key could come before it.
         self.set_focus(inputs.first() if inputs else entry)
+
+    def _source(self) -> AccountName | None:
+        """Return the account that a transfer takes the money from, if it is chosen."""
+        return self._names.get(self.query_one("#field-account", PickerField).value)
 
     def _currency(self) -> str | None:
         """Return the currency of the chosen account, or None."""

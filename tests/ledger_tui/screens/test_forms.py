@@ -109,6 +109,21 @@ async def test_a_transfer_to_an_account_of_another_currency_is_refused_with_thei
         await driver.type("5", "ctrl+s", sees="✕ Kuwait branch is in KWD, but Main till is in EUR.")
 
 
+async def test_a_transfer_offers_only_other_accounts_in_the_currency_of_the_first(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Coins in Kuwait", "KWD"), server.add_account("Coins in Kiel")
+    server.add_account("Coins in Berlin")
+    async with dashboards.open() as driver:
+        await driver.sees("Coins in Kiel", "Coins in Kuwait")
+        await driver.press("x", sees="Coins in Berlin · EUR")
+        await driver.type("coins", sees="Coins in Kiel            EUR")
+        offers = driver.text(driver.app.screen.query_one("#field-destination Offers"))
+        assert "Kuwait" not in offers
+        assert "Berlin" not in offers
+        await driver.type(" in kuw", sees="No other account in EUR has this in its name.")
+
+
 async def test_of_a_long_name_the_notification_has_the_beginning(dashboards: Dashboards) -> None:
     async with dashboards.open() as driver:
         await driver.press("n")
