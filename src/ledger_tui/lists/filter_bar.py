@@ -232,18 +232,18 @@ class FilterBar(Vertical):
         return self.query_one(Input).value.strip()
 
     def open(self) -> None:
-        """Show the line with the current filter, or with the text that narrows the list."""
+        """Show the line with the current filter, or with the text that narrows the list.
+
+        All of it is selected: a typed letter begins a new line, and an arrow key keeps the old one.
+        """
         self.display = True
         self._text_before = self._model.text
         line = self.query_one(Input)
         there = filter_line(self._model.filters, self._filters)
-        # After the filter stands a space, so that the user can type another filter at once.
+        # After the filter stands a space: end, and the user can type another filter at once.
         line.value = self._text_before or (f"{there} " if there else "")
         self.screen.set_focus(line)
-        if self._text_before:
-            line.action_select_all()
-        else:
-            line.cursor_position = len(line.value)
+        line.action_select_all()
         self._offer()
         self.show()
 

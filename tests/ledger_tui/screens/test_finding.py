@@ -230,11 +230,22 @@ async def test_a_text_typed_behind_a_filter_is_another_word(
     server.post(server.add_account("Till"), 100, "debit")
     async with dashboards.open() as driver:
         await driver.press("2", "slash")
-        await driver.type("type:debit", "enter", "slash")
+        await driver.type("type:debit", "enter", "slash", "right")
         await driver.type("after:2026-01-01", "enter", sees=" type:debit after:2026-01-01 ")
         assert driver.view.model.filters == {"type": "debit", "created_after": "2026-01-01"}
         await driver.press("slash", "ctrl+w", "enter")
         assert driver.view.model.filters == {"type": "debit"}
+
+
+async def test_a_filter_typed_into_the_opened_line_replaces_the_old_one(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.post(server.add_account("Till"), 100, "debit")
+    async with dashboards.open() as driver:
+        await driver.press("2", "slash")
+        await driver.type("type:debit", "enter", "slash")
+        await driver.type("after:2026-01-01", "enter", sees=" after:2026-01-01 ")
+        assert driver.view.model.filters == {"created_after": "2026-01-01"}
 
 
 async def test_an_account_is_filtered_by_part_of_its_name_also_one_that_was_not_read_yet(
