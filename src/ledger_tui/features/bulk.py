@@ -24,7 +24,7 @@ from ledger_tui.forms.questions import named
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Resource, ResourceAction, currency_of, words_for
 from ledger_tui.resources.webhooks import known_by, subject
-from ledger_tui.ui.dialogs import Dialog
+from ledger_tui.ui.dialogs import YES_OR_NO, Dialog
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.view import Context
 
@@ -131,6 +131,10 @@ class BulkScreen(Dialog[list[Record]]):
         if action == "yes":
             return not self._asks_number and not self._began
         return action != "typed" or (self._asks_number and not self._began)
+
+    @property
+    def answers(self) -> str:
+        return "" if self._asks_number or self._began else YES_OR_NO
 
     def key_text(self, binding: Binding) -> str:
         """Return the present meaning of esc."""

@@ -116,6 +116,13 @@ class ChangedScreen(Dialog[bool | None]):
             )
         yield Static("\nOverwrite it with your values, or keep theirs and go on editing?")
 
+        self.notes.display = False
+        yield self.notes
+
+    @property
+    def answers(self) -> str:
+        return "Press o to overwrite, k to keep theirs."
+
     def _shown(self, field: Field, value: str) -> str:
         """Return a value in words; "–" for an empty value."""
         if field.kind == "account" and (account := self._names.get(value)):

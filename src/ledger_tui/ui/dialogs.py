@@ -58,6 +58,16 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
         self.set_class(self.mode is Mode.LIVE, "-live")
         self.mount(KeyBar())  # covers the key bar of the main screen, whose keys do nothing now
 
+    @property
+    def answers(self) -> str:
+        """The sentence to show for enter, which is no answer to the question; "" if enter has a use."""
+        return ""
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "enter" and self.answers:
+            self.notes.display = True
+            self.note(self.answers)
+
     def note(self, text: str, *, problem: bool = False) -> None:
         """Replace the last note with this note or problem."""
         style = "bold $error" if problem else "$muted"
@@ -140,6 +150,9 @@ class Offers(OptionList, can_focus=False):
             self.highlighted = (at + step) % count
 
 
+YES_OR_NO = "Press y to confirm, n to cancel."
+
+
 class ConfirmScreen(Dialog[bool]):
     """Returns True if the user types the text `proof` or, if `proof` is None, presses `y`."""
 
@@ -159,7 +172,12 @@ class ConfirmScreen(Dialog[bool]):
         if self._proof is not None:
             yield Static(Content.assemble("\nType ", (self._proof, "bold"), " to confirm, then press enter."))
             yield Input(compact=True)
-            yield self.notes
+        self.notes.display = self._proof is not None
+        yield self.notes
+
+    @property
+    def answers(self) -> str:
+        return YES_OR_NO if self._proof is None else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return parameters != (True,) or self._proof is None

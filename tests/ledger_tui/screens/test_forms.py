@@ -93,6 +93,7 @@ async def test_a_transfer_goes_the_way_that_its_form_says(
             "5", sees=("Moves 5.00 EUR from Main till to Bank", "Main till is left with −5.00 EUR")
         )
         await driver.press("ctrl+s", sees="Transfer?")
+        await driver.press("enter", sees="Press y to confirm, n to cancel.")
         await driver.press("y", sees="✕ There is no field destination.")
         sent = next(json.loads(each.body) for each in driver.app.traffic if each.body)
     assert sent == {"account": till["id"], "destination": bank["id"], "amount": 500, "type": "debit"}
