@@ -41,6 +41,7 @@ from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.keys import (
     FIRST_IN_PAST,
     FIRST_ON,
+    FIRST_ON_MARKED,
     GLOBAL_KEYS,
     PAST_KEYS,
     SUMMED,
@@ -150,8 +151,12 @@ class Dashboard(Layer[None]):
     @property
     def first_actions(self) -> Sequence[str]:
         """The actions that come first in the key bar and the empty palette."""
-        kind = self.view.place.kind if self.navigation.is_mounted else ""
-        return FIRST_ON.get(kind, ()) if self._session.moment_ms is None else FIRST_IN_PAST
+        if self._session.moment_ms is not None:
+            return FIRST_IN_PAST
+        view = self.view if self.navigation.is_mounted else None
+        if isinstance(view, ResourceView) and view.model.marks and not view.opened:
+            return [*(f"act('{action.name}')" for action in view.resource.actions), *FIRST_ON_MARKED]
+        return FIRST_ON.get(view.place.kind, ()) if view is not None else ()
 
     def key_text(self, binding: Binding) -> str:
         """Return the description of a key in the key bar."""

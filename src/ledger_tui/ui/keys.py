@@ -135,7 +135,8 @@ _BY_USE = (
     "help",
     "app.quit",
 )
-# The actions that come first in the key bar: while the past is shown, and on screens of these kinds.
+# The actions that come first in the key bar while the past is shown, while rows are marked, and on screens of
+# these kinds.
 FIRST_IN_PAST = (
     "past('now')",
     "back",
@@ -145,6 +146,8 @@ FIRST_IN_PAST = (
     "past('compare')",
     "past('a')",
 )
+# The actions on the marked objects come even before these.
+FIRST_ON_MARKED = ("screen.compare", "export", "back", "mark")
 FIRST_ON = {"events": ("open", "select", "trace"), "deliveries": ("open", "select", "trace")}
 # The keys that a bar of at least `_STAYS_FROM` cells always shows: they lead to everything else.
 _STAY = ("help", "step(", "command_line")

@@ -30,8 +30,10 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
                 await made(driver, f"/v1/invoices/{invoice['id']}/finalize")
 
         await driver.press("3", sees="Customer 0")
-        await driver.press("ctrl+a", "p")
+        await driver.press("ctrl+a", sees="\n F finalize   p pay   v void   ^e export   esc unmark ")
+        await driver.press("p")
         await driver.sees("Pay 2 invoices?", "in all 20.03 EUR", "Customer 2", "1 more marked are left out")
+        await driver.press("enter", sees="Press y to confirm, n to cancel.")
         await driver.press("n")
         assert sorted(map(str, values(driver, "status"))) == ["draft", "open", "open"]
         await driver.press("p", "y", sees=("Paid: 2", "● paid"))
