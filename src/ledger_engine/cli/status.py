@@ -159,16 +159,23 @@ def _backups(folder: Path, database: Path) -> BackupsStatus:
 
 
 def _servers(holder: LockHolder | None, content: LedgerContent | None, now: int) -> list[ServerStatus]:
-    """Return the process that holds the lock of a file, or the servers in the rows of PostgreSQL."""
+    """Return the process that holds the lock of a file, or the servers in the rows of PostgreSQL.
+
+    A server that was killed, or that ran when a dump was made, has a row until the other servers notice its
+    end. If a later server listens at its address, the earlier server is left out.
+    """
     from ledger_engine.upkeep.heartbeat import SILENT_S
 
     if holder is not None and holder.is_alive:
         return [ServerStatus(pid=holder.pid, url=holder.url, version=holder.version, started=holder.started)]
+    entries = [] if content is None else content.servers  # in the order of their start
+    last_at = {(entry.host, entry.url or entry.id): entry.id for entry in entries}
     return [
         ServerStatus(
             **asdict(entry), is_silent=entry.beaten is not None and now - entry.beaten > SILENT_S * 1000
         )
-        for entry in ([] if content is None else content.servers)
+        for entry in entries
+        if last_at[entry.host, entry.url or entry.id] == entry.id
     ]
 
 
@@ -247,7 +254,8 @@ def _rows(state: LedgerStatus) -> Iterator[tuple[str, str]]:
         yield "", f"It cannot be read: {state.failure}"
     yield from _below("Served", _served(state))
     yield "Version", f"{__version__} (this program)"
-    yield from _below("Health", [_health(server, state.now) for server in state.servers] or ["unknown"])
+    healths = [_health(server) for server in state.servers if not server.is_silent]
+    yield from _below("Health", healths or ["unknown"])
     yield from _below("Keys", _keys(state.content))
     yield "Backups", _backups_in_words(state)
     yield "Log", _log(state)
@@ -272,18 +280,18 @@ def _place(server: ServerStatus, now: int) -> str:
     process = "by a process" if server.pid is None else f"by process {server.pid}"
     who = process if server.id is None else f"by {server.id} on {server.host or 'an unknown machine'}"
     where = "without an address of its own" if server.url is None else f"at {server.url}"
+    if server.is_silent and server.beaten is not None:
+        return f"{where} {who}: silent for {_age(now - server.beaten)}, so it has probably ended"
     version = "" if server.version is None else f", version {server.version}"
     since = "" if server.started is None else f", since {_time_and_age(server.started, now)}"
     return f"{where} {who}{version}{since}"
 
 
-def _health(server: ServerStatus, now: int) -> str:
+def _health(server: ServerStatus) -> str:
     if server.failure is not None:
         return server.failure
     if server.ok is not None:
         return f"{server.url} is {'healthy' if server.ok else 'not healthy'}"
-    if server.is_silent and server.beaten is not None:
-        return f"{server.id} is silent for {_age(now - server.beaten)}, so it has probably ended"
     return f"{server.url or 'a server without an address'} was not asked"
 
 

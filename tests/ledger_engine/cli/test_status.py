@@ -171,8 +171,9 @@ def test_each_server_on_postgres_is_shown_and_a_silent_one_is_not_asked() -> Non
         servers[0].kill()
         execute(address, f"UPDATE servers SET beaten = beaten - {HOUR} WHERE id = '{first['id']}'")
         screen = screen_of(address)
-        silence = f"{first['id']} is silent for 60 minutes, so it has probably ended"
-        assert screen["Health"] == f"{silence} {servers[1].url} is healthy"
+        silence = f"at {first['url']} by {first['id']} on {first['host']}: silent for 60 minutes,"
+        assert screen["Served"].startswith(f"{silence} so it has probably ended at {servers[1].url} by")
+        assert screen["Health"] == f"{servers[1].url} is healthy"
         assert "PostgreSQL's own tools" in screen["Backups"]
         assert "password" not in screen["Ledger"]
         servers[1].stop()
@@ -180,6 +181,22 @@ def test_each_server_on_postgres_is_shown_and_a_silent_one_is_not_asked() -> Non
     finally:
         for server in servers:
             server.kill()
+
+
+def test_a_server_on_postgres_whose_address_a_later_one_has_is_left_out() -> None:
+    address = emptied_database()
+    server = Server(address)
+    try:
+        server.start()
+        (earlier,) = state_of(address)["servers"]
+        server.kill()
+        server.options = ["--port", str(server.port)]
+        server.start()
+        (later,) = state_of(address)["servers"]
+        assert later["url"] == earlier["url"]
+        assert later["id"] != earlier["id"]
+    finally:
+        server.kill()
 
 
 def test_a_screen_of_long_names_fits_80_columns_and_shows_no_control_characters() -> None:
