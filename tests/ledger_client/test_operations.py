@@ -156,7 +156,7 @@ def test_a_value_that_only_a_newer_server_knows_is_kept() -> None:
 
 
 def test_each_type_of_error_has_its_class() -> None:
-    assert {type for type, _ in CODES.values()} | {"rate_limited"} == errors.TYPES.keys()
+    assert {error_type for error_type, _ in CODES.values()} | {"rate_limited"} == errors.TYPES.keys()
     assert all(issubclass(each, LedgerError) for each in errors.TYPES.values())
     tree = set(re.findall(r"[├└]── (\w+)", errors.__doc__ or ""))
     classes = {name for name, each in vars(errors).items() if isinstance(each, type)}
