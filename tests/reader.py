@@ -37,6 +37,7 @@ _READY = re.compile(r"(?m)^Listening (?:on|to) |\b(?:running on|Open) http")
 _DRAWS = re.compile(r"^[\w./-]*ledger-tui\b(?! profiles)(?!.*--web)")
 _ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )+")
 _COMMENT = re.compile(r"(?:^|\s)#\s.*")
+_OUTPUT = re.compile(r"(?m)^# prints (.+)")  # below a statement; … stands for any text
 _CRON_LINE = re.compile(r"(?m)^(?:\S+ +){5}(.+)$")
 _ERROR = re.compile(r'"error":(?! ?null)')
 _STATUS_FORESEEN = re.compile(r"#.*\b4\d\d\b")
@@ -219,6 +220,9 @@ class Reader:
             self._wait(where, lambda: _READY.search(self._screen))
         assert f"{_END}0{_END}" in self._screen, f"{where}{self._screen}"
         assert _STATUS_FORESEEN.search(statement) or not _ERROR.search(self._screen), f"{where}{self._screen}"
+        for output in _OUTPUT.findall(statement):
+            expected = re.escape(self._filled_in(output)).replace("…", ".*")
+            assert re.search(f"(?m)^{expected}", self._screen), f"{where}{self._screen}"
 
     def _wait(self, where: str, is_so: Callable[[], object]) -> None:
         """Read the output until the condition is true."""
@@ -257,9 +261,9 @@ def serves(block: Block) -> bool:
 
 
 def statements(script: str) -> Iterator[str]:
-    """Yield the complete statements of a shell script."""
+    """Yield the complete statements of a shell script, each with the lines about its output below it."""
     lines: list[str] = []
-    for line in script.splitlines():
+    for line in re.split(r"\n(?!# prints )", script.rstrip("\n")):
         lines.append(line)
         statement = "\n".join(lines)
         if not line.endswith("\\") and _is_complete(statement):

@@ -17,6 +17,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -43,11 +44,13 @@ FILES = (  # of deploy
     "ledger.service",
     "nginx.conf",
     "postgres-role.sh",
-    *(f"postgres/{name}" for name in ("servers.toml", "servers.conf", "haproxy.cfg", "dump.sh")),
+    "alerts.yaml",
+    *(f"postgres/{file.name}" for file in (ROOT / "deploy" / "postgres").iterdir()),
 )
 NEEDED = ("bash", "curl", "openssl", "nginx", "haproxy", "socat")
 CLIENTS = 4
 POSTINGS = 30  # before a restart, and after it
+PAGE_TYPED_S = 1200  # the longest time between the first block and the last one
 SCRAPE_S = 10  # Prometheus's usual `scrape_timeout`
 
 pytestmark = [
@@ -101,12 +104,14 @@ class Machine:
         self.etc = root / "etc"
         self.units = self.etc / "systemd" / "system"
         self.certificate = self.etc / "letsencrypt" / "live" / "ledger.example" / "fullchain.pem"
-        of_debian = ("haproxy", "nginx/conf.d", "cron.daily", self.certificate.parent.relative_to(self.etc))
+        of_debian = ("haproxy", "nginx/conf.d", "prometheus", "cron.daily")
         for folder in (
             *map(self.etc.joinpath, of_debian),
+            self.certificate.parent,
             self.units,
             root / "opt",
             root / "run" / "haproxy",
+            root / "exporter",
         ):
             folder.mkdir(parents=True)
         self.port, self.plain_port = free_port(), free_port()
@@ -127,6 +132,11 @@ class Machine:
             "python3 -m venv": f"cp -R {root}/installed",
             "pg_dropcluster": "true",
             "pg_createcluster": "true",
+            "pg_lsclusters": "echo '18  main    5432 online postgres'",
+            "promtool": "true",
+            "curl -sS http://127.0.0.1:9100/metrics": f"cat {root}/exporter/ledger.prom",
+            "/var/lib/prometheus/node-exporter": f"{root}/exporter",
+            "127.0.0.1:443": f"127.0.0.1:{self.port}",
             "certbot certonly": f"sh {root}/certbot",
             "certbot renew": "true",
             "listen [::]:80;": "",
@@ -143,7 +153,7 @@ class Machine:
             "/etc/": f"{self.etc}/",
             "nginx -t": f"nginx -t -e stderr -c {self.etc}/nginx/nginx.conf",
             "systemctl": f"{sys.executable} {SYSTEMCTL} {self.units}/ledger.service {root / 'var'}",
-            'curl -sS "https://$name': f'curl -sS --retry 60 --retry-connrefused {resolved} "https://$name:{self.port}',
+            '"https://$name': f'--retry 60 --retry-connrefused {resolved} "https://$name:{self.port}',
             'curl -sS --head "http://$name': (
                 f'curl -sS --head --retry 60 --retry-connrefused {plain} "http://$name:{self.plain_port}'
             ),
@@ -291,7 +301,7 @@ def alert(name: str) -> str:
     return str(rule["expr"])
 
 
-@pytest.mark.timeout(1200)  # it restarts servers a dozen times
+@pytest.mark.timeout(PAGE_TYPED_S)  # it restarts servers a dozen times
 async def test_the_page_works(machine: Machine, reader: Reader, postgres: PostgresWithPassword) -> None:
     typed = [block for block in blocks(PAGE) if block.language == "sh"]
     stop, cluster, restart = (
@@ -334,6 +344,17 @@ async def test_the_page_works(machine: Machine, reader: Reader, postgres: Postgr
     assert (machine.root / "opt" / "ledger-current").readlink() == machine.root / "opt" / "ledger-1"
     assert set(load.results) == {201}
     assert answer_of_command(machine.address, "verify")["ok"] is True
+
+    # The script for the node exporter has written the times that two alerts read.
+    metrics = dict(
+        line.split() for line in (machine.root / "exporter" / "ledger.prom").read_text().splitlines()
+    )
+    now = time.time()
+    assert alert("LedgerDumpOld") == "time() - ledger_dump_last_timestamp_seconds > 30 * 3600"
+    assert now - PAGE_TYPED_S < float(metrics["ledger_dump_last_timestamp_seconds"]) <= now
+    assert alert("LedgerCertificateEnds") == "ledger_certificate_end_timestamp_seconds - time() < 14 * 86400"
+    of_a_day = now + 86_400
+    assert of_a_day - PAGE_TYPED_S < float(metrics["ledger_certificate_end_timestamp_seconds"]) <= of_a_day
 
     # The database hangs: both servers report it, in time for Prometheus.
     assert alert("LedgerStorageLost") == "ledger_storage_up == 0"

@@ -32,7 +32,9 @@ def names(pages: str, words: str) -> bool:
 EVERY = [each for name, program in PROGRAMS.items() for each in commands(program, name)]
 
 
-LINE = re.compile(r"(?:(?<=[`\s/(])|^)(ledger-engine|ledger-tui)((?: (?:[^\s`#&|;)]|(?<=\w)\|(?=\w))+)+)")
+LINE = re.compile(
+    r"(?<!# prints )(?:(?<=[`\s/(])|^)(ledger-engine|ledger-tui)((?: (?:[^\s`#&|;)]|(?<=\w)\|(?=\w))+)+)"
+)
 DEPLOYED = ("ledger.service", "compose.yaml", "compose-postgres.yaml", "Containerfile")
 
 

@@ -324,6 +324,7 @@ async def test_the_alerts_and_the_dashboard_of_deploy_name_metrics_that_there_ar
     found = await asyncio.to_thread(lambda: [*metrics._registry.collect(), *others._registry.collect()])
     known = {f"{each.name}{suffix}" for each in found for suffix in _SUFFIXES[each.type]} | {"up"}
     deploy = Path(__file__).parents[3] / "deploy"
+    known |= set(re.findall(r"(?m)^(ledger_\w+) ", (deploy / "postgres" / "metrics.sh").read_text()))
     (group,) = yaml.safe_load((deploy / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
     panels = json.loads((deploy / "grafana.json").read_text(encoding="utf-8"))["panels"]
     asked = [rule["expr"] for rule in group["rules"]]
