@@ -19,21 +19,21 @@ from ledger_engine.store.books import OF_TENANT
 from ledger_engine.store.pages import Listing, Page, PageRequest
 from ledger_engine.store.rows import any_of, insert, reader
 
-# Fields that several kinds of objects share: the description of a transaction in its stored form, and
-# metadata. The index by account includes `description`, so that an account's transactions are read from the
-# index alone. A long text in the index would take its space twice, and a page of the index would hold few
-# entries. So a long text is stored in the column `long_description`, which is in no index, and the column
-# `description` contains `ELSEWHERE`. Metadata are up to 20 pairs of text that callers store with an object
+# The stored description of a transaction, and metadata, which several kinds of objects share. The index by
+# account includes the column `description`, so that an account's transactions are read from the index alone.
+# A long text in the index would take its space twice, and a page of the index would hold few entries. So a
+# long text is stored in the column `long_description`, which is in no index, and the column `description`
+# contains `ELSEWHERE`. Metadata are up to 20 pairs of text that callers store with an object
 # (docs/interface.md#account).
 
 
 SHORT_MAX = 100  # characters
-ELSEWHERE = "…"  # if a caller's description is itself this text, `long_description` is NULL
+ELSEWHERE = "…"  # if a caller sends this text as a description, `long_description` is NULL
 PAIRS_MAX = 20
 KEY_MAX = 64
 VALUE_MAX = 1024
 
-# The description of a row of `transactions`, or of any table or query with both columns.
+# Selects the whole description from `transactions`, or from any table or query with both columns.
 DESCRIPTION = "coalesce(long_description, description) AS description"
 
 
@@ -72,15 +72,15 @@ _FROM_INDEX = f"""SELECT book, id, account, amount, type, description, balance_a
     reverses, created, CASE description WHEN '{ELSEWHERE}' THEN (SELECT r.long_description
         FROM transactions AS r WHERE r.book = t.book AND r.id = t.id) END AS long_description
 FROM transactions AS t"""
-# The source of statements on the transactions of one account. The index by account and type contains first
-# the credits and then the debits, each in order. SQLite merges the two if the statement selects the id.
+# The source of statements on the transactions of one account. The index by account and type contains all
+# credits in order, then all debits in order. SQLite merges the two lists if the statement selects the id.
 TRANSACTIONS = (
     f"({_FROM_INDEX} WHERE type = 'credit' UNION ALL {_FROM_INDEX} WHERE type = 'debit') AS of_both_types"
 )
-# The source of statements on an account's transactions of one type, which name the type.
+# The source of statements on an account's transactions of one type; such a statement has a condition on type.
 OF_ONE_TYPE = f"({_FROM_INDEX}) AS of_one_type"
-# The transactions of a tenant's account. An account belongs to one book, so this does not compare the book:
-# SQLite would otherwise search by book and not by account.
+# Selects the transactions of a tenant's account. An account belongs to one book, so the book is not compared:
+# with that condition SQLite would search by book and not by account.
 OF_ACCOUNT = (
     "account = (SELECT id FROM accounts WHERE id = :account AND project = :project AND livemode = :livemode)"
 )
@@ -151,7 +151,7 @@ def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Accoun
 
 
 def page(unit: Unit, tenant: Tenant, request: PageRequest, *, until: str | None = None) -> Page[Account]:
-    """Return a page of the accounts, newest first. With `until`, all their ids are less than `until`."""
+    """Return a page of the accounts, newest first; with `until`, only accounts with a smaller id."""
     return _LISTING.page(unit, tenant, request, {}, until=until)
 
 
@@ -180,8 +180,8 @@ def balance_at(unit: Unit, tenant: Tenant, id: str, at: int) -> Balance:
     return Balance(balance_before(unit, tenant, id, at + 1), account.currency, Moment(at))
 
 
-# The newest transaction of one type of an account, before a given id: its id, a space, and the balance after
-# it.
+# Selects an account's newest transaction of one type before the id `:first`, as a text: the transaction's id,
+# a space, and the balance after it.
 _LAST_OF_TYPE = """(SELECT t.id || ' ' || t.balance_after FROM transactions AS t
     WHERE t.account = accounts.id AND t.type = '{}' AND t.id < :first ORDER BY t.id DESC LIMIT 1)"""
 

@@ -1,7 +1,7 @@
 """The balances that postings change: read once, changed in memory, written once.
 
-The rules for a balance are here: its range, the check for overdrafts, and that both sides of a transaction
-change together. Until the commit nobody else changes the rows that a work has read.
+This module enforces the rules for balances: their range, the check for overdrafts, and that both sides of a
+transaction change together. Until the commit no other work changes the rows that a work has read.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import GroupCache
 
-# A settlement may reach this balance, which is larger than that of an account, because a settlement is the
-# other side of many accounts. Its sum with an amount still fits 64 bits.
+# The largest balance of a settlement. It exceeds the largest balance of an account, because a settlement is
+# the other side of many accounts. The sum of this balance and an amount still fits 64 bits.
 _SETTLEMENT_MAX = 2**62
 
 _READ_TOGETHER = 50  # accounts that one statement reads
@@ -38,9 +38,9 @@ class LoadedBalance:
 
 
 class Balances:
-    """The balances of a project and mode that works have needed so far (`CachedValues`).
+    """The balances of a project and mode that works have read so far (`CachedValues`).
 
-    In errors, `at` is the path of the item, which is put before field names; it is None if no field of the
+    `at` is the path of an item, which errors put before the name of a field; it is None if no field of the
     request is at fault.
     """
 
@@ -161,7 +161,10 @@ class Balances:
                 "INSERT INTO settlements (project, livemode, currency, balance)"
                 " VALUES (:project, :livemode, :currency, :balance)"
                 " ON CONFLICT (project, livemode, currency) DO UPDATE SET balance = :balance",
-                [bind(currency=currency, balance=each.amount) for currency, each in settlements.items()],
+                [
+                    bind(currency=currency, balance=balance.amount)
+                    for currency, balance in settlements.items()
+                ],
             )
 
     def _read_settlement(self, currency: str) -> LoadedBalance:

@@ -40,6 +40,6 @@ def page(request: PageRequest) -> Page[Currency]:
         raise InvalidRequest(
             "invalid_cursor", f"{request.cursor} must be the code of a currency of this list.", request.cursor
         )
-    rest = [each for each in _currencies() if request.after is None or each.code > request.after]
+    rest = [currency for currency in _currencies() if request.after is None or currency.code > request.after]
     items, has_more = rest[: request.limit], len(rest) > request.limit
     return Page(items, has_more, items[-1].code if has_more else None)

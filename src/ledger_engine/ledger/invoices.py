@@ -81,8 +81,9 @@ class NewInvoice:
 class InvoiceChanges(TypedDict, total=False):
     """The fields of a draft to change.
 
-    None clears each of the last three fields. `amount` replaces `lines` and `lines` replaces `amount`, so
-    either may be None only if the other has a value.
+    None clears `due_date`, `description` and `metadata`. `amount` replaces `lines`, and `lines` replace
+    `amount`. `amount` may be None only if the draft has lines or gets lines here. `lines` may be None only if
+    the draft has an amount or gets an amount here.
     """
 
     account: str
@@ -247,9 +248,9 @@ def _columns(unit: Unit, tenant: Tenant, fields: InvoiceChanges) -> dict[str, Va
 
 
 def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
-    """Return whether the sum changes.
+    """Return whether the changes set the sum.
 
-    An invoice has either `amount` or `lines`; clearing the other of the two changes nothing.
+    An invoice has either `amount` or `lines`. Clearing the field that it does not have changes nothing.
     """
     names = [name for name in ("amount", "lines") if name in changes]
     made_of_lines = invoice.lines is not None
@@ -309,7 +310,7 @@ def _not_open(invoice: Invoice) -> Conflict:
 
 def _recorded(unit: Unit, tenant: Tenant, kind: str, row: Row | None) -> Invoice:
     """Record the event of a change, and return the changed invoice."""
-    assert row is not None, "the statement was guarded by what was read before it"
+    assert row is not None, "the work has checked the invoice before the statement"
     invoice = read(row)
     outbox.record(unit, tenant, kind, invoice)
     return invoice

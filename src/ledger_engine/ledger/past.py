@@ -72,17 +72,17 @@ _USERS = _listing("users", "user", _user_then, (), "*")
 
 def account(unit: Unit, tenant: Tenant, id: str, at: int) -> Account:
     """Return the account with its balance at `at`. Raises NotFound."""
-    account_found = accounts.get(unit, tenant, id)
-    if account_found.created > at:
+    record = accounts.get(unit, tenant, id)
+    if record.created > at:
         raise NotFound("account", id)
-    return replace(account_found, balance=accounts.balance_before(unit, tenant, id, at + 1))
+    return replace(record, balance=accounts.balance_before(unit, tenant, id, at + 1))
 
 
 def account_page(unit: Unit, tenant: Tenant, request: PageRequest, at: int) -> Page[Account]:
     """Return a page of the accounts that existed at `at`, newest first."""
     page = accounts.page(unit, tenant, request, until=first_at("acc", at + 1))
-    balances = accounts.balances_before(unit, tenant, [each.id for each in page.items], at + 1)
-    items = [replace(each, balance=balances[each.id]) for each in page.items]
+    balances = accounts.balances_before(unit, tenant, [record.id for record in page.items], at + 1)
+    items = [replace(record, balance=balances[record.id]) for record in page.items]
     return replace(page, items=items)
 
 
@@ -126,8 +126,8 @@ def user_page(
 ) -> tuple[users.NumberedPage, list[ObjectThen]]:
     """Return a numbered page of the users who existed at `at`, and their states at that time."""
     # A user's role never changes, so the current role serves as the filter.
-    page_found = users.page(unit, tenant, page, per_page, role=role, until=first_at("usr", at + 1))
-    return page_found, [user(unit, tenant, each.id, at) for each in page_found.items]
+    numbered_page = users.page(unit, tenant, page, per_page, role=role, until=first_at("usr", at + 1))
+    return numbered_page, [user(unit, tenant, record.id, at) for record in numbered_page.items]
 
 
 def _get(listing: Listing[ObjectThen], unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen:
@@ -151,9 +151,8 @@ def _page(
 ) -> Page[ObjectThen]:
     """Return a page of objects in their state at `at`.
 
-    With a filter it may end early, after LOOKED_AT_MAX objects, or after a part without a matching object.
-
-    The filter has no index, because no index covers earlier states.
+    No index covers earlier states, so a filter is compared with every object. So a page with a filter may end
+    early: after LOOKED_AT_MAX objects, or after the first part of a page whose rest was not read.
     """
     until, parameters = first_at(prefix, at + 1), {"changed": first_at("evt", at + 1)}
     filters = {name: value for name, value in equal.items() if value is not None}
@@ -191,9 +190,9 @@ def _in_order(
 class Change:
     """An object that changed between two moments.
 
-    `before` is None for an object that did not exist yet. `after` is None for an object dated later than its
-    events. `postings` is the number of an account's transactions between the two moments, and None for other
-    objects.
+    `before` is None for an object that did not exist yet. `after` is None for an object with
+    a `created` later than the second moment, although its event is earlier. `postings` is the number of an
+    account's transactions between the two moments, and None for other objects.
     """
 
     OBJECT = "change"
@@ -226,11 +225,11 @@ _OBJECTS: dict[str, tuple[str, Callable[[Unit, Tenant, str, int], Any]]] = {
 
 @dataclass(slots=True)
 class Counted:
-    """The objects that changed after the moment `start` until `end`, as far as they are counted.
+    """A count in progress: the objects that changed after the moment `start` and up to `end`.
 
-    `changed` contains the objects by the prefix of their ids, each with its number of transactions, which is
-    0 for an object that has an event but no transaction. `after` is the id of the row counted last; None when
-    all are counted.
+    `changed` maps each prefix of ids to the changed objects, and each object to its number of transactions,
+    which is 0 for an object with an event but no transaction. `after` is the id of the last counted row; None
+    when all rows are counted.
     """
 
     start: int
@@ -249,7 +248,7 @@ class Counted:
 
 
 class Part(NamedTuple):
-    """The objects of some rows of a period, which are transactions or events; `after` is as in `Counted`."""
+    """The objects in some rows of a period, all transactions or all events; `after` is as in `Counted`."""
 
     objects: list[str]
     are_postings: bool
@@ -257,13 +256,13 @@ class Part(NamedTuple):
 
 
 def begin_to_count(start: int, end: int) -> Counted:
-    """Return a count that has not begun: no object of the period is counted."""
+    """Return a new count of the period, in which no object is counted yet."""
     after = first_at("txn", start + 1)
     return Counted(start, end, after, {prefix: Counter() for prefix in _OBJECTS})
 
 
 def next_part(unit: Unit, tenant: Tenant, counted: Counted) -> Part:
-    """Return the rows of the period that come next, first its transactions and then its events.
+    """Return the next rows of the period: first all its transactions, then all its events.
 
     A book's rows are stored in the order of their ids, so only the rows of the period cost time.
     """
@@ -290,8 +289,8 @@ def changes(
 ) -> tuple[Page[Change], Summary]:
     """Return a page of the counted changes, and the numbers of all of them.
 
-    The order is accounts, invoices, users, orders; within a kind the newest come first. Users are left out
-    for a credential that may not read them. Raises InvalidRequest `invalid_cursor`.
+    The order is accounts, invoices, users, orders; within a kind the newest come first. A credential that may
+    not read users gets no changes of users. Raises InvalidRequest `invalid_cursor`.
     """
     start, end = counted.start, counted.end
     changed = dict(counted.changed)
@@ -317,9 +316,10 @@ def changes(
 def _accounts_then(
     unit: Unit, tenant: Tenant, ids: Sequence[str], moments: Sequence[int]
 ) -> list[dict[str, ObjectThen]]:
-    """Return, for each moment, the accounts among these ids that existed at it, as they were then.
+    """Return, for each moment, the accounts with these ids that existed then, in their state at that moment.
 
-    It takes one statement for each moment and one for the accounts: a page of a difference may have 100.
+    One statement reads the accounts, and one statement for each moment reads all balances, because a page of
+    a difference may contain 100 accounts.
     """
     records = accounts.with_ids(unit, tenant, [id for id in ids if _prefix(id) == "acc"])
     account_ids = [record.id for record in records]
@@ -328,7 +328,7 @@ def _accounts_then(
         balances = accounts.balances_before(unit, tenant, account_ids, at + 1)
         existing = [record for record in records if record.created <= at]
         accounts_then.append(
-            {each.id: as_json(replace(each, balance=balances[each.id])) for each in existing}
+            {record.id: as_json(replace(record, balance=balances[record.id])) for record in existing}
         )
     return accounts_then
 

@@ -39,8 +39,7 @@ _COLUMNS = (
 _BY_TYPE = " INDEXED BY transactions_by_type"
 _OF_TYPE = f"type = :type AND book = {BOOK}"
 
-# The transactions that the two sides of a reversal reverse: first that of the source, then that of the
-# destination.
+# The ids of the transactions that a reversal undoes: first on the source's side, then on the destination's.
 Sides = tuple[str | None, str | None]
 
 
@@ -118,14 +117,14 @@ def post_batch(
     idempotency.take(unit, tenant, key, first)
     postings = Postings(unit, tenant)
     postings.expect(batch)
-    transactions_posted = []
+    transactions = []
     for number, new in enumerate(batch):
         # Make each id just before its transaction is posted, because a transfer takes another id in between.
         if number:
             id = unit.new_id("txn")
-        transactions_posted.append(postings.add(id, new, f"transactions.{number}."))
-    idempotency.name_all(unit, tenant, key, [each.id for each in transactions_posted])
-    return transactions_posted
+        transactions.append(postings.add(id, new, f"transactions.{number}."))
+    idempotency.name_all(unit, tenant, key, [transaction.id for transaction in transactions])
+    return transactions
 
 
 @in_one_book
@@ -168,23 +167,23 @@ def get(unit: Unit, tenant: Tenant, id: str) -> Transaction:
 
 
 def related(unit: Unit, tenant: Tenant, id: str) -> list[Transaction]:
-    """Return the related transactions: the other side, the reversed one, and its own reversal.
+    """Return the other side of a transfer, the transaction's reversal, and the transaction that it reverses.
 
     Raises NotFound.
     """
-    one = get(unit, tenant, id)
+    transaction = get(unit, tenant, id)
     rows = unit.execute(
         f"SELECT {_COLUMNS} FROM transactions WHERE reverses = :id AND {OF_BOOK}", tenant.bind(id=id)
     )
-    if one.transfer is not None:
+    if transaction.transfer is not None:
         rows += unit.execute(
             f"SELECT {_COLUMNS} FROM transactions WHERE transfer = :transfer AND id <> :id AND {OF_BOOK}",
-            tenant.bind(transfer=one.transfer, id=id),
+            tenant.bind(transfer=transaction.transfer, id=id),
         )
-    transactions_found = [_LISTING.read(row) for row in rows]
-    return (
-        transactions_found if one.reverses is None else [*transactions_found, get(unit, tenant, one.reverses)]
-    )
+    others = [_LISTING.read(row) for row in rows]
+    if transaction.reverses is not None:
+        others.append(get(unit, tenant, transaction.reverses))
+    return others
 
 
 def page(
@@ -251,7 +250,7 @@ def _post(
 class PostedBook:
     """The state that the works of a group share when they post to one book (`CachedValues`)."""
 
-    # The tables of its parts: the number of the book, the number of stored objects, and the balances.
+    # The tables behind the number of the book, the number of stored objects, and the balances.
     tables: ClassVar = books.TABLES | limits.StoredObjects.tables | Balances.tables
     __slots__ = ("balances", "events", "cache", "number", "rows", "stored")
 
@@ -273,8 +272,8 @@ class Postings:
     """The transactions that one work posts.
 
     The transactions are checked one by one, and written together with the transactions of the other works in
-    the group. An instance may be used until the work's next statement. If a transaction cannot be added,
-    nothing changes.
+    the group. Use an instance only until the work's next statement. If a transaction cannot be added, nothing
+    changes.
     """
 
     __slots__ = ("_book", "_is_noted", "_stored_before", "_tenant", "_unit")
@@ -290,7 +289,7 @@ class Postings:
     def add(
         self, id: str, new: NewTransaction, at: str | None, reverses: Sides = (None, None)
     ) -> Transaction:
-        """Move the balances and add the sides; return the side of `new.account`.
+        """Move the balances and add one side or both; return the side of `new.account`.
 
         `at` is the prefix of field names in errors; None if the request lacks the fields.
         """

@@ -74,7 +74,7 @@ class NumberedPage:
 def create(unit: Unit, tenant: Tenant, new: NewUser, key: str | None = None) -> User:
     """Add an active user and return it.
 
-    Raises PermissionDenied for a role above the credential's own, and Conflict `email_taken` if an active
+    Raises PermissionDenied for a role above the credential's role, and Conflict `email_taken` if an active
     user of the project and mode uses the same address, compared without case.
     """
     _check(new)
@@ -124,9 +124,9 @@ def page(
     role: str | None = None,
     until: str | None = None,
 ) -> NumberedPage:
-    """Return a page of the users, newest first, with deactivated ones; a page after the last is empty.
+    """Return a page of the users, newest first, deactivated users included; a page after the last is empty.
 
-    With `until`, only users whose ids are less than `until` are included.
+    With `until`, return only users whose ids are less than `until`.
     """
     for name, value, most in (("page", page, PAGE_MAX), ("per_page", per_page, PER_PAGE_MAX)):
         if not 1 <= value <= most:
@@ -166,7 +166,7 @@ def deactivate(unit: Unit, tenant: Tenant, id: str) -> User:
 def restore(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> User:
     """Make a deactivated user active again; an active user is not changed. This needs the role admin.
 
-    Raises PermissionDenied for a role above the credential's own, as `create` does. Raises Conflict
+    Raises PermissionDenied for a role above the credential's role, as `create` does. Raises Conflict
     `not_recoverable` more than 30 days after the deactivation, whether or not the name and address are erased
     yet, and `email_taken` if another active user uses the address now.
     """
