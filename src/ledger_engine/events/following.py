@@ -1,4 +1,4 @@
-"""Follows events as they happen: a commit wakes everyone who waits for the next event."""
+"""Follows events as they happen: a commit wakes each follower that waits for the next event."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ledger_engine.store.engine import Engine
 
 FOLLOWERS_MAX = 100
 FOLLOWERS_OF_ONE_MAX = 25  # followers of one project, so that places remain for other projects
-POLL_INTERVAL_S = 1.0  # to find events of other processes, because their commits wake nobody here
+POLL_INTERVAL_S = 1.0  # to find events of other processes, because their commits wake no follower here
 
 
 class Followers:

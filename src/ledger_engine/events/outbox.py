@@ -2,10 +2,9 @@
 
 See docs/decisions.md#events-recorded.
 
-Most events are stored with their body. The event of a posting is stored without one, because a transaction
-never changes: its body is rendered from the transaction whenever it is read, each time with the same bytes.
-So the form of that body is fixed here, and stays the same if the interface's `transaction` gets another
-field.
+Most events are stored with their body. The event of a posting is stored without a body: a transaction never
+changes, so each read renders the body from the transaction, always with the same bytes. So this module fixes
+the form of this body, which stays the same if the interface's `transaction` gets another field.
 """
 
 from __future__ import annotations
@@ -53,15 +52,15 @@ _OF_USERS = f"e.type IN ({', '.join(map(repr, USER_KINDS))})"
 # A body can be as large as a request. So a statement that reads thousands of events returns '' for each
 # longer body, and `long_body` reads the long bodies one by one.
 SHORT_BODY = f"{short('e.body', 2000)} AS body"  # at most 8,000 bytes
-_COLUMNS = (
+_POSTING_COLUMNS = (
     "e.created, e.object, t.account, t.amount, t.type AS direction,"
     " coalesce(t.long_description, t.description) AS description, t.balance_after, t.destination, t.transfer,"
     " t.reverses"
 )
 # The columns that `body_of` needs from a statement on `events AS e`; put them first, with a column `livemode`
 # after them.
-COLUMNS = f"e.id, e.type, e.body, {_COLUMNS}"
-SHORT_COLUMNS = f"e.id, e.type, {SHORT_BODY}, {_COLUMNS}"
+COLUMNS = f"e.id, e.type, e.body, {_POSTING_COLUMNS}"
+SHORT_COLUMNS = f"e.id, e.type, {SHORT_BODY}, {_POSTING_COLUMNS}"
 JOIN = "LEFT JOIN transactions AS t ON e.body IS NULL AND t.book = e.book AND t.id = e.object"
 
 
@@ -80,7 +79,7 @@ def body_of(row: Row) -> str:
 
 
 def long_body(unit: Unit, book: int, id: str) -> str:
-    """Return the stored body of an event, for which a statement with `SHORT_BODY` returns ''."""
+    """Return the stored long body of an event; a statement with `SHORT_BODY` returns '' instead."""
     row = unit.first("SELECT body FROM events WHERE book = :book AND id = :id", {"book": book, "id": id})
     assert row is not None, "the event was read in the same work"
     return str(row["body"])
@@ -144,8 +143,7 @@ def posting_text(
     reverses: str | None,
     livemode: bool,
 ) -> str:
-    """Return the text of `dumps(_posting(…))` in a fifth of the time, because each delivery and the log need
-    it.
+    """Return the text of `dumps(_posting(…))` in a fifth of the time: each delivery and the log need it.
 
     Only the description can contain characters that JSON escapes.
     """
@@ -171,8 +169,8 @@ def _id(id: str) -> str:
 class Event:
     """A change that happened.
 
-    `data` is the object as it was then. `request` is the id of the request that caused the event, or None for
-    a command; webhooks do not contain it.
+    `data` is the object as it was then. `request` is the id of the request that caused the event, or None if
+    a command caused it; webhooks do not contain it.
     """
 
     OBJECT: ClassVar[str] = "event"
@@ -232,10 +230,8 @@ def get(unit: Unit, tenant: Tenant, id: str) -> Event:
 def page(unit: Unit, tenant: Tenant, request: PageRequest, at: int | None = None) -> Page[Event]:
     """Return a page of events until `at`, newest first.
 
-    It contains events about users only for a credential that may read users.
-
-    If events about users are left out, the page reads a limited number of events, because many events in a
-    row may be about users.
+    For a credential that may not read users, events about users are left out. Then a page reads a limited
+    number of events, because many events in a row may be about users.
     """
     condition = _shown_to(tenant)
     return _LISTING.page(
@@ -288,7 +284,7 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
 
 
 def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
-    """Return the cursor from which to continue after the event `last`; if it is None, the newest event's id.
+    """Return the cursor to continue after the event `last`, or after the newest event if `last` is None.
 
     Raises InvalidRequest `invalid_cursor` if `last` is not an event of this project and mode.
     """
@@ -330,10 +326,9 @@ def last_change(unit: Unit, tenant: Tenant) -> str:
 def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Message], str]:
     """Return the next events after the cursor that the tenant may see, oldest first, and the next cursor.
 
-    The next cursor is the id of the last event that was looked at, or the given cursor if no events follow.
-    Many events in a row may be about users and so be left out: then no event is returned, although more
-    follow.
-    The result ends once its bodies have reached `TOGETHER_MAX` letters.
+    The next cursor is the id of the last event that was read, or `cursor` if no events follow. Many events in
+    a row may be about users and left out: then the result is empty although more events follow. The result
+    ends once its bodies have reached `TOGETHER_MAX` letters.
     """
     condition = _shown_to(tenant)
     (looked_at,) = unit.execute(
@@ -361,7 +356,7 @@ def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Mes
 
 
 def between(unit: Unit, tenant: Tenant, first: str, end: str, request: str) -> list[str]:
-    """Return the ids of the events that this request caused, from `first` up to but not including `end`."""
+    """Return the ids, from `first` up to but not including `end`, of the events that this request caused."""
     rows = unit.execute(
         f"SELECT id FROM events WHERE {OF_BOOK}"
         " AND id >= :first AND id < :end AND request = :request ORDER BY id",

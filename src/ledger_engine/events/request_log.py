@@ -34,7 +34,7 @@ from ledger_engine.store.pages import Listing, Page, PageRequest, bad_cursor, ex
 from ledger_engine.store.rows import reader
 
 # Events are dated by the ledger's clock, and the duration of a request is measured by another clock. The two
-# may differ by this much.
+# clocks may differ by this much.
 _CLOCKS_DIFFER_MS = 50
 # A range is used instead of LIKE, because LIKE would read characters of the path, such as `_`, as wildcards.
 _AT_OR_BELOW = "(path = :path OR (path >= :below AND path < :beyond))"
@@ -46,7 +46,7 @@ EVERY_S = 0.1
 RETRY_AFTER_S = 1.0
 PATH_MAX = 2048  # characters; a longer path is a mistake, and its beginning is enough to find the mistake
 KEY_MAX = 255  # characters of an idempotency key; a longer key was refused
-# The log itself, and the paths that receive passwords and authorization codes.
+# Paths whose requests are not logged: the log, and the paths that receive passwords and authorization codes.
 _NOT_NOTED = ("/v1/requests", "/oauth/")
 
 Traceparent = Annotated[str, Pattern(r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")]
@@ -117,15 +117,15 @@ def add(unit: Unit, entries: Sequence[Sequence[Value]], doubtful: int = 0) -> No
 
     The first `doubtful` entries may already be stored, so they are added only if they are missing.
     """
-    new = [each for each in entries[:doubtful] if not _is_there(unit, each)]
+    new = [entry for entry in entries[:doubtful] if not _is_stored(unit, entry)]
     unit.insert_many("requests", Entry._fields, [*new, *entries[doubtful:]])
 
 
-def _is_there(unit: Unit, entry: Sequence[Value]) -> bool:
-    # The primary key is the beginning of an entry.
+def _is_stored(unit: Unit, entry: Sequence[Value]) -> bool:
+    # An entry begins with the primary key.
     key = dict(zip(("project", "livemode", "id"), entry, strict=False))
     row = unit.first(
-        "SELECT 1 AS there FROM requests WHERE project = :project AND livemode = :livemode AND id = :id", key
+        "SELECT 1 FROM requests WHERE project = :project AND livemode = :livemode AND id = :id", key
     )
     return row is not None
 
@@ -167,14 +167,14 @@ def page(
     until = None if at is None else first_at("req", at + 1)
     if path is None:
         is_bounded = status is not None or method is not None
-        page_found = _LISTING.page(unit, tenant, request, equal, until=until, is_bounded=is_bounded)
+        page = _LISTING.page(unit, tenant, request, equal, until=until, is_bounded=is_bounded)
     else:
         below = path.removesuffix("/") + "/"
         parameters = {"path": path, "below": below, "beyond": below[:-1] + _AFTER_SLASH}
-        page_found = _LISTING.page(
+        page = _LISTING.page(
             unit, tenant, request, equal, until=until, where=_AT_OR_BELOW, values=parameters, is_bounded=True
         )
-    return replace(page_found, items=[_shown(tenant, item) for item in page_found.items])
+    return replace(page, items=[_shown(tenant, item) for item in page.items])
 
 
 def newest(unit: Unit) -> list[str]:
@@ -225,7 +225,7 @@ _LISTING = Listing("requests", "request", _read, was_listed=expires_with("req", 
 
 
 class SeenRequest(NamedTuple):
-    """The gate's data about a request.
+    """A request and its answer, in the form in which the gate passes them to the recorder.
 
     `created` is in milliseconds; `authorization` and `idempotency_key` are the values of these headers.
     """
@@ -314,7 +314,7 @@ class RequestRecorder:
             self._doubtful = len(batch)
             return False
         except Exception:
-            # Whatever error an entry raises, it must not stop the entries after it.
+            # An entry that raises an error must not stop the entries after it.
             log.exception("%d requests could not be logged", len(batch))
             self.dropped += len(batch)
         for _ in batch:

@@ -1,8 +1,8 @@
-"""Attempts to deliver events: which to make next for each endpoint, and their results.
+"""Attempts to deliver events: reads the next attempts of each endpoint, and records their results.
 
-First attempts follow the endpoint's cursor, and have no row before they are made. Then the delivery's row
-holds the state: `succeeded`, `failed` for good, or `pending` with the time of the next attempt. All state is
-in the database, so the next process continues where the last one stopped.
+First attempts follow the endpoint's cursor, and have no row before they are made. Afterwards the delivery's
+row holds the state: `succeeded`, `failed` for good, or `pending` with the time of the next attempt. All state
+is in the database, so the next process continues where the last process stopped.
 
 A delivery or its endpoint may change while an attempt runs. So an attempt carries the counts of resends and
 restores that were stored when it was read, and `record` compares them with the present counts. If the
@@ -32,8 +32,11 @@ _LOOKED_THROUGH_MAX = 2000  # events of unwanted kinds skipped in one work
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The endpoint's next first attempts, in order. Its events up to `read_to` were read; with `more`, others
-    may follow. `resends` counts the resends of the events that were resent before their first attempt."""
+    """The endpoint's next first attempts, in order.
+
+    The endpoint's events up to `read_to` were read; `more` means that further events may follow. `resends`
+    maps each event that was resent before its first attempt to the number of its resends.
+    """
 
     messages: list[Message]
     read_to: str
@@ -43,9 +46,9 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A pending delivery after `attempts` attempts, of which `retries` came after its last resend.
+    """A pending delivery.
 
-    `resends` counts its resends.
+    `attempts` counts all attempts, `retries` the attempts since the last resend, and `resends` the resends.
     """
 
     delivery: str
@@ -57,7 +60,7 @@ class Retry:
 
 
 class Respread(NamedTuple):
-    """The new due time of an overdue delivery, and its former due time."""
+    """An overdue delivery with its new due time; `was` is its former due time."""
 
     delivery: str
     was: int
@@ -90,7 +93,7 @@ class Outcome:
     restores: int
 
 
-class _Known(NamedTuple):
+class _StoredDelivery(NamedTuple):
     """A stored delivery, with the number of its attempts and of its resends."""
 
     id: str
@@ -186,7 +189,7 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, 
     the endpoint was restored.
     """
     outcomes = _of_events(unit, outcomes)
-    rows = _known(unit, outcomes)
+    rows = _stored_deliveries(unit, outcomes)
     restores = endpoints.restores(unit, {outcome.endpoint for outcome in outcomes})
     resent: set[tuple[str, str]] = set()
     new: list[tuple[Value, ...]] = []
@@ -200,7 +203,9 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, 
         else:
             status, due = "failed", None
         retries = outcome.retries + (status == "pending")
-        delivery, attempts_made, resends = rows.get((outcome.endpoint, outcome.event), _Known("", 0, 0))
+        delivery, attempts_made, resends = rows.get(
+            (outcome.endpoint, outcome.event), _StoredDelivery("", 0, 0)
+        )
         number = attempts_made + 1
         if delivery:
             if resends != outcome.resends:
@@ -271,32 +276,34 @@ def _of_events(unit: Unit, outcomes: Sequence[Outcome]) -> list[Outcome]:
     of_book: defaultdict[tuple[str, bool], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         of_book[outcome.project, outcome.livemode].append(outcome)
-    outcomes_found: list[Outcome] = []
+    outcomes_to_record: list[Outcome] = []
     for (project, livemode), of_the_book in of_book.items():
         for first in range(0, len(of_the_book), _READ_TOGETHER):
             chunk = of_the_book[first : first + _READ_TOGETHER]
             parameters: dict[str, Value] = dict.fromkeys(_EVENTS) | {"project": project, "livemode": livemode}
             parameters |= {name: outcome.event for name, outcome in zip(_EVENTS, chunk, strict=False)}
-            there = {row["id"] for row in unit.execute(_THERE, parameters)}
-            outcomes_found += [outcome for outcome in chunk if outcome.event in there]
-    return outcomes_found
+            event_ids = {row["id"] for row in unit.execute(_READ_EVENTS, parameters)}
+            outcomes_to_record += [outcome for outcome in chunk if outcome.event in event_ids]
+    return outcomes_to_record
 
 
-def _known(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], _Known]:
-    """Return the stored deliveries among these, by endpoint and event."""
+def _stored_deliveries(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], _StoredDelivery]:
+    """Return the stored deliveries to which these outcomes belong, by endpoint and event."""
     # Most outcomes belong to events that are later than all stored deliveries of their endpoint. So for an
     # endpoint with many outcomes this reads the latest stored event once, instead of a row for each outcome.
     counts = Counter(outcome.endpoint for outcome in outcomes)
     latest = {id: _latest(unit, id) for id, count in counts.items() if count >= _MANY}
-    candidates = [each for each in outcomes if each.event <= latest.get(each.endpoint, each.event)]
-    rows: dict[tuple[str, str], _Known] = {}
+    candidates = [
+        outcome for outcome in outcomes if outcome.event <= latest.get(outcome.endpoint, outcome.event)
+    ]
+    rows: dict[tuple[str, str], _StoredDelivery] = {}
     for first in range(0, len(candidates), _READ_TOGETHER):
         parameters = dict(_NOTHING)  # unused parameters stay None, so that one statement serves any number
         for number, outcome in enumerate(candidates[first : first + _READ_TOGETHER]):
             parameters[_ENDPOINTS[number]] = outcome.endpoint
             parameters[_EVENTS[number]] = outcome.event
         for row in unit.execute(_READ, parameters):
-            rows[row["endpoint"], row["event"]] = _Known(row["id"], row["attempts"], row["resends"])
+            rows[row["endpoint"], row["event"]] = _StoredDelivery(row["id"], row["attempts"], row["resends"])
     return rows
 
 
@@ -321,7 +328,9 @@ _ENDPOINTS = [f"endpoint_{number}" for number in range(_READ_TOGETHER)]
 _EVENTS = [f"event_{number}" for number in range(_READ_TOGETHER)]
 _NOTHING: dict[str, Value] = dict.fromkeys(_ENDPOINTS + _EVENTS)
 _PAIRS = ", ".join(f"(:{endpoint}, :{event})" for endpoint, event in zip(_ENDPOINTS, _EVENTS, strict=True))
-_THERE = f"SELECT id FROM events WHERE {OF_BOOK} AND id IN ({', '.join(f':{event}' for event in _EVENTS)})"
+_READ_EVENTS = (
+    f"SELECT id FROM events WHERE {OF_BOOK} AND id IN ({', '.join(f':{event}' for event in _EVENTS)})"
+)
 _READ = (
     f"WITH wanted (endpoint, event) AS (VALUES {_PAIRS})"
     " SELECT d.id, d.endpoint, d.event, d.attempts, d.resends FROM wanted AS w CROSS JOIN deliveries AS d"

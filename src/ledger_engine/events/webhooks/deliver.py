@@ -45,9 +45,9 @@ from ledger_engine.events.webhooks.signing import Seal, WrongKey
 from ledger_engine.store.engine import Engine
 
 STOP_TIMEOUT_S = 1.0
-POLL_INTERVAL_S = 1.0  # to find the changes of other processes, because their commits wake nobody here
+POLL_INTERVAL_S = 1.0  # to find the changes of other processes, because their commits wake no task here
 FIRSTS_AT_ONCE = 90  # first attempts submitted after one read, for all endpoints together
-CURSORS_EVERY_S = 60.0  # the time between saving the cursors of endpoints that want none of the events
+CURSORS_EVERY_S = 60.0  # between two saves of the cursors of endpoints that wanted none of the events
 
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
@@ -193,14 +193,14 @@ class OwnEndpoints:
         self.changed = False
         subscriptions = {each.endpoint: each for each in await self._leases.take(set(self.outgoing))}
         for id, outgoing in list(self.outgoing.items()):
-            now_wanted = subscriptions.get(id)
-            if now_wanted is None or not now_wanted.is_sent_as(outgoing.subscription):
+            subscription = subscriptions.get(id)
+            if subscription is None or not subscription.is_sent_as(outgoing.subscription):
                 outgoing.drains = True
                 self._sender.drop(id)
             if outgoing.drains and outgoing.with_sender == 0:
                 del self.outgoing[id]
-        for id, subscription in subscriptions.items():
-            if id not in self.outgoing and (new := self._opened(subscription)) is not None:
+        for id, new_subscription in subscriptions.items():
+            if id not in self.outgoing and (new := self._opened(new_subscription)) is not None:
                 self.outgoing[id] = new
 
     def _opened(self, subscription: Subscription) -> Outgoing | None:
@@ -249,7 +249,7 @@ class Feeder:
         self._woken = asyncio.Event()
 
     async def run(self) -> None:
-        """Submit everything that is to be sent, until cancelled."""
+        """Submit all deliveries that are due, until cancelled."""
         await try_until_done(self._clock.begin)
         await try_step(partial(self._own.seal_secrets, self._engine))
         polled_at = kept_cursors_at = time.monotonic()

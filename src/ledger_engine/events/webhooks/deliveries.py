@@ -35,8 +35,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest, expires_with
 from ledger_engine.store.rows import any_of
 
-# If an attempt is in progress, it sees by `resends` that its result must not change when this delivery is
-# due.
+# When an attempt ends it compares `resends`: after a resend, its result must not change the due time.
 _DUE_AGAIN = "status = 'pending', retries = 0, due = :due, resends = deliveries.resends + 1"
 _READ_TOGETHER = 500
 _FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"
@@ -53,8 +52,8 @@ class HttpMessage(TypedDict):
 class Attempt(TypedDict):
     """One attempt of a delivery.
 
-    `status` is the receiver's, null without an answer; `error` gives the reason of a failure, null for a
-    success; `latency_ms` is the time until the end of the answer.
+    `status` is the receiver's HTTP status, null without an answer; `error` is the reason of a failure, null
+    for a success; `latency_ms` is the time until the end of the answer.
     """
 
     number: int
@@ -100,8 +99,8 @@ class Delivery:
 
 @dataclass(slots=True)
 class Resent:
-    """The deliveries of the event that are sent again, and the endpoints that it is not sent to. A delivery
-    with an attempt under way is sent again after that attempt, whatever its result."""
+    """The deliveries that send the event again, and the endpoints that do not get it. A delivery with an
+    attempt under way is sent again after this attempt, whatever the result of the attempt is."""
 
     data: list[Delivery]
     skipped: list[SkippedEndpoint]
@@ -129,9 +128,9 @@ def page(
         (receiver,) = endpoints.receivers(unit, tenant, endpoint)
     except NotFound:
         raise NotFound("webhook endpoint", endpoint) from None
-    page_found = _LISTING.page(unit, tenant, request, {"endpoint": endpoint})
-    _fill(unit, tenant, page_found.items, {endpoint} if receiver.status == "deleted" else set())
-    return page_found
+    page = _LISTING.page(unit, tenant, request, {"endpoint": endpoint})
+    _fill(unit, tenant, page.items, {endpoint} if receiver.status == "deleted" else set())
+    return page
 
 
 def of_event(unit: Unit, tenant: Tenant, event: str) -> list[Delivery]:
@@ -140,23 +139,23 @@ def of_event(unit: Unit, tenant: Tenant, event: str) -> list[Delivery]:
     Raises NotFound, and PermissionDenied if the event is about a user and the tenant lacks `read:users`.
     """
     outbox.get(unit, tenant, event)
-    status = {each.endpoint: each.status for each in endpoints.receivers(unit, tenant)}
-    deliveries_found: list[Delivery] = []
+    status = {receiver.endpoint: receiver.status for receiver in endpoints.receivers(unit, tenant)}
+    deliveries: list[Delivery] = []
     for first in range(0, len(status), _READ_TOGETHER):
         id_list, parameters = any_of([*status][first : first + _READ_TOGETHER])
         rows = unit.execute(
             f"SELECT * FROM deliveries WHERE endpoint IN ({id_list}) AND event = :event",
             parameters | {"event": event},
         )
-        deliveries_found += sorted(map(_read, rows), key=attrgetter("endpoint"))
-    _fill(unit, tenant, deliveries_found, {id for id, state in status.items() if state == "deleted"})
-    return deliveries_found
+        deliveries += sorted(map(_read, rows), key=attrgetter("endpoint"))
+    _fill(unit, tenant, deliveries, {id for id, state in status.items() if state == "deleted"})
+    return deliveries
 
 
 def resend(
     unit: Unit, tenant: Tenant, event: str, endpoint: str | None = None, key: str | None = None
 ) -> Resent:
-    """Send an event again now, to each enabled endpoint that wants its kind, or only to the given one.
+    """Send an event again now, to each enabled endpoint that wants its kind, or only to `endpoint`.
 
     If an attempt is in progress, the event is sent again after it. If the event has not been attempted yet,
     its first attempt counts as the resend. Raises NotFound for the event or the endpoint, and InvalidRequest
@@ -215,7 +214,7 @@ def failed(
 
 
 def send_again(unit: Unit, ids: Sequence[str]) -> int:
-    """Send again now those of these deliveries that have failed; return their number."""
+    """Send the failed deliveries among these again now; return their number."""
     id_list, parameters = any_of(ids)
     rows = unit.execute(
         f"UPDATE deliveries SET {_DUE_AGAIN} WHERE id IN ({id_list}) AND {_FAILED} RETURNING id",
@@ -320,11 +319,11 @@ _LISTING: Listing[Delivery] = Listing(
 async def resend_failed(
     engine: Engine, tenant: Tenant, since: int, endpoint: str | None = None, key: str | None = None
 ) -> ResentFailed:
-    """Send again now the deliveries that failed and were last attempted at `since` or later; return how many.
+    """Send the failed deliveries that were last attempted at `since` or later again now; return how many.
 
-    Only enabled endpoints get them; `endpoint` limits this to one endpoint. Deliveries that already wait to
-    be resent stay as they are. A delivery with an attempt in progress is sent again after it. Raises NotFound
-    for the endpoint, and DuplicateIdempotencyKey.
+    Only deliveries to enabled endpoints are sent, or only to `endpoint`. Deliveries that already wait to be
+    resent stay as they are. A delivery with an attempt in progress is sent again after this attempt. Raises
+    NotFound for the endpoint, and DuplicateIdempotencyKey.
     """
     # Only one resend runs at a time: otherwise the engine would group the commits of several resends into one
     # long commit.
@@ -336,7 +335,7 @@ async def resend_failed(
         async def turn() -> int:
             nonlocal attempted_at, count
             find = partial(failed, tenant=tenant, endpoints=endpoint_ids, since=attempted_at)
-            # Read outside of the commit, because many other events may lie between two that match.
+            # Read outside of the commit, because many other deliveries may lie between two failed deliveries.
             rows = await engine.read(partial(find, until=until, limit=AT_ONCE))
             if rows:
                 attempted_at = rows[-1].attempted_at
@@ -386,8 +385,8 @@ class Backlog:
     """The deliveries still to be made.
 
     `events` counts first attempts that are not recorded yet, and `retries` counts failed deliveries that wait
-    for their next attempt. `oldest` is the time of the oldest of all these events in milliseconds; None if
-    there are none.
+    for their next attempt. `oldest` is the time in milliseconds of the oldest event or delivery in the
+    backlog; None for an empty backlog.
     """
 
     events: int = 0
@@ -402,15 +401,18 @@ class Backlog:
 def measure(unit: Unit) -> Backlog:
     """Return the backlog of all projects."""
     backlog = Backlog()
-    for each in endpoints.subscriptions(unit):
-        type_list, parameters = any_of(sorted(each.kinds or ()))
-        types_match = "1 = 1" if each.kinds is None else f"type IN ({type_list})"
+    for subscription in endpoints.subscriptions(unit):
+        type_list, parameters = any_of(sorted(subscription.kinds or ()))
+        types_match = "1 = 1" if subscription.kinds is None else f"type IN ({type_list})"
         row = unit.first(
             f"SELECT sum(CASE WHEN {types_match} THEN 1 ELSE 0 END) AS events,"
             f" min(CASE WHEN {types_match} THEN created END) AS oldest FROM"
             f" (SELECT type, created FROM events WHERE {OF_BOOK} AND id > :cursor ORDER BY id LIMIT :most)"
             " AS following",
-            Tenant(each.project, each.livemode).bind(cursor=each.cursor, most=COUNTED_MAX) | parameters,
+            Tenant(subscription.project, subscription.livemode).bind(
+                cursor=subscription.cursor, most=COUNTED_MAX
+            )
+            | parameters,
         )
         assert row is not None, "an aggregate has one row"
         backlog.events += row["events"] or 0
@@ -418,7 +420,7 @@ def measure(unit: Unit) -> Backlog:
         row = unit.first(
             "SELECT count(*) AS retries, min(created) AS oldest FROM deliveries"
             " WHERE endpoint = :endpoint AND status = 'pending'",
-            {"endpoint": each.endpoint},
+            {"endpoint": subscription.endpoint},
         )
         assert row is not None
         backlog.retries += row["retries"]

@@ -33,13 +33,13 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest
 from ledger_engine.store.rows import any_of, insert, reader, update_row
 
-TOPIC = "webhooks"  # announced if an endpoint, or the deliveries to it, have changed
+TOPIC = "webhooks"  # announced if an endpoint, or a delivery to an endpoint, has changed
 EVERY = "*"
 # How long the previous secret still signs after a roll (docs/decisions.md#webhooks-roll).
 PREVIOUS_SIGNS_FOR = DAY
 # The time without any success after which an endpoint is disabled (docs/decisions.md#webhooks-retries).
 DISABLED_AFTER = 5 * DAY
-# The columns of a deleted endpoint; its secrets are deleted at once.
+# The columns that a deleted endpoint keeps; its secrets are deleted at once.
 _COLUMNS = (
     "id, project, livemode, url, events, status, disabled_reason, disabled_at, created, enables, restores"
 )
@@ -96,14 +96,14 @@ class Subscription:
     restores: int = 0
 
     def is_sent_as(self, other: Subscription) -> bool:
-        """Return whether a message that was signed for the other subscription is also right for this one."""
+        """Return whether messages that were signed for the other subscription may be sent for this one."""
         return (self.secret, self.enables) == (other.secret, other.enables)
 
 
 @dataclass(frozen=True, slots=True)
 class ResendTarget:
-    """An endpoint to which events may be resent. `status` is `enabled`, `disabled` or `deleted`, which means
-    that it can still be restored. `kinds` is None for every kind."""
+    """An endpoint to which events may be resent. `status` is `enabled`, `disabled` or `deleted`; a
+    deleted endpoint can still be restored. `kinds` is None for every kind."""
 
     endpoint: str
     kinds: frozenset[str] | None
@@ -320,9 +320,10 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
 
 
 def receivers(unit: Unit, tenant: Tenant, id: str | None = None) -> list[ResendTarget]:
-    """Return the endpoints of the project and mode, or only the one with this id, ordered by id.
+    """Return the endpoints of the project and mode that exist or can be restored, ordered by id.
 
-    For an unknown id, raises NotFound, which names the parameter `endpoint`.
+    With `id`, return only this endpoint; raises NotFound, which names the parameter `endpoint`, if it is
+    unknown.
     """
     rows = unit.execute(
         f"SELECT id, events, status FROM webhook_endpoints WHERE {OF_TENANT} UNION ALL"
@@ -355,8 +356,8 @@ def subscriptions(unit: Unit) -> list[Subscription]:
 def advance(unit: Unit, id: str, cursor: str) -> None:
     """Move the cursor forward to an event: all events up to it were attempted or are not wanted.
 
-    The cursor stays where it is if the event does not exist, because a failover of the database may have lost
-    it.
+    The cursor does not move to an event that does not exist: a failover of the database may have lost the
+    event.
     """
     unit.execute(
         "UPDATE webhook_endpoints SET cursor = :cursor WHERE id = :id AND cursor < :cursor AND EXISTS"
@@ -479,8 +480,8 @@ def _check_kinds(kinds: list[str]) -> list[str]:
 def _shown_to(tenant: Tenant, kinds: list[str]) -> list[str]:
     """Return the kinds that may be sent to an endpoint that this credential registers.
 
-    Without the right to read users, `*` becomes all other kinds, and naming a kind of users raises
-    PermissionDenied: a webhook must not reveal data that the credential may not read.
+    Without the right to read users, `*` becomes all kinds that are not about users, and a kind about users
+    raises PermissionDenied: a webhook must not reveal data that the credential may not read.
     """
     if tenant.may_see_users():
         return kinds

@@ -17,7 +17,7 @@ from ledger_engine.events.webhooks.signing import signed_headers
 from ledger_engine.store import Unit
 
 FIRSTS_AHEAD = 512  # first attempts that are submitted and have no result yet
-BYTES_AHEAD = 512 * 1024  # characters of their bodies; a single body is submitted whatever its size
+BYTES_AHEAD = 512 * 1024  # characters of the bodies of these attempts; a single body may be larger
 ANSWERED_MAX = 10_000  # first attempts with a result that wait for the result of an earlier first attempt
 RETRIES_AHEAD = 8
 NEVER = 2**62

@@ -56,7 +56,7 @@ class RetryClock:
 
     async def begin(self) -> None:
         """Continue where the last deliverer stopped. Raises StorageUnavailable."""
-        # If this deliverer is not the first, another server has sent until now.
+        # If this deliverer is not the first, another server was sending until now.
         if await self._leases.leads() and self._leases.first:
             await self._continue()
         # The first write advances the clock past everything recorded; this is not treated as a jump.
@@ -99,7 +99,7 @@ GONE = 410  # the status with which a receiver asks for no more events
 JITTER = 0.1
 RECORDED_AT_ONCE = 200
 PACE_S = 0.01  # pause between two reads or two commits, so that each handles more deliveries
-BUSY_PACE_S = 0.05  # the same while the event loop is busy, because requests come before webhooks
+BUSY_PACE_S = 0.05  # pause while the event loop is busy, because requests come before webhooks
 # The event loop is busy above this share of the time. Sending to one endpoint, with no other load, takes a
 # third of this share.
 BUSY = 0.2
@@ -281,7 +281,7 @@ class Recorder:
 class Recording:
     """The recording of some outcomes.
 
-    If `run` raised StorageUnavailable, its next call continues from there.
+    If `run` raises StorageUnavailable, call it again: it records the remaining outcomes.
     """
 
     def __init__(self, engine: Engine, outcomes: list[Outcome], cursors: dict[str, str]) -> None:
@@ -301,7 +301,7 @@ class Recording:
                 work = BookWork(partial(store, batch=batch, now=now), ATTEMPTS)
                 self._resent |= await self._engine.write(work)
                 self._batches[:1] = []
-                self._recorded_at |= {(each.endpoint, each.event): now for each in batch.outcomes}
+                self._recorded_at |= {(outcome.endpoint, outcome.event): now for outcome in batch.outcomes}
             except StorageUnavailable:
                 raise
             except Exception:

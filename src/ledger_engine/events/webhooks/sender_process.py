@@ -1,7 +1,7 @@
 """Runs the sender in a process of its own, so that the load of the server delays no delivery.
 
-In the server's event loop each delivery would several times wait for its turn among the requests, and would
-slow the requests down. With this process the server only writes one message and reads one line for a
+In the server's event loop each delivery would wait several times for its turn among the requests, and would
+slow the requests down. With this process the server only writes one message and reads one line for each
 delivery. The process receives finished requests: it knows no secret and no database, stores nothing, and ends
 with its owner.
 
@@ -41,7 +41,7 @@ NICENESS = 5  # so that on a busy machine requests come before webhooks
 _GATHERED_S = 0.02
 _CHUNK = 1 << 18
 _LINE_MAX = 1 << 27  # bytes; far more than the results of all jobs that may be in progress take
-# Raise the number if the messages change in another way than by these fields.
+# Raise the number if the messages change although their fields stay the same.
 FORM = f"1 {' '.join(AttemptJob._fields)} -> {' '.join(SendResult._fields)}"
 # The process is in a process group of its own, so that Ctrl-C reaches only the owner, which lets the process
 # finish. It is not in a session of its own: Linux may divide the processors by session, and then niceness
@@ -49,8 +49,8 @@ FORM = f"1 {' '.join(AttemptJob._fields)} -> {' '.join(SendResult._fields)}"
 _PROGRAM = (
     f"import os; os.setpgrp(); from ledger_engine.events.webhooks.sender_process import main; main({FORM!r})"
 )
-# The process gets the variables that begin with these texts. Loaders (of libraries, of Python and of the
-# one-file binary), certificates, name servers, languages and time zones are configured by them.
+# The process gets the variables that begin with these texts. They configure loaders (of libraries, of Python
+# and of the one-file binary), certificates, name servers, languages and time zones.
 _VARIABLES = (
     *("PATH", "LD_", "DYLD_", "PYTHON", "_PYI_", "TMPDIR", "SSL_CERT_", "OPENSSL_CONF"),
     *("RES_OPTIONS", "LOCALDOMAIN", "LANG", "LC_", "TZ"),
@@ -258,11 +258,10 @@ async def _serve() -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment variables that the sender needs, and our sys.path.
+    """Return the environment variables that the sender needs, with our sys.path in PYTHONPATH.
 
-    An archive sets sys.path when it starts.
-
-    All other variables are left out, because any of them may contain a secret.
+    An archive sets sys.path only when it starts. All other variables are left out, because any other variable
+    may contain a secret.
     """
     variables = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
     return variables | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -186,7 +186,7 @@ async def look_up(host: str) -> list[str]:
     return result
 
 
-# The names that are being resolved.
+# The lookups in progress, by name.
 _lookups: dict[str, asyncio.Future[list[str] | str]] = {}
 
 
@@ -270,8 +270,8 @@ class SendResult(NamedTuple):
 
     If `made` is false, the job was not started, or was cancelled and its outcome is unknown.
 
-    `error` is None for a 2xx answer within the deadline; `status`, `headers` (JSON text like a job's) and
-    `body` are the receiver's, None without an answer.
+    `error` is None for a 2xx answer within the deadline. `status`, `headers` (JSON text as in a job) and
+    `body` come from the receiver's answer, and are None without an answer.
     """
 
     number: int
@@ -341,7 +341,7 @@ class Sender:
             lane = self._lanes[job.endpoint] = _Lane(job.endpoint)
         queue = lane.firsts if job.is_first else lane.retries
         queue.waiting.append(job)
-        self._begin_what_may(queue)
+        self._start_waiting(queue)
 
     def drop(self, endpoint: str) -> None:
         """Report the endpoint's jobs that were not started as not made, and close its idle connections."""
@@ -372,7 +372,7 @@ class Sender:
         for endpoint in list(self._lanes):
             self.drop(endpoint)
 
-    def _begin_what_may(self, queue: _Queue) -> None:
+    def _start_waiting(self, queue: _Queue) -> None:
         while queue.waiting and queue.head is None and queue.under_way < queue.most:
             if queue.under_way and self._shared_count >= SHARED_MAX:
                 self._wanting[queue] = None
@@ -399,9 +399,9 @@ class Sender:
             self._report(answer)
             self._pass_on(queue, job)
             while self._wanting and self._shared_count < SHARED_MAX:
-                longest = next(iter(self._wanting))
-                del self._wanting[longest]
-                self._begin_what_may(longest)
+                oldest = next(iter(self._wanting))
+                del self._wanting[oldest]
+                self._start_waiting(oldest)
             self._forget_if_empty(queue.lane)
 
     async def _attempt(self, queue: _Queue, job: AttemptJob) -> SendResult:
@@ -451,8 +451,8 @@ class Sender:
                 response = await connection.post(job.path, headers, job.body.encode(), on_sent)
             except (SendFailed, OSError):
                 connection.close()
-                # Receivers close idle connections. If one closed its connection while our request was sent,
-                # that is not a failure.
+                # A receiver may close an idle connection while our request is on its way. That is not a
+                # failure: send the request again.
                 if not used_before or connection.answering:
                     raise
                 continue
@@ -469,7 +469,7 @@ class Sender:
         """Let the next job start, because this job has a result or was sent long enough ago."""
         if queue.head is job:
             queue.head = None
-        self._begin_what_may(queue)
+        self._start_waiting(queue)
 
     def _keep(self, lane: _Lane, connection: ReceiverConnection) -> None:
         if not connection.make_ready():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cryptography.fernet import Fernet
 
 
-# The signatures: the one of the contract, and the one of Standard Webhooks. See
+# Signatures: the contract defines one, and Standard Webhooks another. See
 # docs/interface.md#auth-webhook-signature, docs/decisions.md#webhooks-standard and
 # https://www.standardwebhooks.com.
 
@@ -44,7 +44,8 @@ def signed_headers(
     `previous` is the secret before the last roll, while it also signs. The contract's header takes one
     signature, so the second signature has a header of its own.
     """
-    standard = [sign_standard(each, id, seconds, body) for each in (secret, previous) if each is not None]
+    secrets = [secret] if previous is None else [secret, previous]
+    standard = [sign_standard(key, id, seconds, body) for key in secrets]
     return [
         ("Ledger-Signature", sign(secret, body)),
         *([] if previous is None else [("Ledger-Signature-Previous", sign(previous, body))]),
@@ -70,7 +71,7 @@ def _key(secret: str) -> bytes:
 
 @lru_cache(maxsize=512)
 def _keyed(key: bytes) -> hmac.HMAC:
-    """Return an HMAC to copy for each use, which takes three quarters of the time of making a new one."""
+    """Return an HMAC to copy for each use: a copy takes three quarters of the time of a new HMAC."""
     return hmac.new(key, digestmod="sha256")
 
 
@@ -91,7 +92,7 @@ class WrongKey(Exception):
 
 
 class Seal:
-    """Seals and opens secrets with `key`, which is any text; with None they stay readable.
+    """Seals and opens secrets with `key`, which is any text; without a key secrets stay readable.
 
     It also opens secrets that were sealed with `previous`.
     """
@@ -123,9 +124,9 @@ class Seal:
         return secret
 
     def closed_again(self, text: str) -> str | None:
-        """Return the new form to store; None for a secret that is already sealed with the key.
+        """Return the new form of a stored secret, sealed with the key; None if the stored form should stay.
 
-        The result is also None for a secret that cannot be opened, and for every secret if there is no key.
+        It stays if the secret is already sealed with the key, if it cannot be opened, and if there is no key.
         """
         if self._key is None:
             return None
