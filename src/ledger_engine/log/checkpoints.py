@@ -105,11 +105,10 @@ class Proof:
         return Proof(parse_size(lines[0][6:]), path, Checkpoint.parse(checkpoint), salt)
 
     def check(self, body: bytes, log: VerifierKey, witnesses: Collection[VerifierKey] = ()) -> dict[str, int]:
-        """Check the proof, and return the time of each witness's signature by name. Raises BadNote and
-        BadProof.
+        """Check the proof, and return the time of each witness's signature by name.
 
-        `body` is the event in the form of webhooks, or its entry. For the event of an erased user it must be
-        the entry, because the salt is destroyed.
+        `body` is the event in the form of webhooks, or the event's entry. For the event of an erased user it
+        must be the entry, because the salt is destroyed. Raises BadNote and BadProof.
         """
         self.checkpoint.require_log(log)
         times = {key.name: self.checkpoint.witnessed(key) for key in witnesses}

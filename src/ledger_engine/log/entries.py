@@ -22,7 +22,7 @@ _EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class LoggedBook:
-    """A book with a log, and the book's own part of the log's origin."""
+    """A book with a log; the log's origin ends with the project and the mode of the book."""
 
     number: int
     project: str
@@ -33,8 +33,8 @@ class LoggedBook:
 class EntryRange:
     """Some consecutive events, with their entries or the hashes of their leaves.
 
-    The range ends before the first event whose commitment is missing; `uncommitted` holds the ids of such
-    events.
+    The range ends before the first event without its commitment; `uncommitted` holds the ids of events
+    whose commitments are missing.
     """
 
     ids: list[str]
@@ -48,7 +48,7 @@ def read(unit: Unit, book: LoggedBook, after: str, limit: int) -> EntryRange:
 
 
 def leaves(unit: Unit, book: LoggedBook, after: str, limit: int) -> EntryRange:
-    """Return the next events as `read` does, with the hashes of the entries instead of the entries."""
+    """Return the same range as `read`, but with the hashes of the entries instead of the entries."""
     return _part(unit, book, after, limit, tree.leaf_hash)
 
 
@@ -97,9 +97,9 @@ def commit(unit: Unit, book: LoggedBook, salts: Mapping[str, bytes]) -> None:
 
 
 def bytes_to_check(unit: Unit, book: LoggedBook, id: str) -> bytes:
-    """Return the bytes with which the proof of an event is checked.
+    """Return the bytes that the proof of an event is checked against.
 
-    These are the body that webhooks deliver; if the event's user was erased, they are the entry itself.
+    These bytes are the body that webhooks deliver, or the entry if the event's user was erased.
     """
     row = _event(unit, book, id)
     assert row is not None, "an event with a proof is stored"

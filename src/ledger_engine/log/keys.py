@@ -78,7 +78,7 @@ def add(unit: Unit, name: str, private: bytes, seal: Seal) -> LogKey:
 
 
 def rotate(unit: Unit, private: bytes, seal: Seal) -> LogKey:
-    """Replace the current key by this one, and destroy the secret of the former key."""
+    """Replace the current key by a new key, and destroy the secret of the former key."""
     before = require(unit)
     unit.execute(
         "UPDATE log_keys SET secret = NULL, retired_at = :now WHERE id = :id",
@@ -88,7 +88,7 @@ def rotate(unit: Unit, private: bytes, seal: Seal) -> LogKey:
 
 
 def seal_secret(unit: Unit, seal: Seal) -> None:
-    """Encrypt the secret with the present encryption key, unless it already is."""
+    """Encrypt the secret with the present encryption key, unless this key has encrypted it already."""
     key = current(unit)
     if key is not None and (secret := seal.closed_again(key.secret)) is not None:
         unit.execute("UPDATE log_keys SET secret = :secret WHERE id = :id", {"secret": secret, "id": key.id})

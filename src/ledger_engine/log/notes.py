@@ -1,4 +1,4 @@
-"""C2SP's signed notes, with Ed25519 signatures of logs and of witnesses; those of witnesses carry a time."""
+"""C2SP's signed notes, with Ed25519 signatures of logs and witnesses; a witness's signature has a time."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class VerifierKey:
-    """A public key with the name of its owner; `kind` tells whether the owner is a log or a witness."""
+    """A public key with the name of its owner; `kind` is LOG or WITNESS, as the owner is."""
 
     name: str
     kind: int
@@ -166,7 +166,7 @@ def parse_signatures(lines: str) -> tuple[Signature, ...]:
     """Return the signatures in lines that each end with a newline. Raises BadNote."""
     *head, last = lines.split("\n")
     if last or not head:
-        raise BadNote("the lines of signatures each end in a newline")
+        raise BadNote("each line of a signature ends with a newline")
     return tuple(map(_parse_signature, head))
 
 

@@ -51,7 +51,7 @@ class WitnessAddress:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPlaces:
-    """Places outside the ledger where checkpoints are kept."""
+    """The folders and witnesses outside the ledger that store checkpoints."""
 
     folders: Sequence[Path] = ()
     witnesses: Sequence[WitnessAddress] = ()
@@ -60,8 +60,8 @@ class CheckpointPlaces:
 def newest(folder: Path, book: LoggedBook) -> list[Checkpoint]:
     """Return the newest checkpoint in a folder for each log of a book. Raises OSError and BadNote.
 
-    The folders of a book are matched by the project and mode at the end of their names alone: a ledger that
-    lost its log gives the new log another origin, and the old checkpoint must still be found.
+    A folder belongs to the book if its name ends with the project and mode. The name may begin differently: a
+    ledger that lost its log gives the new log another origin, and the old checkpoint must still be found.
     """
     if not folder.is_dir():
         return []
@@ -89,7 +89,7 @@ def about(witness: str, book: int) -> str:
 
 
 class Publisher:
-    """Publishes the `latest` checkpoint of each book between `start` and `stop`; only one server does it.
+    """Publishes the `latest` checkpoint of each book between `start` and `stop`; only one server publishes.
 
     While a folder or witness fails, the health check shows a notice about it.
     """
@@ -100,10 +100,10 @@ class Publisher:
         self._latest = latest
         # For each folder and book, the size of the log in the last file, and the time when it was written.
         self._sizes_by_place: dict[tuple[Path, int], tuple[int, int]] = {}
-        self._sizes_by_witness: dict[
-            tuple[str, int], int
-        ] = {}  # by witness and book, the size of the log that the witness has signed
-        self._put_off: dict[tuple[str, int], float] = {}  # by witness and book, the time of the next request
+        # For each witness and book, the size of the log that the witness has signed.
+        self._sizes_by_witness: dict[tuple[str, int], int] = {}
+        # For each witness and book, the time of the next request after a refusal.
+        self._put_off: dict[tuple[str, int], float] = {}
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -197,7 +197,7 @@ class Publisher:
                     if old > stored_log.size:
                         return (
                             f"The witness {name} has signed {old} entries of {origin}, and this ledger has"
-                            f" {stored_log.size}: it was rolled back, or is a fork."
+                            f" {stored_log.size}: this ledger was rolled back, or is a fork."
                         )
                     continue
             if answer.status_code == 422:
@@ -210,7 +210,7 @@ class Publisher:
             return await self._keep_signature(witness, stored_log, answer.text)
         return (
             f"The witness {name} answered 409 twice for {origin}, although the second request started from"
-            " the size that it had named."
+            " the size in its first answer."
         )
 
     async def _keep_signature(self, witness: WitnessAddress, stored_log: StoredLog, text: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The sealer follows the events of each book, and signs a checkpoint of the book's log each second."""
+"""The sealer follows the events of each book, and signs a checkpoint of the book's log within a second."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ledger_engine.store import LOG, BookWork
 from ledger_engine.store.engine import Engine
 
 EVERY_S = 0.5  # a checkpoint must follow an event within a second
-POLL_INTERVAL_S = 1.0  # to find the events of other processes, whose commits wake nobody here
+POLL_INTERVAL_S = 1.0  # to find the events of other processes, whose commits do not wake the sealer
 READ_AT_ONCE = 512  # events; only a few, because requests wait while the interpreter hashes them
 SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # the most events of one book that one checkpoint adds
 EDGES_MAX = 200  # books whose right edge stays in memory
@@ -36,7 +36,7 @@ log = logging.getLogger("ledger_engine.log.sealer")
 
 
 class Sealer:
-    """Seals the logs from `start` until `stop`, and can start again. Of several servers only one seals.
+    """Seals the logs from `start` until `stop`, and can start again. Only one of several servers seals.
 
     The origins of the logs begin with `name`, or with a random name if it is None. This name is stored with
     the log's first key and never changes.
@@ -130,19 +130,19 @@ class Sealer:
         if not await self._follow_key():
             return False
         more = False
-        for each in await self._engine.read(stored.behind):
-            if each.book.number not in self._problems:
-                more |= await self._seal_book(each)
+        for stored_log in await self._engine.read(stored.behind):
+            if stored_log.book.number not in self._problems:
+                more |= await self._seal_book(stored_log)
         return more
 
     async def _may_begin(self) -> bool:
         """Return whether a first key may be made: no folder contains checkpoints of an earlier log."""
         self._problems.clear()
-        for each in await self._engine.read(stored.books):
+        for stored_log in await self._engine.read(stored.books):
             try:
-                await self._compare_outside(each)
+                await self._compare_outside(stored_log)
             except BrokenLog as error:
-                self._problems[each.book.number] = error.reason
+                self._problems[stored_log.book.number] = error.reason
         self._say_what_is_broken()
         return not self._problems
 
@@ -231,7 +231,7 @@ class Sealer:
             self._say(NOTICE, f"The log is not signed any more: {why}.")
 
     async def _edge(self, log: StoredLog) -> Edge | None:
-        """Return the right edge of a log, and remove the edge from memory; None for a broken log."""
+        """Return the right edge of a log, which is then no longer in memory; None for a broken log."""
         size, edge = self._edges.pop(log.book.number, (-1, None))
         if len(self._edges) >= EDGES_MAX:
             self._edges.pop(next(iter(self._edges)))
@@ -246,26 +246,28 @@ class Sealer:
             self._say_what_is_broken()
             return None
 
-    async def _compare_outside(self, known: StoredLog) -> None:
+    async def _compare_outside(self, log_here: StoredLog) -> None:
         """Raise BrokenLog if a checkpoint in one of the folders does not belong to this log."""
         key = await self._engine.read(keys.current)
-        origin = None if key is None else keys.origin_of(key.name, known.book)
+        origin = None if key is None else keys.origin_of(key.name, log_here.book)
         for folder in self._outside.folders:
             try:
-                checkpoint = await asyncio.to_thread(publishing.newest, folder, known.book)
+                checkpoints_there = await asyncio.to_thread(publishing.newest, folder, log_here.book)
             except (OSError, BadNote) as error:
                 log.warning("the checkpoints in %s cannot be read: %s", folder, error)
                 continue
-            for each in checkpoint:
-                if each.origin != origin:
+            for checkpoint in checkpoints_there:
+                if checkpoint.origin != origin:
                     log_name = "no log" if origin is None else f"the log {origin}"
                     raise BrokenLog(
-                        f"{folder} has a checkpoint of {each.origin} with {each.size} entries, and this"
-                        f" ledger has {log_name}: the log was removed, or this is a fork. To begin a new log,"
-                        " move the checkpoints of the old one away, or name another folder with"
+                        f"{folder} has a checkpoint of {checkpoint.origin} with {checkpoint.size} entries,"
+                        f" and this ledger has {log_name}: the log was removed, or this is a fork. To begin a"
+                        " new log, move the checkpoints of the old log away, or name another folder with"
                         " --checkpoint-to"
                     )
-                await self._engine.read(partial(stored.require_begins_with, log=known, checkpoint=each))
+                await self._engine.read(
+                    partial(stored.require_begins_with, log=log_here, checkpoint=checkpoint)
+                )
 
 
 def _add(edge: Edge, ids: list[str], leaves: list[bytes]) -> list[FullTile]:

@@ -101,7 +101,7 @@ def books(unit: Unit) -> list[StoredLog]:
 
 
 def every(unit: Unit) -> list[StoredLog]:
-    """Return the books of which at least a part is sealed."""
+    """Return the books with a sealed part."""
     return [_log(row) for row in unit.execute(f"{_BOOKS} WHERE l.size IS NOT NULL ORDER BY b.book")]
 
 
@@ -148,7 +148,7 @@ def require_begins_with(unit: Unit, log: StoredLog, checkpoint: Checkpoint) -> N
 def store(unit: Unit, log: StoredLog, full: Sequence[FullTile], new_log: StoredLog) -> bool:
     """Store that a log has grown or was signed again.
 
-    Return False if the stored log no longer equals `log`.
+    Store nothing and return False if the size of the stored log is no longer the size of `log`.
     """
     rows = unit.execute(
         "INSERT INTO logs (book, size, last, checkpoint, sealed)"
@@ -185,7 +185,7 @@ def store(unit: Unit, log: StoredLog, full: Sequence[FullTile], new_log: StoredL
 
 
 def hashes(unit: Unit, log: StoredLog, ranges: Sequence[Range]) -> tuple[bytes, ...]:
-    """Return the hashes of these ranges of entries, which proofs contain."""
+    """Return the hashes of these ranges of entries, for a proof."""
 
     @cache
     def tile(number: int) -> list[bytes]:
@@ -294,7 +294,7 @@ def event_of_transaction(unit: Unit, tenant: Tenant, transaction: str) -> str:
 
 
 def bytes_to_check(unit: Unit, tenant: Tenant, event: str) -> bytes:
-    """Return the bytes with which the proof of an event is checked."""
+    """Return the bytes that the proof of an event is checked against."""
     return entries.bytes_to_check(unit, of_tenant(unit, tenant).book, event)
 
 
@@ -346,7 +346,7 @@ def _leaves(unit: Unit, log: StoredLog, first: int, end: int) -> list[bytes]:
 
 
 def _witnessed(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | None:
-    """Return the checkpoint over the entry with the most witnesses; if several are equal, the newest."""
+    """Return the checkpoint that includes the entry and has the most signatures; the newest of equals."""
     rows = unit.execute(
         "SELECT checkpoint FROM log_cosignatures WHERE book = :book AND size > :index",
         {"book": book.number, "index": index},

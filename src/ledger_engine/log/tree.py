@@ -31,8 +31,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 def root_of(hashes: Sequence[bytes]) -> bytes:
     """Return the root of the tree over these hashes.
 
-    They are hashes of leaves, or of complete subtrees of one size. The last hash may be that of a smaller
-    subtree.
+    They are hashes of leaves, or of complete subtrees of one size. The last subtree may be smaller.
     """
     level = list(hashes) or [EMPTY]
     while len(level) > 1:
@@ -43,7 +42,7 @@ def root_of(hashes: Sequence[bytes]) -> bytes:
 
 
 def hash_of(entries: Range, subtrees: Subtrees) -> bytes:
-    """Return the hash of a range. The range must be one of a proof, or a whole tree."""
+    """Return the hash of a range, which must be a range of a proof or a whole tree."""
     start, end = entries
     size = end - start
     if size & (size - 1) == 0:
@@ -122,15 +121,15 @@ def check_consistency(old: int, old_root: bytes, size: int, root: bytes, path: S
         # subtree of the new one.
         begins = not (steps and steps[0][0][1] == old)
         first = old_root if begins else steps.pop(0)[1]
-        old_found = new_found = first
+        old_node = new_node = first
         for (start, _), hash in steps:
             if start >= old:
-                new_found = node_hash(new_found, hash)
+                new_node = node_hash(new_node, hash)
             else:
-                old_found, new_found = node_hash(hash, old_found), node_hash(hash, new_found)
-        roots = (old_found, new_found)
+                old_node, new_node = node_hash(hash, old_node), node_hash(hash, new_node)
+        roots = (old_node, new_node)
     if roots != (old_root, root):
-        raise BadProof("the newer tree does not begin with the entries of the older one")
+        raise BadProof("the newer tree does not begin with the entries of the older tree")
 
 
 class Edge:
@@ -146,7 +145,7 @@ class Edge:
     def add(self, leaves: Sequence[bytes]) -> list[tuple[int, bytes]]:
         """Add the hashes of leaves. Return the level and hash of each tile that became full, in order.
 
-        The level is the one above the tile's own level, because that level holds the hash.
+        The level is one above the level of the tile, because the hash is stored there.
         """
         full = []
         waiting = [*(self.levels[0] if self.levels else ()), *leaves]
@@ -156,7 +155,7 @@ class Edge:
         return full
 
     def add_tile(self, hash: bytes) -> None:
-        """Add the leaves of a whole tile, by the hash of that tile."""
+        """Add the leaves of a whole tile, which is given by its hash."""
         self._put(1, hash)
 
     def root(self) -> bytes:

@@ -37,7 +37,7 @@ class WitnessAnswer(NamedTuple):
 
 
 class _Refusal(Exception):
-    """A request that is refused with a status that the standard defines."""
+    """The refusal of a request, with a status that the standard defines."""
 
     def __init__(self, answer: WitnessAnswer) -> None:
         super().__init__(answer.text)

@@ -138,8 +138,8 @@ async def test_a_ledger_that_was_rolled_back_is_named_by_the_witness(
     name = watching.witness.verifier.name
     await publish(engine, outside)
     assert engine.notice == (
-        f"The witness {name} has signed 2 entries of {key.name}, and this ledger has 1: it was rolled back,"
-        " or is a fork."
+        f"The witness {name} has signed 2 entries of {key.name}, and this ledger has 1: this ledger was"
+        " rolled back, or is a fork."
     )
     # When it has grown again it is a fork.
     for _ in range(2):
@@ -304,7 +304,7 @@ async def test_no_new_log_is_begun_beside_the_checkpoints_of_one_that_was_remove
     assert engine.notice == (
         f"The log is not signed any more: {folder} has a checkpoint of {NAME}/{tenant.project}/test with 2"
         " entries, and this ledger has no log: the log was removed, or this is a fork. To begin a new log,"
-        " move the checkpoints of the old one away, or name another folder with --checkpoint-to."
+        " move the checkpoints of the old log away, or name another folder with --checkpoint-to."
     )
     assert await engine.read(keys.current) is None
     folder.rename(tmp_path / "old")
