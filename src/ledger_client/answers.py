@@ -107,7 +107,7 @@ def no_answer(error: Exception) -> LedgerError:
             if head is None
             else Unreadable(str(error), status=head.status_code, headers=head.headers)
         )
-    if not isinstance(error, httpx.HTTPError | httpx.StreamError):  # InvalidURL, UnicodeError and idna's
+    if not isinstance(error, httpx.HTTPError | httpx.StreamError):  # InvalidURL, UnicodeError, idna's errors
         return NotSent(f"The request cannot be sent: {error}")
     if isinstance(error, httpx.TimeoutException):
         return NotConnected("no answer in time")

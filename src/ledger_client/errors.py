@@ -65,7 +65,7 @@ class NotConnected(LedgerError):
 
 
 class Unreadable(NotConnected):
-    """The answer cannot be read; the same request at once would fail again."""
+    """The answer cannot be read; the same request would fail again if you repeated it at once."""
 
 
 class InvalidRequest(LedgerError):

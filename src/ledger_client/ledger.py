@@ -86,7 +86,8 @@ class AsyncLedger(AllResources["AsyncLedger"]):
         self._process = os.getpid()
         try:
             self._http = answers.BoundedClient(base_url=self.url, **self._settings)
-        except (httpx.InvalidURL, ValueError, OSError, ImportError) as error:  # a proxy, the authorities
+        # The settings of a proxy or of the trusted authorities may be wrong.
+        except (httpx.InvalidURL, ValueError, OSError, ImportError) as error:
             raise NotSent(f"Cannot connect: {error}") from error
 
     async def __aenter__(self) -> AsyncLedger:
@@ -122,7 +123,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
             await sleep(wait)
 
     async def _made_before(self, call: ApiCall[T], error: LedgerError) -> T:
-        """Return the objects that an earlier attempt of this call made. Raises the error if none did."""
+        """Return the objects that an earlier attempt of this call made. Raises the error if none exist."""
         ids = call.made_before(error)
         if not ids:
             raise error
@@ -134,7 +135,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
                     Answer(200, {}, json.dumps({"data": [answer.json for answer in answers]}).encode())
                 ]
             return call.result_of(answers[0])
-        except LedgerError:  # the object was deleted, or its form is another
+        except LedgerError:  # the object was deleted, or has another form
             raise error from None
 
     async def _answer_to(self, call: ApiCall[Any]) -> Answer:

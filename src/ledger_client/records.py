@@ -199,7 +199,7 @@ class SkippedEndpoint(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Resent(Record):
-    """The deliveries that a resend started; one with an attempt under way is queued behind it."""
+    """The deliveries that a resend started; a delivery with an attempt under way follows this attempt."""
 
     data: list[Delivery]
     skipped: list[SkippedEndpoint]

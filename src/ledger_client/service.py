@@ -229,7 +229,7 @@ class Projects(Objects[L]):
 
     @Operation
     def billing(self) -> ApiCall[Billing]:
-        """Return the plan of the caller's project and the use of it so far; needs the role `owner`."""
+        """Return the plan and the usage so far of the caller's project; needs the role `owner`."""
         return ApiCall(one(Billing), "GET", "/v1/billing")
 
     @Operation

@@ -57,7 +57,7 @@ class TokenStore(Protocol):
     def acquire_lock(self) -> AbstractContextManager[object]:
         """Return a context that holds a lock. All processes take this lock to refresh.
 
-        The same thread calls this method, enters the context and leaves it. Each of the three may block.
+        The same thread calls this method, enters the context and leaves it. Each of these steps may block.
         """
         ...
 

@@ -18,7 +18,7 @@ def verify(body: bytes, headers: Mapping[str, str], secret: str, tolerance_s: fl
 
     If the header `webhook-signature` (Standard Webhooks) was sent, it must be valid and at most `tolerance_s`
     seconds old. Without this header, `Ledger-Signature` must be valid; that header carries no time. For a
-    day after you roll a secret the ledger signs with both secrets: pass either of them.
+    day after you roll a secret the ledger signs with both secrets: pass the old or the new secret.
     """
     by_name = {name.lower(): value for name, value in headers.items()}
     if "webhook-signature" in by_name:
