@@ -325,11 +325,9 @@ async def test_the_page_works(machine: Machine, reader: Reader, postgres: Postgr
     await asyncio.to_thread(follow, reader, [typed[stop]])
     await asyncio.to_thread(postgres.make_again)
     await asyncio.to_thread(follow, reader, typed[cluster:restart])
-    for server in machine.servers:
-        assert (
-            "With --accept-loss this server uses a database"
-            in (machine.units / f"ledger@{server}.journal").read_text()
-        )
+    # A server that posted nothing has perhaps not stored the last changes of the other server.
+    journals = [(machine.units / f"ledger@{server}.journal").read_text() for server in machine.servers]
+    assert any("With --accept-loss this server uses a database" in journal for journal in journals)
     assert not [*machine.root.glob("run/systemd/system/*/*")]
 
     # Both servers restart, are upgraded, and go back.
