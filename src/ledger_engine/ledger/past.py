@@ -27,7 +27,7 @@ from ledger_engine.store.pages import LIMIT_MAX, LOOKED_AT_MAX, Listing, Page, P
 from ledger_engine.store.rows import short
 
 ObjectThen = dict[str, Any]  # an object in the form of the interface
-ROWS_AT_ONCE = 2_000  # rows of a period in one step, which takes some milliseconds
+ROWS_AT_ONCE = 1_000  # rows of a period in one step, which takes some milliseconds
 
 # Selects the body of the last event about the object of a row, before the id `:changed`.
 _BODY_THEN = f"""(SELECT {{body}} FROM events AS e WHERE e.object = {{table}}.id AND e.body IS NOT NULL
@@ -274,11 +274,12 @@ def next_part(unit: Unit, tenant: Tenant, counted: Counted) -> Part:
         if are_postings
         else "SELECT object, id FROM events WHERE body IS NOT NULL AND"
     )
-    rows = unit.execute(
+    rows: list[Any] = unit.execute_together(
         f"{select} {OF_BOOK} AND id > :after AND id < :beyond ORDER BY id LIMIT :rows",
+        ("object", "id"),
         tenant.bind(after=counted.after, beyond=first_at(prefix, counted.end + 1), rows=ROWS_AT_ONCE),
     )
-    after = rows[-1]["id"] if len(rows) == ROWS_AT_ONCE else None
+    after = rows[-1][1] if len(rows) == ROWS_AT_ONCE else None
     if after is None and are_postings:
         after = first_at("evt", counted.start + 1)
     return Part([row[0] for row in rows], are_postings, after)

@@ -98,6 +98,16 @@ class Unit(Protocol):
         """Run one statement and return its first row, or None."""
         ...
 
+    def execute_together(
+        self, sql: str, columns: Columns, parameters: Parameters = ..., /
+    ) -> list[Sequence[Any]]:
+        """Run one SELECT of these columns and return the values of all its rows.
+
+        Use this for the many short rows of a long work. SQLite returns them in one step; with a step for each
+        row, the work would take the interpreter's lock from the event loop after every row.
+        """
+        ...
+
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
         """Run one statement that returns no rows once for each set of parameters."""
         ...

@@ -178,6 +178,12 @@ class CachingUnit(ABC):
         """Run one statement and return all its rows."""
 
     @abstractmethod
+    def execute_together(
+        self, sql: str, columns: Columns, parameters: Parameters = NOTHING, /
+    ) -> list[Sequence[Any]]:
+        """Run one SELECT of these columns and return the values of all its rows."""
+
+    @abstractmethod
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
         """Run one statement that returns no rows once for each set of parameters."""
 

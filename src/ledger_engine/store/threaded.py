@@ -28,7 +28,7 @@ WAITING_MAX = 4096  # works that may wait for the writer or for the readers; fur
 SILENT = "it does not answer"
 MEMORY_AGAIN_S = 0.1  # seconds after which a step is repeated that failed for lack of memory
 LONG_AT_ONCE = 2  # long works that the reading threads run at once
-GIVES_WAY_S = 0.005  # seconds that a long work waits at most while shorter works are running
+GIVES_WAY_S = 0.01  # seconds that a long work waits at most while shorter works are running
 
 Turn = tuple[str | None, bool]  # a project, and whether this is the turn of its long works
 

@@ -169,3 +169,14 @@ async def test_another_projects_or_modes_account_has_no_statement(
         await read(statements.draw_up, till.id, None, None, by=stranger)
     mine = await read(statements.draw_up, till.id, None, None)
     assert await read(statements.lines, mine, by=stranger) == []
+
+
+async def test_a_line_has_the_description_of_its_transaction_letter_by_letter(
+    till: Account, write: Run, whole: Run
+) -> None:
+    descriptions = ["", None, '"quoted" \\ and \'', "two\nlines\t\x01", "Öl \u2028 😀"]
+    for description in descriptions:
+        await write(transactions.post, NewTransaction(till.id, 2**50, "debit", description))
+    _, lines = await whole(till)
+    assert [line.description for line in lines] == descriptions
+    assert [line.running_balance for line in lines] == [-(2**50) * count for count in range(1, 6)]

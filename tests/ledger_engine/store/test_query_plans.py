@@ -156,7 +156,8 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> Statements:
 
 # What SQLite says to it
 
-CONSTANT = re.compile(r"SCAN (\d+ )?CONSTANT ROWS?")
+# `execute_together` scans the rows that its own query has found, by an index, within its limit.
+HARMLESS = re.compile(r"SCAN (\d+ )?CONSTANT ROWS?|SCAN one_by_one")
 
 
 async def plan(engine: Engine, sql: str, parameters: Parameters) -> list[str]:
@@ -168,7 +169,7 @@ def faults(steps: list[str]) -> list[str]:
     return [
         step
         for step in steps
-        if (step.startswith("SCAN") and not CONSTANT.fullmatch(step)) or "TEMP B-TREE" in step
+        if (step.startswith("SCAN") and not HARMLESS.fullmatch(step)) or "TEMP B-TREE" in step
     ]
 
 

@@ -59,6 +59,11 @@ class PostgresUnit(CachingUnit):
         self._prepare(statement.words, reads=statement.reads)
         return self._rows_of(statement, parameters)
 
+    def execute_together(
+        self, sql: str, columns: Columns, parameters: Parameters = NOTHING, /
+    ) -> list[Sequence[Any]]:
+        return [tuple(row) for row in self.execute(sql, parameters)]
+
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
         statement = rendered(sql)
         self.wrote = True

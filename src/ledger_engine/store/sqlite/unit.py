@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
@@ -56,6 +58,12 @@ class SqliteUnit(CachingUnit):
             self._prepare(words, reads=reads)
         return self._run(sql, parameters)
 
+    def execute_together(
+        self, sql: str, columns: Columns, parameters: Parameters = NOTHING, /
+    ) -> list[Sequence[Any]]:
+        rows: list[Sequence[Any]] = json.loads(self.execute(_together(sql, columns), parameters)[0][0])
+        return rows
+
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
         if self._tables or self._rows:
             words, reads = described(sql)
@@ -89,6 +97,14 @@ class ReadingUnit(SqliteUnit):
 
     def execute(self, sql: str, parameters: Parameters = NOTHING, /) -> list[Row]:
         return self._run(sql, parameters)
+
+
+@cache
+def _together(sql: str, columns: Columns) -> str:
+    names = ", ".join(f'"{column}"' for column in columns)
+    return (
+        f"WITH one_by_one ({names}) AS ({sql}) SELECT json_group_array(json_array({names})) FROM one_by_one"
+    )
 
 
 @cache

@@ -52,6 +52,11 @@ class UnitInThePast:
     def first(self, sql: str, parameters: Parameters = _NOTHING, /) -> Row | None:
         return self._unit.first(sql, parameters)
 
+    def execute_together(
+        self, sql: str, columns: Columns, parameters: Parameters = _NOTHING, /
+    ) -> list[Sequence[Any]]:
+        return self._unit.execute_together(sql, columns, parameters)
+
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
         self._unit.execute_many(sql, rows)
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from ledger_engine.core.errors import InvalidRequest, LedgerError, StorageUnavailable
-from ledger_engine.store import LongWork, Unit, Work
+from ledger_engine.store import LongWork, Parameters, Row, Unit, Work
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.group_committer import CAUTIOUS_GROUPS
-from ledger_engine.store.sqlite.unit import ROWS_AT_ONCE
+from ledger_engine.store.sqlite.unit import ROWS_AT_ONCE, SqliteUnit
 from ledger_engine.store.threaded import WAITING_MAX
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.store.conftest import Hold, Seen, note, submit
@@ -318,3 +318,26 @@ async def test_ids_and_moments_rise_through_a_group(engine: Engine, clock: Manua
         clock.advance(1)
     assert made == sorted(made)
     assert len({id for _, id in made}) == len(made)
+
+
+async def test_rows_read_together_are_fetched_in_one_step_and_in_order(
+    notes: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [f"{number:03}" for number in range(200)]
+    for text in reversed(texts):
+        await notes.write(note(text))
+    fetched: list[int] = []
+    run = SqliteUnit._run
+
+    def count_rows(unit: SqliteUnit, sql: str, parameters: Parameters) -> list[Row]:
+        rows = run(unit, sql, parameters)
+        fetched.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(SqliteUnit, "_run", count_rows)
+    query = "SELECT text, NULL FROM notes WHERE text < :end ORDER BY text LIMIT 150"
+    rows = await notes.read(lambda unit: unit.execute_together(query, ("text", "order"), {"end": "2"}))
+    none = await notes.read(lambda unit: unit.execute_together(query, ("text", "order"), {"end": ""}))
+    assert rows == [[text, None] for text in texts[:150]]
+    assert none == []
+    assert fetched == [1, 1]
