@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ledger_engine.store import Losses, Unit
 from ledger_engine.store.sqlite.connection import (
+    WRITER_CACHE_KB,
     Identity,
     companions,
     connect,
@@ -23,7 +24,7 @@ from ledger_engine.store.sqlite.lock import hold_log
 from ledger_engine.store.sqlite.log import log_file, require_own_log
 
 _SPACE = 1 << 20  # bytes
-_SMALL_CACHE, _USUAL_CACHE = 10, -2000  # a number of pages, and SQLite's default in kilobytes
+_SMALL_CACHE = 10  # pages
 OVERWRITTEN = "the content of its file was replaced while it was in use"
 OVERWRITTEN_NOTICE = (
     "The content of the database file was replaced while it was in use, so it is not used any more. Its log"
@@ -252,7 +253,7 @@ def has_space(connection: sqlite3.Connection) -> bool:
         connection.execute("CREATE TABLE probe (bytes BLOB)")
         connection.execute(f"INSERT INTO probe VALUES (randomblob({_SPACE}))")
         connection.execute("ROLLBACK")
-        connection.execute(f"PRAGMA cache_size={_USUAL_CACHE}")
+        connection.execute(f"PRAGMA cache_size=-{WRITER_CACHE_KB}")
     except sqlite3.Error:
         return False
     return True

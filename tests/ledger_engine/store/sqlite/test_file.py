@@ -6,14 +6,15 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store.engine import Engine, open_engine
-from ledger_engine.store.sqlite.file import UNLOCKED, UNLOCKED_NOTICE, probe_read
+from ledger_engine.store.sqlite.connection import connect
+from ledger_engine.store.sqlite.file import UNLOCKED, UNLOCKED_NOTICE, has_space, probe_read
 from tests.ledger_engine.store.conftest import Seen, note
 
 pytestmark = pytest.mark.sqlite
@@ -61,3 +62,12 @@ async def test_after_a_failed_unlock_all_works_are_refused_with_the_cause_until_
     await again.write(note("after"))
     await again.close()
     assert seen() == ["before", "after"]
+
+
+async def test_the_test_for_space_leaves_the_writers_cache_as_large_as_before(tmp_path: Path) -> None:
+    await open_engine(tmp_path / "ledger.db").close()
+    with closing(connect(tmp_path / "ledger.db", checkpoints=True)) as writer:
+        (before,) = writer.execute("PRAGMA cache_size").fetchone()
+        assert has_space(writer)
+        (after,) = writer.execute("PRAGMA cache_size").fetchone()
+    assert after == before
