@@ -27,6 +27,7 @@ SCREENS = 30
 REPEAT_SECONDS = 1 / 30  # of a key that is held down
 LOAD_PER_SECOND = 300
 KEY = "sk_test_0123456789abcdefghijklmnopqrstuv"
+ACCOUNTS, TRANSACTIONS = "balance  cur", "amount  cur"  # heads of columns that only one list has
 DOWN, PAGE_DOWN, PAGE_UP = "\x1b[B", "\x1b[6~", "\x1b[5~"
 
 SHOWN = "5,000,000 rows, 120×40"  # in the README
@@ -72,7 +73,7 @@ def _far_away(folder: Path, rounds: int) -> list[Result]:
 
 def _scrolled(terminal: Terminal, name: str, target_ms: float) -> list[Result]:
     terminal.press("2")
-    terminal.until("credit")
+    terminal.until(TRANSACTIONS)
     terminal.settle()
     results = []
     for how, key in (("row by row", DOWN), ("page by page", PAGE_DOWN), ("and back", PAGE_UP)):
@@ -101,7 +102,7 @@ def _screens_changed(terminal: Terminal, name: str) -> Result:
     """Measure from the key until the other screen's rows are shown."""
     taken = []
     for number in range(-2, SCREENS):  # the first two create the screens
-        key, sign = (("1", "Account "), ("2", "credit"))[number % 2]
+        key, sign = (("1", ACCOUNTS), ("2", TRANSACTIONS))[number % 2]
         terminal.settle(0.1)
         pressed = terminal.press(key)
         terminal.forget()
