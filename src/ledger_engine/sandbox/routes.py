@@ -267,7 +267,7 @@ async def delete_snapshot(call: Call, name: str) -> Snapshot:
 
 @routes.add("POST", "/reset", needs=WRITES, role="owner")
 async def reset(call: Call) -> EmptiedProject:
-    """Empty the key's project and mode and forget its faults; its keys stay."""
+    """Empty the project and mode of the request's key and forget their faults; the project's keys stay."""
     return await Helpers.of(call.engine).reset(call.authenticate())
 
 

@@ -58,7 +58,9 @@ class EntryAudit:
     # For the size of each checkpoint, the root of the computed tree.
     _roots: dict[int, bytes | None] = field(default_factory=dict)
     _sizes: list[int] = field(default_factory=list)  # the sizes of checkpoints that are not reached yet
-    _last: dict[int, str] = field(default_factory=dict)  # the last event at each of these sizes
+    _last: dict[int, str] = field(
+        default_factory=dict
+    )  # for each size of a checkpoint that was reached, the last event
     _tiles: list[Row] = field(default_factory=list)  # the next stored tiles
     _number: int = 0  # the number of the next tile to read
     _ids: list[str] = field(default_factory=list)  # the ids of the entries in the current tile
@@ -193,7 +195,10 @@ class EntryAudit:
         return ""
 
     def _into_edge(self, hash: bytes | None = None) -> None:
-        """Add the tile's entries to the edge, and note the roots on the way. A whole tile has a `hash`."""
+        """Add the tile's entries to the edge, and note the roots on the way.
+
+        `hash` is the root of a whole tile, if it is computed already.
+        """
         leaves, ids = self._leaves[self._count_added :], self._ids[self._count_added :]
         while self._sizes and self._sizes[-1] <= self.edge.size + len(leaves):
             size = self._sizes.pop()
@@ -209,7 +214,7 @@ class EntryAudit:
         self._leaves, self._ids, self._count_added = [], [], 0
 
     def _committed(self, id: str, kind: str, created: int, body: bytes) -> bytes:
-        """Return the log's entry for an event if the entry contains a commitment instead of the body."""
+        """Return the log's entry for an event whose entry contains a commitment instead of the body."""
         row = self.unit.first(_COMMITMENT, {"book": self.log.book.number, "id": id})
         if row is None:
             if id <= self.log.last:
@@ -292,7 +297,7 @@ class EntryAudit:
                     " was cut off.",
                 )
             else:
-                after, last = self._last.get(count), self._last.get(size, "its end")
+                after, last = self._last.get(count), self._last.get(size, f"entry {size}")
                 self.faults.add(
                     "checkpoint",
                     self._last.get(size, ""),

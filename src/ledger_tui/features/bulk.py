@@ -104,12 +104,12 @@ class BulkScreen(Dialog[list[Record]]):
         self._attempts = 0
         self._failures: list[str] = []
         self._changed_records: list[Record] = []
-        # One idempotency key for each object, because `Api.write` sends again after a 429.
+        # One idempotency key for each object that is created, so a repeated request creates nothing twice.
         self._keys = {id(record): new_idempotency_key() for record in records}
 
     @property
     def began(self) -> bool:
-        """Whether the dashboard has sent any request."""
+        """Whether the dashboard knows the result of any request."""
         return self._attempts > 0
 
     def content(self) -> ComposeResult:
@@ -137,7 +137,7 @@ class BulkScreen(Dialog[list[Record]]):
         return "" if self._asks_number or self._began else YES_OR_NO
 
     def key_text(self, binding: Binding) -> str:
-        """Return the present meaning of esc."""
+        """Return the text for a key; esc stops the changes while they run."""
         if binding.action != "close" or not self._began:
             return binding.description
         return "stop" if self.working else "close"

@@ -1,7 +1,8 @@
 """Apps: programs that may ask a project's users for authorization (docs/interface.md#auth-oauth).
 
 Apps are public clients: an app has no secret. The server sends users back to the app's address, and so knows
-which app gets the answer. The local administrator can restore a deleted app for 30 days.
+which app gets the answer. For 30 days after an app was deleted, the local
+administrator can restore it.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ def deleted(unit: Unit, project: str) -> list[App]:
 def purge(unit: Unit, before: int, limit: int) -> int:
     """Delete for ever the apps that were deleted before `before` (milliseconds), with their grants.
 
-    Each call deletes up to `limit` grants, and returns their number. The call that finds no more grants
+    Each call deletes up to `limit` grants, and returns their number. The call that finds fewer also
     deletes the apps.
     """
     rows = unit.execute(
@@ -194,7 +195,7 @@ def _fault_of(uri: str) -> str | None:
     if "#" in uri:
         return "has a fragment"
     if not _PLAIN.fullmatch(uri):
-        return "contains characters that no URI contains; write them as %XX"
+        return "contains characters that must be written as %XX"
     try:
         parts = urlsplit(uri)
         port = parts.port
@@ -202,7 +203,7 @@ def _fault_of(uri: str) -> str | None:
         return "cannot be read"
     if parts.scheme in ("http", "https"):
         return _fault_of_web(parts, port)
-    # An app's own scheme must be a domain name in reverse, because two apps must not choose the same scheme.
+    # An app's own scheme must contain a dot, like a domain name in reverse, so two apps differ.
     # This rule refuses javascript: and similar schemes too.
     if "." not in parts.scheme:
         return "must begin with https://, http://127.0.0.1 or the app's own scheme, like com.example.app:"

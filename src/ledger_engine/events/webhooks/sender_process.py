@@ -107,7 +107,7 @@ class SenderProcess:
         self._unwritten.append(job)
 
     def drop(self, endpoint: str) -> None:
-        """Report the endpoint's jobs that were not started as not made."""
+        """Report as not made all jobs of the endpoint that have not been started."""
         self._write("drop", endpoint)
 
     def send_until(self, moment: float) -> None:
@@ -150,7 +150,7 @@ class SenderProcess:
             except OSError as error:
                 log.error("the webhook sender cannot be started: %s", error)
             except Exception:  # any error: if this task ended, nothing would be sent
-                log.exception("the webhook sender wrote something that cannot be read")
+                log.exception("the results of the webhook sender cannot be used")
             if self._stopping:
                 return
             if time.monotonic() - began >= HEALTHY_AFTER_S:
@@ -203,7 +203,7 @@ class SenderProcess:
 
 
 def main(form: str) -> None:
-    """Run the process: send the jobs from stdin until it is closed, which happens when the owner ends.
+    """Run the process: send the jobs from stdin until the owner stops it or ends, which closes stdin.
 
     `form` is the owner's FORM. The exit status is OTHER_PROGRAM if it differs from the FORM here.
     """
@@ -260,8 +260,8 @@ async def _serve() -> None:
 def _environment() -> dict[str, str]:
     """Return the environment variables that the sender needs, with our sys.path in PYTHONPATH.
 
-    An archive sets sys.path only when it starts. All other variables are left out, because any other variable
-    may contain a secret.
+    The one-file archive sets sys.path in its own start-up code, which this process does not run. All other
+    variables are left out, because any of them may contain a secret.
     """
     variables = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
     return variables | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -344,7 +344,10 @@ class Sender:
         self._start_waiting(queue)
 
     def drop(self, endpoint: str) -> None:
-        """Report the endpoint's jobs that were not started as not made, and close its idle connections."""
+        """Report as not made all jobs of the endpoint that have not been started.
+
+        Close the endpoint's idle connections.
+        """
         lane = self._lanes.get(endpoint)
         if lane is None:
             return

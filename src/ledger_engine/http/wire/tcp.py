@@ -14,7 +14,7 @@ UNSENT_MAX = 128 * 1024  # bytes that the system accepts from us for a connectio
 BODY_BUFFER = 512 * 1024  # bytes that the system buffers for a connection that sends a body we need
 HEAD_PIECE = 8 * 1024  # bytes per read; a head is small, and its body may not be needed
 BODY_PIECE = 64 * 1024  # bytes per read of a body that is needed
-DRAINED_MAX = 32  # the most ended connections from which we still read; other clients may see a reset
+DRAINED_MAX = 32  # ended connections from which we still read; the clients of further ones may see a reset
 LINGER_S = 2  # seconds for a client to read its last answer before the connection is closed
 SEND_TIMEOUT_S = 60  # seconds for a client to read the sent data
 
@@ -78,7 +78,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def go_on(self) -> None:
-        """Continue, because the client has read all sent data."""
+        """Continue, because the system has taken nearly all sent data."""
 
     # Called by the event loop
 
@@ -134,7 +134,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
             self._transport.write(data)
 
     async def drain(self) -> None:
-        """Wait until the client has read the sent data, or has disconnected."""
+        """Wait until the system has taken nearly all sent data, or the client has disconnected."""
         if self._is_blocked and not self._transport.is_closing():
             if self._drain is None:
                 self._drain = asyncio.get_running_loop().create_future()

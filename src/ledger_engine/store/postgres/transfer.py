@@ -1,8 +1,8 @@
 """A PostgreSQL database as the source or the target of a copy to another engine (`store/copy_ends.py`).
 
 Rows are read and written with COPY. A target is filled in one transaction, so other connections do not even
-see its tables before the commit. At first the tables have only their primary keys; each other index and each
-foreign key is created at the end, in one step.
+see its tables before the commit. While rows arrive, the tables have only their primary keys and
+unique columns; each other index and each foreign key is created at the end, in one step.
 """
 
 from __future__ import annotations
@@ -173,8 +173,8 @@ def open_source(url: str) -> Iterator[PostgresSource]:
 def open_target(url: str) -> Iterator[PostgresTarget]:
     """Open a database and fill it in one transaction, which is committed at the end of the block.
 
-    Raises Conflict if it contains a ledger. Raises StorageUnavailable, also if it contains tables of another
-    program.
+    Raises Conflict if it contains a project, or if the connection was lost during the commit. Raises
+    StorageUnavailable, also if it contains tables of another program.
     """
     is_complete = False
     with _errors(url), closing(Hosts(url, _NAME).open(math.inf, UNLIMITED)) as own:
