@@ -71,7 +71,7 @@ def checkpoint(ledger: LedgerSource) -> None:
     "--entry",
     type=options.OfFile(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write to FILE, readable by you alone, the bytes that check-proof takes as ENTRY.",
+    help="Write the bytes that check-proof takes as ENTRY to FILE; only you can read FILE.",
 )
 @options.ledger(with_json=False)
 def proof(ledger: LedgerSource, id: str, entry: Path | None) -> None:
@@ -94,6 +94,8 @@ def proof(ledger: LedgerSource, id: str, entry: Path | None) -> None:
     text, content = ledger.read(find)
     if entry is not None:
         with open(entry, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            if entry.is_file():  # an existing file keeps its mode otherwise; a device is left alone
+                os.fchmod(file.fileno(), 0o600)
             file.write(content)
     click.echo(text, nl=False)
 
@@ -118,10 +120,12 @@ def check_proof(
     from ledger_engine.log.tree import BadProof
 
     try:
-        # Read bytes: reading text would turn CRLF and CR into newlines, and the standard forbids them.
+        # The standard forbids CRLF and CR, and reading text would hide them by turning them into newlines.
         claim = Proof.parse(proof.read_bytes().decode())
         if claim.checkpoint.origin != log_key.name:
-            raise click.UsageError(f"The proof is of {claim.checkpoint.origin}, the key of {log_key.name}.")
+            raise click.UsageError(
+                f"The proof is for the log {claim.checkpoint.origin}, but the key belongs to {log_key.name}."
+            )
         times = claim.check(entry.read_bytes(), log_key, witness_keys)
     except (BadNote, BadProof) as error:
         raise click.ClickException(f"Not proven: {error}.") from error

@@ -94,6 +94,7 @@ def test_the_bytes_to_check_are_written_with_the_proof_also_of_a_user_who_is_era
         assert only_line(checked.stdout).startswith("Proven: ")
         return entry.read_bytes()
 
+    entry.touch(0o644)
     assert prove(transaction) == prove(event) == body
     assert entry.stat().st_mode & 0o777 == 0o600
 
@@ -126,7 +127,10 @@ def test_the_proof_of_another_log_or_without_a_witness_is_refused(
     key = only_line(command("log-key", "show").stdout)
     other = SigningKey("other.example", notes.LOG, bytes(32)).verifier
     said = only_line(command(*check, str(other), status=2).stderr)
-    assert said == f"ledger-engine: The proof is of {key.partition('+')[0]}, the key of other.example."
+    assert said == (
+        f"ledger-engine: The proof is for the log {key.partition('+')[0]},"
+        " but the key belongs to other.example."
+    )
     witness = SigningKey("w1", notes.WITNESS, bytes(32)).verifier
     said = only_line(command(*check, key, "--witness-key", str(witness), status=1).stderr)
     assert said == "ledger-engine: Not proven: the checkpoint is not signed by w1."
