@@ -295,7 +295,7 @@ def test_a_first_start_that_fails_leaves_the_key_to_the_next(start: Start) -> No
     witness = ("--witness", "http://127.0.0.1:9", "--witness-key", "no key")
     assert "--witness-key" in refusal(start("--port", "0", *witness), 2)
     url_of(server := start("--port", "0"))
-    assert re.search(r"shown this once: sk_test_\w{32}\n", stopped(server))
+    assert re.search(r"shown only once: sk_test_\w{32}\n", stopped(server))
 
 
 def test_a_folder_that_checkpoints_cannot_be_written_to_is_refused(start: Start, tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def test_a_key_that_cannot_be_printed_is_left_to_the_next_start(start: Start, da
     server.communicate()
     assert answer_of_command(database, "projects", "list") == []
     url_of(server := start(*options))
-    assert re.search(r"shown this once: sk_test_\w{32}\n", stopped(server))
+    assert re.search(r"shown only once: sk_test_\w{32}\n", stopped(server))
 
 
 def test_a_ledger_without_a_key_is_served_with_a_hint(start: Start, database: Location) -> None:

@@ -28,7 +28,8 @@ class UnusedKeys:
     Before a group of requests runs, one query looks up all its keys (`prefetch`).
     """
 
-    # No tables: a new row of `idempotency_keys` changes nothing here, because `take` has removed its key.
+    # No table's changes make this cache stale: `take` has already removed the key of each new row of
+    # `idempotency_keys`.
     tables: ClassVar[frozenset[str]] = frozenset()
     __slots__ = ("_cache", "_keys", "_tenant")
 
@@ -98,7 +99,7 @@ def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey 
     )
     if row is None:
         return None
-    # The fingerprint is missing if an older version stored the key, or a command.
+    # The fingerprint is missing if an older version or a command stored the key.
     comparable = row["fingerprint"] is not None and tenant.fingerprint is not None
     return DuplicateIdempotencyKey(
         row["object"],

@@ -213,5 +213,5 @@ def roll_key(ledger: LedgerSource, id: str) -> None:
 
 def _print_key(ledger: LedgerSource, value: str, key: ApiKey, project: str) -> None:
     mode = mode_name(key.livemode)
-    note = f"{key.id}: {mode} mode, role {key.role}, project {project}. Shown this once."
+    note = f"{key.id}: {mode} mode, role {key.role}, project {project}. It is shown only once."
     ledger.print_one(shown(key, project=project, key=value), value, note)

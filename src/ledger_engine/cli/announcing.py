@@ -52,7 +52,7 @@ def announce(
         else:
             # The reader may end after the first line, like `head -1`: the key must not get lost.
             is_read = _is_read(sys.stdout)
-            is_printed = _say(f"A {_mode(ready.key)} key for the ledger, shown this once: {ready.key}")
+            is_printed = _say(f"A {_mode(ready.key)} key for the ledger, shown only once: {ready.key}")
             was_shown = is_read and is_printed and _is_read(sys.stdout)
             if ready.url is not None:
                 here = on_this_machine(ready.url)

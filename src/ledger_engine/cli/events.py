@@ -237,5 +237,5 @@ def _change(
 
 def _print_secret(ledger: LedgerSource, endpoint: EndpointWithSecret) -> None:
     mode = mode_name(endpoint.livemode)
-    note = f"{endpoint.id} sends {mode} events to {endpoint.url}. The secret is shown this once."
+    note = f"{endpoint.id} sends {mode} events to {endpoint.url}. The secret is shown only once."
     ledger.print_one(shown(endpoint), endpoint.secret, note)

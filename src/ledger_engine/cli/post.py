@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ledger_engine.cli.posted_file import RowFault
     from ledger_engine.cli.posting import Batch, PostingProgress
 
-ATTEMPTS = 6  # attempts of each request for a file: about half a minute without an answer
+# Attempts of each request for a file; if no answer comes, the command gives up after about half a minute.
+ATTEMPTS = 6
 _AGAIN = "Run the command again to go on: nothing is posted twice."
 
 
@@ -43,9 +44,11 @@ class _Post(click.Command):
 @click.argument("amount", type=options.Number(1, MAX_AMOUNT), required=False)
 @click.argument("type", type=click.Choice(["credit", "debit"]), required=False)
 @click.option("--description", metavar="TEXT", help="What statements show.")
-@click.option("--destination", metavar="ID", help="Move the amount between ACCOUNT and this one.")
+@click.option("--destination", metavar="ID", help="Move the amount between ACCOUNT and the account ID.")
 @click.option(
-    "--once", metavar="KEY", help="An idempotency key: a second run posts nothing and prints the first."
+    "--once",
+    metavar="KEY",
+    help="An idempotency key: a second run posts nothing and prints the transaction of the first run.",
 )
 @click.option(
     "--file",
@@ -78,7 +81,10 @@ def post(
     optional = {"description": description, "destination": destination}
     if file is not None:
         if any(value is not None for value in (*single.values(), *optional.values())):
-            raise click.UsageError("--file posts the transactions of a file: leave out other arguments.")
+            raise click.UsageError(
+                "--file posts the transactions of a file:"
+                " leave out ACCOUNT, AMOUNT, credit|debit, --description and --destination."
+            )
         _post_file(target, file, once, dry_run=dry_run, as_json=as_json)
         return
     if dry_run:

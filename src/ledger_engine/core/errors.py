@@ -110,8 +110,8 @@ class StorageUnavailable(LedgerError):
     """The database cannot be read or written now.
 
     `reason` completes the sentence of the message. `detail` is the database's own message; it may name hosts,
-    roles and files. So the message for clients leaves `detail` out, and `str` contains it, for commands and
-    logs. `unknown` means that the change may have been committed.
+    roles and files. So `message`, for clients, leaves `detail` out; `str(error)`, for commands and logs,
+    includes it. `unknown` means that the change may have been committed.
     """
 
     def __init__(self, reason: str, *, detail: str = "", unknown: bool = False) -> None:
@@ -122,7 +122,7 @@ class StorageUnavailable(LedgerError):
         )
         super().__init__("storage_unavailable", f"The storage is not available: {reason}. {outcome}.")
         self.reason = reason
-        # The reason without the outcome: a log entry need not be about a change.
+        # The reason without the sentence about the change, because a log entry may be about a read.
         self.cause = f"{reason} ({detail})" if detail else reason
         if detail:
             self.args = (f"The storage is not available: {reason} ({detail}). {outcome}.",)

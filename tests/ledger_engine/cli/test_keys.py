@@ -53,7 +53,7 @@ def test_an_unknown_project_has_no_keys(run_json: RunJson, command: Command) -> 
 def test_the_value_alone_is_on_stdout(command: Command) -> None:
     done = command("keys", "create", "--mode", "test")
     assert re.fullmatch(r"sk_test_[A-Za-z0-9]{32}\n", done.stdout)
-    assert "Shown this once" in only_line(done.stderr)
+    assert "It is shown only once." in only_line(done.stderr)
 
 
 def test_values_are_neither_listed_nor_stored(

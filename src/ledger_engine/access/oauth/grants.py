@@ -1,7 +1,7 @@
 """Grants: the permissions that users gave to apps, from the one-time code to the last token.
 
-A code or a refresh token works once. If somebody uses it a second time, one of the two may be a thief. The
-server cannot know which, so it ends the whole grant (RFC 6749, 4.1.2; RFC 9700, 4.14.2).
+A code or a refresh token works once. If somebody uses it a second time, one of the two users may be a thief.
+The server cannot know which, so it ends the whole grant (RFC 6749, 4.1.2; RFC 9700, 4.14.2).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ledger_engine.store.rows import insert
 CODE_SECONDS = 60
 # The least role that can grant a scope; every role can grant all other scopes (docs/interface.md#scopes).
 LEAST_ROLE = {"admin:billing": "owner"}
-# A condition for a statement on `grants AS g`: the grant has ended.
+# A result column of a query on `grants AS g`: whether the grant has ended.
 _ENDED = "coalesce(g.revoked_at, a.deleted_at, u.deactivated_at, p.archived_at) IS NOT NULL AS ended"
 _OWNERS = "JOIN apps AS a ON a.id = g.app JOIN users AS u ON u.id = g.user_id"
 _WHOSE = f"{_OWNERS} JOIN projects AS p ON p.id = a.project"
@@ -101,7 +101,7 @@ def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
     """Record under this code that the user allows the app's request.
 
     If the grant is already recorded under this code, and the code is unused, nothing changes. Raises
-    AnsweredBefore if the code was used or has expired.
+    AnsweredBefore if the code was used or has expired, or if the grant has ended.
     """
     row = unit.first(
         "INSERT INTO grants (id, app, user_id, scopes, redirect_uri, code_hash, code_challenge, code_expires,"
@@ -151,7 +151,7 @@ def find_code(unit: Unit, code: str) -> Code | None:
 
 
 def take_code(unit: Unit, code: Code) -> bool:
-    """Mark the code as used; return False if it was already used.
+    """Mark the code as used; return False if it was already used or has expired.
 
     This is one statement: of several uses at the same time, one succeeds.
     """
@@ -186,7 +186,7 @@ def find_token(unit: Unit, value: str) -> Token | None:
 
 
 def take_refresh_token(unit: Unit, token: Token) -> bool:
-    """Mark the refresh token as used; return False if it was already used. See `take_code`."""
+    """Mark the refresh token as used; return False if it was already used or has expired. See `take_code`."""
     row = unit.first(
         "UPDATE oauth_tokens SET used_at = :now"
         " WHERE hash = :hash AND kind = 'refresh' AND used_at IS NULL AND expires > :now RETURNING hash",
