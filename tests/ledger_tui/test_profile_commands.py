@@ -96,7 +96,7 @@ def test_a_wrong_call_is_exit_2_one_line_and_writes_nothing(
 @pytest.mark.parametrize(
     ("text", "arguments", "sentence"),
     [
-        ("colour = 1", ["--demo"], "config.toml: colour: is unknown; use "),
+        ("colour = 1", ["--demo"], "config.toml: colour: there is no such entry; choose one of "),
         ("", ["--profile", "shop"], 'no profile is named "shop"'),
         ("[profiles.a]\nurl='http://h'", ["--profile", "b"], "Profiles: a."),
         ("[profiles.a]\nurl='http://h'", ["--profile", "a", "--url", "http://h"], "not both"),
@@ -128,7 +128,7 @@ def test_the_keys_are_listed_by_their_names(shell: Shell) -> None:
         ('[keys]\nnothing = "x"', "keys.nothing: there is no such action"),
         ('theme = "none"', 'theme: "none" is not a theme'),
         ('[themes.mine]\nbase = "none"', 'themes.mine.base: "none" is not a theme'),
-        ('[themes.mine]\nink = "#000000"', "themes.mine.ink: is unknown; use "),
+        ('[themes.mine]\nink = "#000000"', "themes.mine.ink: there is no such entry; choose one of "),
         ('[themes.ledger]\naccent = "#000000"', "themes.ledger: there is a built-in theme of this name"),
     ],
 )

@@ -42,7 +42,9 @@ class SignInFailed(LedgerError):
 
 @dataclass(frozen=True, slots=True)
 class OAuthApp:
-    """The app that the dashboard is registered as at `auth_url`, and the scopes it asks for."""
+    """The app under which the dashboard is registered at `auth_url`, and the scopes that the dashboard asks
+    for.
+    """
 
     auth_url: str
     client_id: str
@@ -50,7 +52,9 @@ class OAuthApp:
 
     def __post_init__(self) -> None:
         if not is_confidential(self.auth_url):
-            raise SignInFailed("Signing in on another machine needs https.")
+            raise SignInFailed(
+                "The sign-in server is on another machine, so its address must begin with https."
+            )
 
 
 def code_challenge(verifier: str) -> str:
@@ -157,7 +161,7 @@ class SignIn:
 
 
 async def issued(app: OAuthApp, **grant: str) -> TokenPair:
-    """Exchange a code or a refresh token as the app. Raises SignInFailed."""
+    """In the app's name, exchange a code or a refresh token for new tokens. Raises SignInFailed."""
     await asyncio.to_thread(import_module, "ledger_client.ledger")
     try:
         async with client_of(app.auth_url) as server:

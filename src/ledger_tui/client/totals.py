@@ -99,8 +99,8 @@ class PostingRate:
     """The number of transactions in each interval of `BUCKET_SECONDS`.
 
     Times are the server's, in seconds. A transaction without a time counts at the time of the read that first
-    returned it. If more transactions were posted than one read returns, there is a gap, and their number is
-    an estimate.
+    returned it. If no transaction of the first read carries a time, none of them counts. If more transactions
+    were posted since the last read than one read returns, the number of the unread ones is an estimate.
     """
 
     def __init__(self) -> None:
@@ -125,7 +125,8 @@ class PostingRate:
             new.append(row)
         times = [at for row in new if (at := moment(row.get("created"))) is not None]
         if new and not times and first:
-            self._complete_from = now  # without times only transactions posted from now on can be counted
+            # Without times, counting can begin only with the transactions posted from now on.
+            self._complete_from = now
         else:
             times += [now] * (len(new) - len(times))
             self._counts.update(int(at // BUCKET_SECONDS) for at in times)
@@ -145,7 +146,8 @@ class PostingRate:
             oldest, newest = min(times), max(times)
             # Transactions that all count at one moment, because they carry no times, give no rate.
             rate = len(times) / max(1.0, newest - oldest) if newest > oldest else 0.0
-            present = int(now // BUCKET_SECONDS)  # a server may date a transaction thousands of years from it
+            # The bounds: a server's time may be thousands of years away from the present.
+            present = int(now // BUCKET_SECONDS)
             start_bucket = max(int(self._newest_at // BUCKET_SECONDS), present - _KEPT_BUCKETS)
             end_bucket = min(int(oldest // BUCKET_SECONDS), present + _KEPT_BUCKETS)
             for bucket in range(start_bucket, end_bucket + 1):
@@ -178,7 +180,7 @@ class PostingRate:
         return range(last - buckets, last)
 
     def _reaches(self, bucket: int) -> bool:
-        """Return whether all transactions of the bucket were read."""
+        """Return whether counting began before the bucket; its number may still contain an estimate."""
         return self._complete_from is not None and bucket * BUCKET_SECONDS >= self._complete_from
 
 

@@ -56,7 +56,8 @@ def bulk_question(
     if action.effect:
         lines += ["", f"For each: {action.effect}"]
     if left_out:
-        lines += ["", f"{left_out:,} more marked are left out: their state does not allow it."]
+        objects = "object is left out: its" if left_out == 1 else "objects are left out: their"
+        lines += ["", f"{left_out:,} more marked {objects} state does not allow this."]
     return "\n".join(lines)
 
 

@@ -89,8 +89,12 @@ READY_FAULTS: Mapping[str, ReadyFault] = {
     "unavailable": ReadyFault("each POST is answered by 503", {"status": 503}, _WRITES),
     "rate-limited": ReadyFault("each POST is answered by 429", {"status": 429}, _WRITES),
     "slow": ReadyFault("each request takes half a second more", {"delay_ms": 500, "jitter_ms": 200}),
-    "cut-before": ReadyFault("each POST loses its connection before the work", {"cut": "before"}, _WRITES),
-    "cut-after": ReadyFault("each POST is done, then loses its connection", {"cut": "after_commit"}, _WRITES),
+    "cut-before": ReadyFault(
+        "the connection of each POST is cut before it takes effect", {"cut": "before"}, _WRITES
+    ),
+    "cut-after": ReadyFault(
+        "each POST takes effect, then its connection is cut", {"cut": "after_commit"}, _WRITES
+    ),
     "cut-half": ReadyFault("each POST gets half of its answer", {"cut": "half"}, _WRITES),
     "lost": ReadyFault("each attempt of a webhook is lost", {"webhook": "drop"}),
     "twice": ReadyFault("each webhook comes twice", {"webhook": "duplicate"}),

@@ -92,7 +92,7 @@ class TokenView(View, can_focus=True):
         try:
             whoami = (await api.read("/v1/whoami", part="whoami")).record
         except NotOffered:
-            sentence = "This server does not say whose credential this is."
+            sentence = "This server does not describe credentials."
             self.call_later(self._take_whoami, None, None, sentence)
             return
         except LedgerError as error:
@@ -139,7 +139,7 @@ class TokenView(View, can_focus=True):
         if binding.action == "exchange" and self.context.session.read_only:
             return self.context.session.forbids_changes
         if self.reading:
-            return "The answer to the last request is still awaited."
+            return "The last request is still running."
         if not tokens.key:
             return "This dashboard has no API key."
         if binding.action == "use_key":
@@ -294,9 +294,9 @@ class TokenView(View, can_focus=True):
             anew = [] if self.context.session.read_only else [[Cell("n exchanges the key again.", "dim")]]
             return [[Cell(f"✕ {literal(tokens.problem)}", "bad")], *anew]
         if self.reading:
-            return [[Cell("asking…", "dim")]]
+            return [[Cell("waiting for the server…", "dim")]]
         if tokens.pair is None:
-            lines_shown = [Cell("The API key itself is shown with every request.", "dim")]
+            lines_shown = [Cell("Every request sends the API key itself.", "dim")]
             may = "n exchanges it for an access token, which lasts an hour and is then renewed."
             return [lines_shown] if self.context.session.read_only else [lines_shown, [Cell(may, "dim")]]
         share = tokens.left / tokens.pair.expires_in

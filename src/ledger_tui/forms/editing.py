@@ -100,7 +100,7 @@ class ChangedScreen(Dialog[bool | None]):
     def __init__(
         self, other_changes: OtherChanges, values: Mapping[str, str], names: AccountNames, mode: Mode
     ) -> None:
-        super().__init__("changed", "Changed meanwhile", mode)
+        super().__init__("changed", "Changed by somebody else", mode)
         self._other_changes = other_changes
         self._values = values
         self._names = names

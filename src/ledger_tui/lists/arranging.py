@@ -115,13 +115,16 @@ def check_lists(lists: Mapping[str, ListSettings], file: str) -> None:
     """Raise BadConfig if the settings name an unknown list, or a column that the list lacks."""
     for kind, settings in lists.items():
         if kind not in BY_KIND:
-            raise BadConfig(f"{file}: lists.{kind}: is not a list; they are {', '.join(BY_KIND)}.")
+            raise BadConfig(
+                f"{file}: lists.{kind}: there is no such list; choose one of {', '.join(BY_KIND)}."
+            )
         column_names = [column.name for column in BY_KIND[kind].columns]
         for entry, entry_names in (("columns", settings.columns), ("sort", (settings.sorted_by,))):
             for name in entry_names:
                 if name and name not in column_names:
                     where = f"{file}: lists.{kind}.{entry}"
-                    raise BadConfig(f'{where}: "{name}" is not a column; they are {", ".join(column_names)}.')
+                    choices = ", ".join(column_names)
+                    raise BadConfig(f'{where}: there is no column "{name}"; choose one of {choices}.')
 
 
 _NOTE = "No server sorts its lists: the rows that are loaded are sorted, and m loads older ones."

@@ -271,7 +271,10 @@ def _profile(name: str, table: Mapping[str, Any], bad: Bad) -> Profile:
     profile = Profile(name, **table)
     if profile.client_id is not None and not is_confidential(profile.auth_url or profile.url):
         entry = "url" if profile.auth_url is None else "auth_url"
-        raise bad(f"profiles.{name}.{entry}", "signing in on another machine needs https")
+        raise bad(
+            f"profiles.{name}.{entry}",
+            "the address of a sign-in server on another machine must begin with https",
+        )
     return profile
 
 
@@ -292,9 +295,9 @@ def _check(where: str, table: Any, entries: Mapping[str, Check], bad: Bad) -> No
     for entry, value in table.items():
         entry_name = f"{where}.{entry}" if where else entry
         if entry not in entries:
-            *others, last = entries
+            choices = ", ".join(entries)
             hint = "; secrets are kept by `ledger-tui profiles add`" if _looks_secret(entry) else ""
-            raise bad(entry_name, f"is unknown; use {', '.join(others)} or {last}{hint}")
+            raise bad(entry_name, f"there is no such entry; choose one of {choices}{hint}")
         if (problem := entries[entry](value)) is not None:
             raise bad(entry_name, problem)
 

@@ -454,7 +454,7 @@ _FEW_SCREENS = 4  # the sentence names at most so many screens, else it reads "m
 # Actions whose keys exist on all screens but work only under a condition: their effect and the condition.
 _NEEDS = {
     "repair": "repairs a demo's receiver: choose its row (tab on the overview) first",
-    "sign_in": "signs in again: it needs a profile with the id of an app",
+    "sign_in": "signs in again: choose a profile with an app id first",
 }
 
 

@@ -17,13 +17,16 @@ def test_chosen_columns_come_in_their_order_and_unknown_ones_are_refused() -> No
     assert [column.name for column in shown] == ["customer", "created", "amount"]
     assert columns_of(INVOICES, ListSettings()) == INVOICES.columns
     for lists, said in (
-        ({"bills": ListSettings()}, "lists.bills: is not a list"),
-        ({"invoices": ListSettings(columns=("colour",))}, 'lists.invoices.columns: "colour" is not a column'),
+        ({"bills": ListSettings()}, "lists.bills: there is no such list; choose one of accounts"),
+        (
+            {"invoices": ListSettings(columns=("colour",))},
+            'lists.invoices.columns: there is no column "colour"',
+        ),
         (
             {"users": ListSettings(("name",), "-name"), "orders": ListSettings(columns=("colour",))},
-            'lists.orders.columns: "colour" is not a column',
+            'lists.orders.columns: there is no column "colour"',
         ),
-        ({"invoices": ListSettings(sort="-colour")}, 'lists.invoices.sort: "colour" is not a column'),
+        ({"invoices": ListSettings(sort="-colour")}, 'lists.invoices.sort: there is no column "colour"'),
     ):
         with pytest.raises(BadConfig, match=said):
             check_lists(lists, "config.toml")

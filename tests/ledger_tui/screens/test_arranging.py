@@ -130,7 +130,9 @@ async def test_marked_rows_are_voided_together_and_each_failure_is_told(own_proj
         paid, number = next(
             (row["id"], row["number"]) for row in driver.view.model.marked if row["status"] == "open"
         )
-        await driver.press("v", sees=("Void 3 invoices?", "in all 30.03 EUR", "1 more marked are left out"))
+        await driver.press(
+            "v", sees=("Void 3 invoices?", "in all 30.03 EUR", "1 more marked object is left out")
+        )
         # One is paid by somebody else in between, so that it cannot be voided any more.
         await driver.app.api.write("POST", f"/v1/invoices/{paid}/pay", None, "p")
         await driver.press("y", sees=("Voided: 2, failed: 1", f"✕ {number}, ", "esc close"))

@@ -32,7 +32,9 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
         await driver.press("3", sees="Customer 0")
         await driver.press("ctrl+a", sees="\n F finalize   p pay   v void   ^e export   esc unmark ")
         await driver.press("p")
-        await driver.sees("Pay 2 invoices?", "in all 20.03 EUR", "Customer 2", "1 more marked are left out")
+        await driver.sees(
+            "Pay 2 invoices?", "in all 20.03 EUR", "Customer 2", "1 more marked object is left out: its state"
+        )
         await driver.press("enter", sees="Press y to confirm, n to cancel.")
         await driver.press("n")
         assert sorted(map(str, values(driver, "status"))) == ["draft", "open", "open"]

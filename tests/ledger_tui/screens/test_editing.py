@@ -56,7 +56,7 @@ async def test_a_change_by_somebody_else_is_named_and_nothing_is_sent(
     server: ContractServer, draft: dict[str, Any], editor: Driver
 ) -> None:
     draft |= {"customer": "Grace", "amount": 1300}
-    await editor.press("ctrl+s", sees=("Changed meanwhile", "Customer", "Ada → Grace", "yours: Eve"))
+    await editor.press("ctrl+s", sees=("Changed by somebody else", "Customer", "Ada → Grace", "yours: Eve"))
     await editor.sees("12.50 → 13.00")
     assert "Beans" not in editor.text(editor.app.screen.query_one("#changed"))
     await editor.press("escape", sees="Nothing was sent")
@@ -91,7 +91,7 @@ async def test_a_change_just_before_ours_is_refused_by_the_server_and_shown(
     server: ContractServer, draft: dict[str, Any], editor: Driver
 ) -> None:
     server.changes_first = {"customer": "Grace"}
-    await editor.press("ctrl+s", sees=("Changed meanwhile", "Ada → Grace"))
+    await editor.press("ctrl+s", sees=("Changed by somebody else", "Ada → Grace"))
     assert draft["customer"] == "Grace"
     server.changes_first = {"metadata": {"team": "north"}}  # in no field of the form
     await editor.press("o", sees="Somebody else changed the object, but none of this form's fields.")
@@ -113,7 +113,7 @@ async def test_without_etags_a_change_by_somebody_else_is_named_too(
 ) -> None:
     server.etags = False
     draft |= {"description": "Espresso", "customer": "Grace"}
-    await editor.press("ctrl+s", sees=("Changed meanwhile", "Ada → Grace", "yours: Eve"))
+    await editor.press("ctrl+s", sees=("Changed by somebody else", "Ada → Grace", "yours: Eve"))
     assert (draft["customer"], server.if_match) == ("Grace", [])
     await editor.press("o", sees=" is a draft: ")
     assert (draft["customer"], draft["description"]) == ("Eve", "Beans")
@@ -132,7 +132,7 @@ async def test_a_whole_server_has_an_etag_for_the_draft_and_the_other_change_is_
     await driver.type("X")
     path = f"/v1/invoices/{draft['id']}"
     await api.write("PATCH", path, {"description": "Espresso"}, None)
-    await driver.press("ctrl+s", sees=("Changed meanwhile", "– → Espresso"))
+    await driver.press("ctrl+s", sees=("Changed by somebody else", "– → Espresso"))
     await driver.press("k", sees="The form now shows their values")
     await driver.press("ctrl+s", sees=" is a draft: ")
     now = (await api.read(path)).record
@@ -158,7 +158,7 @@ async def test_a_whole_server_refuses_a_change_that_another_one_came_before(
     await driver.press("e", "tab", sees="Edit the draft")
     await driver.type("X")
     monkeypatch.setattr(api, "call", second)
-    await driver.press("ctrl+s", sees=("Changed meanwhile", "Ada → Grace", "yours: X"))
+    await driver.press("ctrl+s", sees=("Changed by somebody else", "Ada → Grace", "yours: X"))
     assert (await api.read(path)).record["customer"] == "Grace"
     await driver.press("o", sees=" is a draft: ")
     assert (await api.read(path)).record["customer"] == "X"

@@ -76,6 +76,6 @@ async def test_a_key_without_the_scope_says_so(driver: Driver) -> None:
 
 async def test_an_exchange_of_the_key_is_not_possible(server: ContractServer, dashboards: Dashboards) -> None:
     async with dashboards.open(read_only=True) as driver:
-        await driver.press("6", sees="The API key itself is shown with every request.")
+        await driver.press("6", sees="Every request sends the API key itself.")
         await driver.press("n", sees="read-only: this dashboard changes nothing")
     assert {method for method, _path, _args in server.requests} == {"GET"}

@@ -19,7 +19,7 @@ async def test_whose_the_credential_is_and_what_it_may_do(driver: Driver) -> Non
 async def test_the_key_is_exchanged_for_tokens_that_are_then_used(
     server: ContractServer, bare: Driver
 ) -> None:
-    await bare.press("6", sees="The API key itself is shown with every request.")
+    await bare.press("6", sees="Every request sends the API key itself.")
     await bare.press("n")
     await bare.sees("expires in 59:5", "renews itself in 54:5", "rotated       not yet", "access token")
     server.key = "sk_test_another"  # from here on only the token opens anything
@@ -60,7 +60,7 @@ async def test_a_refused_refresh_token_leads_back_to_the_key(server: ContractSer
 
 async def test_the_key_can_be_used_again(bare: Driver) -> None:
     await bare.press("6", "n", sees="renews itself in")
-    await bare.press("u", sees=("The API key itself is shown with every request.", f"sk_test_…{KEY[-4:]}"))
+    await bare.press("u", sees=("Every request sends the API key itself.", f"sk_test_…{KEY[-4:]}"))
 
 
 async def test_no_secret_stands_in_what_is_kept_of_the_traffic(server: ContractServer, bare: Driver) -> None:

@@ -187,5 +187,5 @@ async def test_a_part_that_a_trace_may_no_longer_read_is_named(driver: Driver, l
     view = await traced(driver)
     assert view.trace is not None
     assert view.trace.requests == limit
-    await driver.sees(f"not read: a trace takes {limit} requests at most here")
+    await driver.sees(f"not read: a trace sends at most {limit} requests here")
     driver.app.session._note_limits = note  # type: ignore[method-assign]

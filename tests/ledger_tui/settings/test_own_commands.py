@@ -89,7 +89,10 @@ async def test_a_command_that_cannot_get_the_record_is_not_run_and_says_why(text
     [
         ('key = "f6"', "commands.show.run: must be text in quotes"),
         ('run = "true"', "commands.show.key: must be text in quotes"),
-        ('key = "f6"\nrun = "true"\nwhen = "x"', "commands.show.when: is unknown; use key, run or screens"),
+        (
+            'key = "f6"\nrun = "true"\nwhen = "x"',
+            "commands.show.when: there is no such entry; choose one of key, run, screens",
+        ),
         ('key = "f6"\nrun = "true"\nscreens = "invoices"', "commands.show.screens: must be a list of names"),
         (
             'key = "f6"\nrun = "true"\nscreens = ["bills"]',

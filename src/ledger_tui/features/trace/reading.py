@@ -156,7 +156,7 @@ _NO_LOG = "this server keeps no request log"
 _NO_DELIVERIES = "this server does not show the deliveries of an event"
 _NO_ENDPOINTS = "no webhook endpoint is registered"
 _NO_OBJECT_FILTER = "this server does not list the events of one object"
-_TOO_MANY = "not read: a trace takes {} requests at most here"
+_TOO_MANY = "not read: a trace sends at most {} requests here"
 
 
 class _Without(Exception):
@@ -390,5 +390,5 @@ def _why(error: Exception, not_offered: str) -> str:
     if isinstance(error, PermissionDenied):
         return f"not shown to this credential: {literal(error)}"
     if isinstance(error, NotFound):
-        return f"not there any more: {literal(error)}"
+        return f"no longer exists: {literal(error)}"
     return literal(error)

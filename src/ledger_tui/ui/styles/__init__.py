@@ -183,5 +183,5 @@ def _theme(name: str, table: Mapping[str, str], where: str) -> Theme:
             variables |= dict.fromkeys(ROLES[entry], color)
         elif entry != BASE:
             names = ", ".join([BASE, *COLORS, *ROLES])
-            raise BadConfig(f"{where}.{entry}: is unknown; use {names}.")
+            raise BadConfig(f"{where}.{entry}: there is no such entry; choose one of {names}.")
     return replace(base, name=name, variables=variables, **colors)

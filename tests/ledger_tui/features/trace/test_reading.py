@@ -88,7 +88,7 @@ async def test_deliveries_that_cannot_be_read_say_why_and_the_traced_one_is_kept
 async def test_an_event_that_is_gone_leaves_a_trace_of_the_delivery_alone(server: ContractServer) -> None:
     trace = await traced(server, "deliveries", DELIVERY, (404, refusal("not_found", "No such event.")))
     assert (trace.steps, trace.complete) == ((), True)
-    assert trace.problem == "not there any more: No such event."
+    assert trace.problem == "no longer exists: No such event."
 
 
 NOW = 1_790_000_000.0
