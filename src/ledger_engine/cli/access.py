@@ -37,7 +37,7 @@ def projects() -> None:
 
 @projects.command("create")
 @click.argument("name")
-@click.option("--plan", type=click.Choice(list(PLANS)), default="free", show_default=True, help="Its plan.")
+@click.option("--plan", type=click.Choice(list(PLANS)), default="free", show_default=True, help="The plan.")
 @_rate_limit
 @_burst
 @click.option(
@@ -70,8 +70,8 @@ def list_projects(ledger: LedgerSource) -> None:
 
 @projects.command("update")
 @click.argument("id")
-@click.option("--name", help="A new name.")
-@click.option("--plan", type=click.Choice(list(PLANS)), help="Another plan.")
+@click.option("--name", help="The new name.")
+@click.option("--plan", type=click.Choice(list(PLANS)), help="The new plan.")
 @_rate_limit
 @_burst
 @click.option(
@@ -140,7 +140,7 @@ def keys() -> None:
     multiple=True,
     help="Restrict the key to this scope; repeat it for several.",
 )
-@click.option("--name", help="What the key is for.")
+@click.option("--name", help="A name for the key, such as its purpose.")
 @options.ledger(options.project)
 def create_key(ledger: LedgerSource, role: str, scopes: tuple[str, ...], name: str | None) -> None:
     """Create an API key. Its value is printed only this once."""
@@ -158,7 +158,7 @@ def create_key(ledger: LedgerSource, role: str, scopes: tuple[str, ...], name: s
 @click.option("--all", "revoked_too", is_flag=True, help="Include revoked keys.")
 @options.ledger(options.project)
 def list_keys(ledger: LedgerSource, revoked_too: bool) -> None:
-    """List the keys of a project, newest first. Their values are not stored, and so not shown."""
+    """List the keys of a project, newest first. The ledger does not store their values."""
 
     def find(unit: Unit) -> tuple[list[ApiKey], str]:
         owner = ledger.owner(unit)

@@ -165,27 +165,27 @@ _READERS = 2  # while one page of transactions is written, the next page is read
     "kind",
     type=click.Choice(["hledger", "beancount", "csv", "jsonl"]),
     required=True,
-    help="What the output is for.",
+    help="The program or the format to write for.",
 )
 @click.option(
     "--from",
     "since",
     metavar="TIME",
     type=options.MOMENT,
-    help="Only what was posted at or after this date or time.",
+    help="Export only transactions posted at or after this date or time.",
 )
 @click.option(
     "--to",
     "until",
     metavar="TIME",
     type=options.END,
-    help="Only what was posted until this time, or on this date.",
+    help="Export only transactions posted at or before this time, or until the end of this date.",
 )
 @click.option(
     "--output",
     type=options.OfFile(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write to a new FILE, readable by you alone, in place of stdout.",
+    help="Write to a new FILE instead of stdout; only you can read FILE.",
 )
 @options.ledger(options.project, options.mode, with_json=False)
 def export(

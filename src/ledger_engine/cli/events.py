@@ -55,9 +55,9 @@ def list_events(ledger: LedgerSource, limit: int) -> None:
     "--failed-since",
     metavar="TIME",
     type=options.MOMENT,
-    help="Instead of one event, resend each failed delivery last attempted at TIME or later.",
+    help="Instead of one event, resend each failed delivery whose last attempt was at TIME or later.",
 )
-@click.option("--endpoint", metavar="ID", help="To this endpoint only.")
+@click.option("--endpoint", metavar="ID", help="Send only to the endpoint ID.")
 @options.ledger(options.project, options.mode)
 def resend(ledger: LedgerSource, id: str | None, failed_since: int | None, endpoint: str | None) -> None:
     """Send the event ID again, now, to the enabled endpoints that accept its type.

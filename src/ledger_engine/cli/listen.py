@@ -67,7 +67,9 @@ def _headers(text: str) -> dict[str, str]:
     type=options.ParsedText("NAME:VALUE,…", _headers),
     help="Headers to send along, like X-Tenant:1,X-Trace:on.",
 )
-@click.option("--retry", is_flag=True, help="Retry what your handler did not accept, up to five times.")
+@click.option(
+    "--retry", is_flag=True, help="Send an event again, up to five times, if your handler did not accept it."
+)
 @any_server
 def listen(
     target: ServerTarget,

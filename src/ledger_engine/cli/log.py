@@ -177,7 +177,7 @@ def rotate(ledger: LedgerSource, yes: bool) -> None:
 
 @click.command()
 @click.option(
-    "--listen", metavar="HOST:PORT", required=True, help="Where to answer; port 0 takes a free one."
+    "--listen", metavar="HOST:PORT", required=True, help="The address to listen on; port 0 takes a free port."
 )
 @click.option(
     "--state",
@@ -192,7 +192,7 @@ def rotate(ledger: LedgerSource, yes: bool) -> None:
     type=options.ParsedText("origin=vkey", _watched),
     multiple=True,
     required=True,
-    help="A log and its key; may be given more than once, also for one log.",
+    help="A log and its key; repeat it for several logs, or for several keys of one log.",
 )
 def witness(listen: str, state: Path, logs: tuple[tuple[str, VerifierKey], ...]) -> None:
     """Sign a checkpoint of another ledger's log if it continues the last checkpoint signed here.

@@ -156,7 +156,7 @@ limit = click.option(
     default=LIMIT_DEFAULT,
     show_default=True,
     metavar="N",
-    help="How many to list, newest first.",
+    help="List at most N, newest first.",
 )
 mode = click.option(
     "--mode",

@@ -43,7 +43,7 @@ class _Post(click.Command):
 @click.argument("account", required=False)
 @click.argument("amount", type=options.Number(1, MAX_AMOUNT), required=False)
 @click.argument("type", type=click.Choice(["credit", "debit"]), required=False)
-@click.option("--description", metavar="TEXT", help="What statements show.")
+@click.option("--description", metavar="TEXT", help="The text that statements show.")
 @click.option("--destination", metavar="ID", help="Move the amount between ACCOUNT and the account ID.")
 @click.option(
     "--once",
@@ -56,7 +56,7 @@ class _Post(click.Command):
     metavar="FILE",
     help="Post the transactions of a .csv or .jsonl file instead.",
 )
-@click.option("--dry-run", is_flag=True, help="Check the file and print its sums, and post nothing.")
+@click.option("--dry-run", is_flag=True, help="Check --file and print its sums, but post nothing.")
 @any_server
 @options.as_json
 def post(

@@ -254,7 +254,7 @@ backup_to = click.option(
     type=options.Number(0, 65535),
     default=PORT,
     show_default=True,
-    help="The port; 0 takes a free one.",
+    help="The port to listen on; 0 takes a free port.",
 )
 @click.option(
     "--certfile",
@@ -365,14 +365,14 @@ backup_to = click.option(
     "witnesses",
     type=options.url(server=True),
     multiple=True,
-    help="A witness that is to sign each checkpoint, with its --witness-key; may be given more than once.",
+    help="A witness that signs each checkpoint; needs --witness-key, and may be given more than once.",
 )
 @click.option(
     "--witness-key",
     "witness_keys",
     multiple=True,
     metavar="VKEY",
-    help="The key of the witness, as it prints it; one for each --witness, in the same order.",
+    help="A witness's key, as the witness prints it; give one for each --witness, in the same order.",
 )
 @click.option(
     "--test-helpers",

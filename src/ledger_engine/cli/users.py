@@ -30,7 +30,9 @@ def users() -> None:
 @users.command("create")
 @click.argument("name")
 @click.argument("email")
-@click.option("--role", type=click.Choice(ROLES), default="member", show_default=True, help="Its rank.")
+@click.option(
+    "--role", type=click.Choice(ROLES), default="member", show_default=True, help="The role of the user."
+)
 @options.ledger(options.project, options.mode)
 def create_user(ledger: LedgerSource, name: str, email: str, role: str) -> None:
     """Create a user called NAME with the address EMAIL."""
@@ -43,7 +45,7 @@ def create_user(ledger: LedgerSource, name: str, email: str, role: str) -> None:
 
 
 @users.command("list")
-@click.option("--role", type=click.Choice(ROLES), help="Only those with this role.")
+@click.option("--role", type=click.Choice(ROLES), help="List only users with this role.")
 @options.limit
 @options.ledger(options.project, options.mode)
 def list_users(ledger: LedgerSource, role: str | None, limit: int) -> None:
@@ -104,7 +106,7 @@ def apps() -> None:
     type=click.Choice(["test", "live"]),
     default="test",
     show_default=True,
-    help="Which users may be asked: those of test mode or of live mode.",
+    help="The mode of the users who may allow the app's requests.",
 )
 @click.option(
     "--redirect-uri",
@@ -112,7 +114,7 @@ def apps() -> None:
     multiple=True,
     required=True,
     metavar="URI",
-    help="Where users are sent back to, matched exactly; repeat it for several.",
+    help="An address to which the server may send users back, character by character; repeat it for several.",
 )
 @click.option(
     "--native", is_flag=True, help="The app runs on the user's machine: loopback addresses may have any port."
