@@ -165,7 +165,7 @@ _TASKS = {
         "api": ("api:api", "Send one request and print the answer."),
         "post": (
             "post:post",
-            "Post a transaction, or those of a file.",
+            "Post a transaction, or the transactions of a file.",
         ),
         "trigger": (
             "api:trigger",

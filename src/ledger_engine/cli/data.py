@@ -100,8 +100,8 @@ def backup(ledger: LedgerSource, dest: Path, overwrite: bool) -> None:
 def restore(ledger: LedgerSource, src: Path) -> None:
     """Replace the database with the backup SRC.
 
-    SRC is checked first, and the former file is kept. No server may run at the same time. Restore a ledger on
-    PostgreSQL with PostgreSQL's pg_restore.
+    The command checks SRC first, and keeps the former file. No server may run at the same time. Restore a
+    ledger on PostgreSQL with PostgreSQL's pg_restore.
     """
     from ledger_engine.core.clock import SystemClock
     from ledger_engine.upkeep import backups

@@ -152,7 +152,7 @@ def show(ledger: LedgerSource) -> None:
 @click.option("--yes", is_flag=True, help="Make the new key without asking.")
 @options.ledger(options.mode, options.project)
 def rotate(ledger: LedgerSource, yes: bool) -> None:
-    """Make a new key for all logs, and print it. A running server signs with it within a second.
+    """Make a new key for all logs, and print it. A running server uses the new key within a second.
 
     The command asks first, because it destroys the old secret key: nothing can be signed with that key again.
     Everyone who checks proofs needs the new public key, and a witness signs nothing until you start it with
@@ -197,7 +197,8 @@ def rotate(ledger: LedgerSource, yes: bool) -> None:
 def witness(listen: str, state: Path, logs: tuple[tuple[str, VerifierKey], ...]) -> None:
     """Sign a checkpoint of another ledger's log if it continues the last checkpoint signed here.
 
-    Prints its address and its key, for --witness and --witness-key of the other ledger's server.
+    The command prints the address and the key of the witness. Start the other ledger's server with them, as
+    --witness and --witness-key.
     """
     from ledger_engine.log import witness as serving
     from ledger_engine.log.notes import BadNote

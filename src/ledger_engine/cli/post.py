@@ -35,7 +35,7 @@ class _Post(click.Command):
             if not error.option_name[1:2].isdigit():
                 raise
             raise click.UsageError(
-                "AMOUNT must be positive. To take it from the account use `debit`.", context
+                "AMOUNT must be positive. To take an amount from the account, use `debit`.", context
             ) from error
 
 

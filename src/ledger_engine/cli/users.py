@@ -85,7 +85,7 @@ def set_password(ledger: LedgerSource, email: str, password_stdin: bool) -> None
 def _read_password(from_stdin: bool) -> str:
     if not from_stdin:
         if not sys.stdin.isatty():
-            raise click.UsageError("No password can be asked for without a terminal: use --password-stdin.")
+            raise click.UsageError("There is no terminal to ask for the password: use --password-stdin.")
         return str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     # Remove one line end: `echo` adds it to the password.
     return sys.stdin.read().removesuffix("\n").removesuffix("\r")

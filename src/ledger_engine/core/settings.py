@@ -108,7 +108,7 @@ class ServeSettings:
             # Leave the value out of the message: it may be a live key.
             is_live = self.api_key.startswith("sk_live_")
             raise BadSettings(
-                "--api-key takes test keys only: everybody who can read the settings knows it."
+                "--api-key takes test keys only, because everybody who can read the settings knows it."
                 if is_live
                 else "--api-key must be sk_test_ followed by 32 ASCII letters or digits."
             )

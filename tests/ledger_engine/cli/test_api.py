@@ -96,7 +96,7 @@ def test_a_negative_amount_is_named_and_no_option() -> None:
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 2
     assert only_line(done.stderr) == (
-        "ledger-engine: AMOUNT must be positive. To take it from the account use `debit`."
+        "ledger-engine: AMOUNT must be positive. To take an amount from the account, use `debit`."
     )
     assert "No such option" in CliRunner().invoke(main, ("post", "acc_1", "5", "credit", "-x")).stderr
 
