@@ -10,7 +10,8 @@ from ledger_client.calls import Answer, ApiCall
 
 ANSWERS_MAX = 32
 BYTES_MAX = 16_000_000  # the limit for all stored answers together
-_ABOUT_ITS_OWN_BODY = frozenset({"content-length", "content-type"})  # a 304 comes without a body
+# In a 304 these headers describe its own, empty body, so the stored values stay.
+_ABOUT_ITS_OWN_BODY = frozenset({"content-length", "content-type"})
 
 
 class AnswerCache:

@@ -80,7 +80,7 @@ class ApiCall(Generic[T]):
     After a lost answer the client repeats a GET, a request with an idempotency key, and a PATCH without
     `if_match`. A POST with a key takes effect once, however often the client sends it. A PATCH with
     `if_match` is not repeated: if the first attempt took effect, the object no longer matches. A request that
-    the rate limit refused had no effect, so the client repeats it in any case.
+    the rate limit refused had no effect, so the client repeats it after a pause of up to a minute.
     """
 
     result_of: Callable[[Answer], T]
@@ -94,7 +94,7 @@ class ApiCall(Generic[T]):
     is_anonymous: bool = False  # sent without credential or key, because it requests tokens
     is_form: bool = False  # the body is a form for OAuth, not JSON
     attempts: int = 0
-    is_unanswered: bool = False  # an attempt may have taken effect, because its answer was lost or a 5xx
+    is_unanswered: bool = False  # an attempt may have taken effect, because its answer was lost, or was a 5xx
 
     def __post_init__(self) -> None:
         self.headers = {name.lower(): value for name, value in self.headers.items()}
@@ -117,7 +117,10 @@ class ApiCall(Generic[T]):
 
     @cached_property
     def content(self) -> tuple[bytes | None, str]:
-        """Return the body to send and its media type. Raises ValueError for a value that JSON lacks."""
+        """Return the body to send and its media type.
+
+        Raises ValueError for a number that JSON lacks, and TypeError for another value that JSON lacks.
+        """
         if self.body is None or isinstance(self.body, bytes):
             return self.body, "application/json"
         if self.is_form:
