@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
+from ledger_tui.client.totals import overdue_by_age
 from ledger_tui.formats.money import LARGEST_AMOUNT, BadAmount, editable_amount, format_amount, parse_amount
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
@@ -176,6 +178,12 @@ def _lines(record: Record, names: AccountNames) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
+def _is_overdue(record: Record, value: str, _names: AccountNames) -> bool:
+    """Return whether an invoice is overdue, or for the value `no` whether it is not."""
+    is_late = any(overdue_by_age([record], datetime.now(UTC).date()))
+    return (is_late and record.get("status") == "open") == (value == "yes")
+
+
 def _detail(record: Record, names: AccountNames) -> Detail:
     currency = literal(currency_of(record, names) or "")
     name = names.get(record.get("account"))
@@ -268,6 +276,7 @@ INVOICES = Resource(
     filters=(
         choice("status", [*INVOICE_LOOKS], "open"),
         Filter("account", "account", "acc_…", account=True),
+        choice("overdue", ("yes", "no"), "yes", matches=_is_overdue),
     ),
     form=Form(title="New invoice", done="is drafted", fields=_FIELDS, either=_SUMS),
     edit=_edit,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record, Want
-from ledger_tui.formats.money import MINUS
+from ledger_tui.formats.money import MINUS, decimals, localised
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
     Cell,
@@ -43,6 +44,7 @@ from ledger_tui.resources.filtering import check_date, choice
 
 _PAYMENT = re.compile(r"Invoice (\S+): ")
 _PAGES_OF_INVOICES = 5
+_BOUND = re.compile(r"([<=>])([0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 # Each type has a glyph and a word, so that it is readable without the colour.
 _TYPES: dict[str, tuple[str, Tone]] = {"credit": ("▲ credit", "plus"), "debit": ("▼ debit", "minus")}
 
@@ -74,6 +76,24 @@ def _account(record: Record, names: AccountNames) -> Cell:
 def _is_other_side(record: Record, value: str, _names: AccountNames) -> bool:
     """Return whether the other side of a transaction is the account `value`, or none for `outside`."""
     return value == ("outside" if record.get("transfer") is None else str(record.get("destination")))
+
+
+def _check_bound(value: str) -> str | None:
+    """Return a sentence if a value is not an amount after `>`, `<` or `=`."""
+    if _BOUND.fullmatch(localised(value)):
+        return None
+    example = localised("99.50")
+    return f"Write amount:>{example}, amount:<{example} or amount:={example}, without thousands separators."
+
+
+def _is_in_bound(record: Record, value: str, names: AccountNames) -> bool:
+    """Return whether an amount, as the list shows it, is greater than, less than or equal to a bound."""
+    bound, minor = _BOUND.fullmatch(localised(value)), record.get("amount")
+    if bound is None or not isinstance(minor, int):
+        return False
+    limit, currency = Decimal(bound[2]), currency_of(record, names)
+    amount = Decimal(minor).scaleb(-((decimals(currency) if currency else None) or 0))
+    return {"<": amount < limit, "=": amount == limit, ">": amount > limit}[bound[1]]
 
 
 def _detail(record: Record, names: AccountNames) -> Detail:
@@ -247,6 +267,7 @@ TRANSACTIONS = Resource(
         Filter("after", "created_after", "2026-11-20T07:18", check_date),
         Filter("before", "at", "2026-11-20T07:18", check_date),
         Filter("other", "other", "outside", matches=_is_other_side),
+        Filter("amount", "amount", ">100", _check_bound, matches=_is_in_bound),
     ),
     form=Form(
         title="Post a transaction",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.forms.submission import FieldErrors, body_of, changes_of
+from ledger_tui.lists.arranging import selected_by
+from ledger_tui.resources.filtering import parse_filters
 from ledger_tui.resources.invoices import INVOICES, TypedLine, dump_lines, parse_lines, sum_as_typed
 
 INVOICE = {
@@ -159,3 +162,20 @@ def test_lines_in_a_form_that_is_not_known_are_not_offered_for_an_edit(lines: ob
     known = INVOICES.edit({**DRAFT, "amount": 2500, "lines": SENT}, names)
     assert known
     assert {"amount", "lines"} <= {field.name for field in known.fields}
+
+
+def test_an_invoice_is_overdue_only_while_it_is_open_and_past_its_due_date() -> None:
+    today = datetime.now(UTC).date()
+    late, soon = (str(today + timedelta(days)) for days in (-2, 2))
+    invoices = [
+        {"status": status, "due_date": due} for status in ("open", "paid") for due in (late, soon, None)
+    ]
+    names = AccountNames()
+    for line, chosen in (
+        ("overdue:yes", invoices[:1]),
+        ("overdue", invoices[:1]),
+        ("overdue:no", invoices[1:]),
+    ):
+        is_kept = selected_by(INVOICES, parse_filters(line, INVOICES.filters, names), names)
+        assert is_kept
+        assert [*filter(is_kept, invoices)] == chosen

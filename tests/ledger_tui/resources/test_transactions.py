@@ -10,6 +10,8 @@ from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.session import Session
 from ledger_tui.client.traffic import Traffic
+from ledger_tui.lists.arranging import selected_by
+from ledger_tui.resources.filtering import BadLine, parse_filters
 from ledger_tui.resources.transactions import TRANSACTIONS, Beyond
 from tests.ledger_tui.contract_server import KEY, ContractServer
 
@@ -102,3 +104,34 @@ def test_a_transaction_that_reverses_another_is_marked_in_the_list() -> None:
     undone = {"type": "debit", "reverses": "txn_1"}
     assert type_.cell(undone, AccountNames()).text == "↩ debit"
     assert type_.cell(undone | {"reverses": None}, AccountNames()).text == "▼ debit"
+
+
+@pytest.mark.parametrize(
+    ("line", "amounts"),
+    [
+        ("amount:>100", [("EUR", 10_001), ("JPY", 10_000)]),
+        ("amount:=100", [("EUR", 10_000)]),
+        ("amount:<1", []),
+    ],
+)
+def test_an_amount_is_filtered_in_the_unit_that_its_row_shows(
+    line: str, amounts: list[tuple[str, int]]
+) -> None:
+    pairs = (("EUR", 10_000), ("EUR", 10_001), ("JPY", 10_000), ("EUR", None))
+    rows = [{"currency": currency, "amount": amount} for currency, amount in pairs]
+    names = AccountNames()
+    is_kept = selected_by(TRANSACTIONS, parse_filters(line, TRANSACTIONS.filters, names), names)
+    assert is_kept
+    assert [(row["currency"], row["amount"]) for row in filter(is_kept, rows)] == amounts
+
+
+def test_a_bound_of_an_amount_is_typed_with_the_decimal_comma_of_the_locale(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ledger_tui.formats.money.decimal_comma", lambda: True)
+    names = AccountNames()
+    is_kept = selected_by(TRANSACTIONS, parse_filters("amount:=99,5", TRANSACTIONS.filters, names), names)
+    assert is_kept
+    assert is_kept({"currency": "EUR", "amount": 9_950})
+    with pytest.raises(BadLine, match="Write amount:>99,50"):
+        parse_filters("amount:>99.5", TRANSACTIONS.filters, names)
