@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
@@ -89,6 +90,13 @@ def format_of(file_name: str) -> Format | None:
         if file_name.lower().endswith(f".{suffix}"):
             return "csv" if suffix == "csv" else "jsonl"
     return None
+
+
+def whole_path(file: Path) -> str:
+    """Return the absolute path of a file, with `~` for the user's home folder."""
+    path = Path(os.path.abspath(file))
+    home = Path(os.path.expanduser("~"))  # Path.home() would raise an error if there is no home folder
+    return literal(Path("~", path.relative_to(home)) if path.is_relative_to(home) else path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +325,20 @@ class ExportScreen(Dialog[str | None]):
 
     def on_mount(self) -> None:
         self.query_one(ProgressBar).display = False
-        self.note("The file's extension decides the format: .csv for spreadsheets, .jsonl for programs.")
+        self._note_file(self._request.file)
+
+    def _note_file(self, file: Path) -> None:
+        self.note(
+            f"Writes {whole_path(file)}. The name ends in .csv for spreadsheets, in .jsonl for programs."
+        )
+
+    @on(Input.Changed)
+    def typed(self, event: Input.Changed) -> None:
+        """Show the whole path of the typed name, unless the export runs or the name is not complete."""
+        name = event.value.strip()
+        if not self.working and format_of(name) is not None:
+            with suppress(RuntimeError):  # there is no such home folder, as `action_start` reports
+                self._note_file(Path(name).expanduser())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "start" or (not self.working and (self._there or parameters != (True,)))
@@ -357,7 +378,7 @@ class ExportScreen(Dialog[str | None]):
         except LedgerError as error:
             self.call_later(self._failed, literal(error), isinstance(error, FileIsThere))
         else:
-            self.call_later(self.end, f"Exported {progress.rows:,} to {literal(request.file)}")
+            self.call_later(self.end, f"Exported {progress.rows:,} to {whole_path(request.file)}")
 
     @while_running
     def _show_progress(self, progress: ExportProgress) -> None:

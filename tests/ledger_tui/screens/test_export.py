@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
+from ledger_tui.features.export import whole_path
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver
@@ -102,10 +103,30 @@ async def test_a_name_typed_in_one_burst_with_enter_is_the_name(
     server: ContractServer, dashboards: Dashboards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
     async with dashboards.open() as driver:
         await driver.burst("ctrl+e", "ctrl+u", *"my", "full_stop", *"jsonl", "enter")
-        await driver.sees("Exported 0 to my.jsonl")
+        await driver.sees("Exported 0 to ~/my.jsonl")
     assert [file.name for file in tmp_path.iterdir()] == ["my.jsonl"]
+
+
+async def test_the_dialog_shows_the_whole_path_of_a_bare_name_while_you_type_it(
+    server: ContractServer, dashboards: Dashboards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "books"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    async with dashboards.open() as driver:
+        await driver.press("ctrl+e", sees="Writes ~/books/accounts.csv.")
+        await driver.press("ctrl+u")
+        await driver.type("../my.jsonl", sees="Writes ~/my.jsonl.")
+
+
+def test_a_path_outside_the_home_folder_stays_absolute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert whole_path(Path("/home/adam/x.csv")) == "/home/adam/x.csv"
+    assert whole_path(Path("/home/ada/x.csv")) == "~/x.csv"
 
 
 async def test_a_screen_without_a_list_says_so(bare: Driver) -> None:
