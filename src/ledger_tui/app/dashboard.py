@@ -165,7 +165,7 @@ class Dashboard(Layer[None]):
                 has_ended = self._session.state is ConnectionState.ENDED
                 return "restart the server" if has_ended else "repair the receiver"
             case "step(-1)":
-                return "past" if self._session.moment_ms is None else "previous"
+                return "past" if self._session.moment_ms is None else "prev"
             case "step(1)":
                 return "next"
             case "past('now')":

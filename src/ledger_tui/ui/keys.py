@@ -140,11 +140,13 @@ _BY_USE = (
 FIRST_IN_PAST = (
     "past('now')",
     "back",
+    "open",
     "step(-1)",
     "step(1)",
-    "past('play')",
-    "past('compare')",
     "past('a')",
+    "past('b')",
+    "past('play')",
+    "past('compare')",  # a marked moment also names this key, in its message
 )
 # The actions on the marked objects come even before these.
 FIRST_ON_MARKED = ("screen.compare", "export", "back", "mark")

@@ -101,3 +101,17 @@ async def test_the_others_of_the_list_are_those_of_the_bands_and_a_count_stands_
         view._read = FlowsReading([row for row in view._read.rows for _copy in range(1_200)], True)
         view._compute()
         await driver.sees("EUR 1,200×")
+
+
+async def test_the_bar_of_the_flows_names_esc_and_enter_at_80_columns_now_and_in_the_past(
+    own_project: Address,
+) -> None:
+    async with dashboard_on(own_project, (80, 24)) as driver:
+        await driver.sees("● online")
+        body = {"name": "Till", "currency": "EUR"}
+        till = str((await driver.app.api.write("POST", "/v1/accounts", body, None)).record["id"])
+        for amount in (100, 200):
+            await post(driver, till, "credit", amount)
+        await driver.press("colon")
+        await driver.type("flows", "enter", sees=("2 postings", "⏎ open   esc back"))
+        await driver.press("comma", sees=("1 postings", "esc now   ⏎ open", "b later"))
