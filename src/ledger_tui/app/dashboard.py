@@ -142,11 +142,8 @@ class Dashboard(Layer[None]):
 
     @property
     def broken_endpoint(self) -> str | None:
-        """The id of the webhook endpoint that is selected, or that the selected delivery is for."""
-        record = self.view.selected if self.navigation.is_mounted else None
-        kind = (record or {}).get("object")
-        field_name = {"webhook_endpoint": "id", "delivery": "endpoint"}.get(str(kind))
-        return str(record[field_name]) if record is not None and field_name is not None else None
+        """The id of the selected webhook endpoint, or of the selected delivery's endpoint, if it fails."""
+        return self.view.failing_endpoint if self.navigation.is_mounted else None
 
     @property
     def first_actions(self) -> Sequence[str]:

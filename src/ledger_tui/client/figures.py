@@ -40,6 +40,12 @@ class EndpointHealth:
         attempts = len(self.marks) - self.count("waiting")
         return self.count("sent", "late") / attempts if attempts else None
 
+    @property
+    def fails(self) -> bool:
+        """Whether the newest delivery with an attempt has failed so far."""
+        newest = next((mark for mark in reversed(self.marks) if mark != "waiting"), None)
+        return newest in ("failed", "retrying")
+
 
 def health_of(endpoints: Iterable[Record], deliveries: Sequence[Record]) -> list[EndpointHealth]:
     """Return the health of each endpoint; `deliveries` are the deliveries of all endpoints, newest first."""

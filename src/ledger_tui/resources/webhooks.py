@@ -262,7 +262,7 @@ def _resend_path(record: Record) -> str:
     return f"/v1/events/{event}/resend?endpoint={endpoint}"
 
 
-def _has_failed(delivery: Record) -> bool:
+def has_failed(delivery: Record) -> bool:
     """Return whether a delivery, or its last attempt, has failed."""
     attempts = attempts_of(delivery)
     return delivery.get("status") == "failed" or bool(attempts and attempts[-1].get("error") is not None)
@@ -272,7 +272,7 @@ def _failed(deliveries: Callable[[Record], Iterable[Record]]) -> Filter:
     """Return the filter for records with a failed delivery. `deliveries` returns a record's deliveries."""
 
     def failed(record: Record, value: str, _names: AccountNames) -> bool:
-        return any(map(_has_failed, deliveries(record))) == (value == "yes")
+        return any(map(has_failed, deliveries(record))) == (value == "yes")
 
     return choice("failed", ("yes", "no"), "yes", matches=failed)
 

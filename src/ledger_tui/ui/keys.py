@@ -455,7 +455,7 @@ def descriptions() -> dict[str, str]:
 _FEW_SCREENS = 4  # the sentence names at most so many screens, else it reads "many screens"
 # Actions whose keys exist on all screens but work only under a condition: their effect and the condition.
 _NEEDS = {
-    "repair": "repairs a demo's receiver: choose its row (tab on the overview) first",
+    "repair": "repairs a demo's receiver that fails: choose its row (tab on the overview) first",
     "sign_in": "signs in again: choose a profile with an app id first",
 }
 

@@ -23,6 +23,7 @@ from ledger_tui.client.tokens import TokenManager
 from ledger_tui.client.traffic import SentRequest, Traffic, masked
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Cell, Link, Place, Resource, ResourceAction
+from ledger_tui.resources.webhooks import has_failed
 from ledger_tui.settings.own_commands import OwnCommand
 from ledger_tui.settings.saved import SavedChoices
 from ledger_tui.ui.handlers import WorkerFailed, handles, while_running
@@ -221,6 +222,14 @@ class View(Widget):
     def selected(self) -> Record | None:
         """The record that keys act on."""
         return None
+
+    @property
+    def failing_endpoint(self) -> str | None:
+        """The id of the webhook endpoint whose failed delivery is selected."""
+        record = self.selected
+        if record is None or record.get("object") != "delivery" or not has_failed(record):
+            return None
+        return str(record.get("endpoint"))
 
     @property
     def unread(self) -> bool:

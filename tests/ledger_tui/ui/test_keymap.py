@@ -100,7 +100,7 @@ def test_a_key_is_described_by_all_that_it_does_on_different_screens() -> None:
             "d works on other screens: compare accounts (1 Accounts), compare (the past).",
         ),
         ("l", {}, "l works on other screens: locate in the list (many screens)."),
-        ("R", {}, "R repairs a demo's receiver: choose its row (tab on the overview) first."),
+        ("R", {}, "R repairs a demo's receiver that fails: choose its row (tab on the overview) first."),
         ("Z", {"act.finalize": "Z"}, "Z works on another screen: finalize (3 Invoices)."),
     ],
 )

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil, floor
 from typing import NamedTuple
 
+from rich.cells import cell_len
+
 from ledger_tui.client.figures import EndpointHealth, Mark, mark_of
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
@@ -175,6 +177,7 @@ class RequestFigures:
 
 
 AXIS = 7  # cells to the left of the bars
+_TITLE_WIDTH = 12  # the cells of the title "webhooks" with its gaps and marks
 _LEAST_COURSE = 8  # the minimum cells for the course of a balance on the line of the amount
 _LOOKS = {INVOICES.kind: INVOICE_LOOKS, ORDERS.kind: ORDER_LOOKS}
 _MARKS: Mapping[Mark, Cell] = {
@@ -451,8 +454,8 @@ def webhooks(figure: Sequence[EndpointHealth], width: int, height: int, today: s
     """Return a strip of deliveries for each endpoint, the newest on the right; high tiles also list some."""
     if not figure:
         return sentence("No webhook endpoints.", width)
-    failing = sum(1 for each in figure if each.count("failed", "retrying"))
-    fact = [Cell(f"{failing} of {len(figure)} failing", "warn") if failing else Cell("all well", "dim")]
+    failing = any(each.count("failed", "retrying") for each in figure)
+    fact = [Cell(_failing(figure, width), "warn") if failing else Cell("all well", "dim")]
     healths = figure if len(figure) <= height else figure[: height - 1]
     room = height - (len(healths) < len(figure))
     names = _names(healths)
@@ -481,6 +484,15 @@ def webhooks(figure: Sequence[EndpointHealth], width: int, height: int, today: s
     if len(healths) < len(figure):
         rows.append(TileRow([Cell(f"and {len(figure) - len(healths)} more endpoints", "dim")]))
     return TileContent(rows, fact)
+
+
+def _failing(figure: Sequence[EndpointHealth], width: int) -> str:
+    """Return how many endpoints fail, with their names if these fit next to the tile's title."""
+    pairs = zip(figure, _names(figure), strict=True)
+    names = [name for health, name in pairs if health.count("failed", "retrying")]
+    text = f"{len(names)} of {len(figure)} failing"
+    named = f"{text}: {', '.join(names)}"
+    return named if cell_len(named) <= width - _TITLE_WIDTH else text
 
 
 def _delivered(delivery: Record, width: int, today: str) -> TileRow:

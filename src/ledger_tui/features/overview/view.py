@@ -158,6 +158,13 @@ class Overview(TiledView):
         else:
             self.post_message(LinkFollowed(link))
 
+    @property
+    def failing_endpoint(self) -> str | None:
+        """The id of the selected webhook endpoint if its newest attempted delivery failed."""
+        healths, selected_id = self.figures.get("webhooks"), (self.selected or {}).get("id")
+        failing = [each.endpoint for each in healths if each.fails] if isinstance(healths, list) else []
+        return next((str(each["id"]) for each in failing if each.get("id") == selected_id), None)
+
     # ------------------------------------------------------------------ reading
 
     def poll(self) -> float:
@@ -260,6 +267,8 @@ class Overview(TiledView):
         for tile in self.tiles:
             if tile.id in self._undrawn:
                 tile.show_changes()
+        if self.tile.id == "tile-webhooks" and self.tile.id in self._undrawn:
+            self.refresh_bindings()  # the chosen endpoint may fail now, or fail no more
         self._undrawn.clear()
 
     def _take_balances(self, balances: BalanceSums, accounts: list[Record]) -> None:

@@ -135,6 +135,30 @@ def test_how_an_endpoint_does_is_said_in_words_too() -> None:
     assert shown[2].cells[1].text == "1 failed · answered 503"
 
 
+def test_the_failing_endpoints_are_named_next_to_the_title_if_they_fit() -> None:
+    healths = [
+        EndpointHealth({"id": f"whe_{name}", "url": f"http://h/{name}"}, [mark], None)
+        for name, mark in (("shop", "sent"), ("books", "failed"), ("store", "retrying"))
+    ]
+    named = tiles.webhooks(healths, 60, 4, TODAY)
+    assert [cell.text for cell in named.fact] == ["2 of 3 failing: /books, /store"]
+    assert [cell.text for cell in tiles.webhooks(healths, 30, 4, TODAY).fact] == ["2 of 3 failing"]
+
+
+@pytest.mark.parametrize(
+    ("marks", "fails"),
+    [
+        ([], False),
+        (["failed", "sent"], False),
+        (["sent", "retrying", "waiting"], True),
+        (["late", "failed"], True),
+        (["waiting"], False),
+    ],
+)
+def test_an_endpoint_fails_if_its_newest_attempted_delivery_did(marks: list[Mark], fails: bool) -> None:
+    assert EndpointHealth({"id": "whe_1"}, marks, None).fails == fails
+
+
 def test_where_statuses_have_no_room_they_are_counted_by_their_first_digit() -> None:
     figures = RequestFigures()
     statuses = enumerate((200, 201, 201, 404, 409, 503))
