@@ -159,7 +159,7 @@ def _backups(folder: Path, database: Path) -> BackupsStatus:
 
 
 def _servers(holder: LockHolder | None, content: LedgerContent | None, now: int) -> list[ServerStatus]:
-    """Return the process that holds the lock of a file, or the servers in the rows of PostgreSQL.
+    """Return the process that holds the lock of a file, or PostgreSQL's servers by their addresses.
 
     A server that was killed, or that ran when a dump was made, has a row until the other servers notice its
     end. If a later server listens at its address, the earlier server is left out.
@@ -169,13 +169,14 @@ def _servers(holder: LockHolder | None, content: LedgerContent | None, now: int)
     if holder is not None and holder.is_alive:
         return [ServerStatus(pid=holder.pid, url=holder.url, version=holder.version, started=holder.started)]
     entries = [] if content is None else content.servers  # in the order of their start
-    last_at = {(entry.host, entry.url or entry.id): entry.id for entry in entries}
+    last_at = {(entry.host or "", entry.url or entry.id): entry.id for entry in entries}
+    by_address = sorted(entries, key=lambda entry: (entry.host or "", entry.url or entry.id))
     return [
         ServerStatus(
             **asdict(entry), is_silent=entry.beaten is not None and now - entry.beaten > SILENT_S * 1000
         )
-        for entry in entries
-        if last_at[entry.host, entry.url or entry.id] == entry.id
+        for entry in by_address
+        if last_at[entry.host or "", entry.url or entry.id] == entry.id
     ]
 
 

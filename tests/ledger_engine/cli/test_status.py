@@ -26,6 +26,7 @@ from tests.faults.server import Server
 from tests.ledger_engine.cli.conftest import only_line
 from tests.locations import execute, place_of_its_own
 from tests.postgres_server import emptied_database
+from tests.test_pages import free_port
 
 pytestmark = pytest.mark.process
 NOW = 1_790_000_000_000
@@ -161,9 +162,12 @@ def test_each_server_on_postgres_is_shown_and_a_silent_one_is_not_asked() -> Non
     address = emptied_database()
     servers = [Server(address), Server(address)]
     try:
-        for server in servers:
+        for server, port in zip(
+            reversed(servers), sorted((free_port(), free_port()), reverse=True), strict=True
+        ):
+            server.options = ["--port", str(port)]
             server.start()
-        first, second = state_of(address)["servers"]
+        first, second = state_of(address)["servers"]  # by address; the second one began first
         assert [first["url"], second["url"]] == [server.url for server in servers]
         for one in (first, second):
             assert (one["ok"], one["host"], one["version"]) == (True, socket.gethostname(), __version__)
