@@ -103,8 +103,8 @@ def test_a_file_that_was_put_back_is_named_by_the_witness(start: Start, tmp_path
 
     wait_until(notice)
     sentence = (
-        f"The witness {other.name} has signed 2 entries of {log.name}, and this ledger has 1: it was rolled"
-        " back, or is a fork."
+        f"The witness {other.name} has signed 2 entries of {log.name}, and this ledger has 1: this"
+        " ledger was rolled back, or is a fork."
     )
     assert notice() == sentence
     assert sentence in ended(server)

@@ -132,7 +132,9 @@ def lines(line: str) -> list[str]:
 
 def test_a_filter_is_offered_by_its_beginning_and_once() -> None:
     assert lines("t") == ["type:"]
-    assert lines("type:debit ") == [f"type:debit {name}:" for name in ("account", "after", "before", "other")]
+    assert lines("type:debit ") == [
+        f"type:debit {name}:" for name in ("account", "after", "before", "other", "amount")
+    ]
 
 
 def test_a_yes_no_filter_is_offered_with_yes() -> None:
