@@ -6,7 +6,6 @@ import codecs
 import fcntl
 import os
 import pty
-import re
 import select
 import struct
 import subprocess
@@ -15,38 +14,11 @@ import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
+from tools.terminal_grid import TerminalGrid
+
 PATIENCE_SECONDS = 120.0  # beyond this it will not come, on a busy machine either
 _SETTLING_SECONDS_MAX = 20.0  # a screen that moves all the time never settles
 _QUIET_SECONDS = 0.005  # a frame is written at once; after this long without a byte it is complete
-# The output of the dashboard: moves of the cursor, other sequences, line ends, and letters.
-_OUTPUT = re.compile(
-    r"\x1b\[(?P<row>\d*);?(?P<column>\d*)H|\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
-    r"|\x1b.|(?P<end>\r?\n)|[\x00-\x1f]|(?P<letters>[^\x00-\x1f]+)"
-)
-
-
-class Screen:
-    """The letters that a terminal shows, as far as a search for plain words needs them."""
-
-    def __init__(self, columns: int, rows: int) -> None:
-        self._lines = [[" "] * columns for _ in range(rows + 1)]
-        self._row = self._column = 0
-        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-
-    def write(self, output: bytes) -> None:
-        """Change the letters as this output does; a sequence that is cut in two is lost."""
-        for part in _OUTPUT.finditer(self._decode(output)):
-            if part["row"] is not None:
-                self._row, self._column = int(part["row"] or 1) - 1, int(part["column"] or 1) - 1
-            elif part["end"]:
-                self._row, self._column = self._row + 1, 0
-            elif part["letters"]:
-                line = self._lines[min(self._row, len(self._lines) - 1)]
-                line[self._column : self._column + len(part["letters"])] = part["letters"]
-                self._column += len(part["letters"])
-
-    def __contains__(self, text: str) -> bool:
-        return any(text in "".join(line) for line in self._lines)
 
 
 class Terminal:
@@ -60,8 +32,9 @@ class Terminal:
         self._environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **environment}
         self.seen = b""  # everything written since the last `forget`
         # The dashboard sends only the cells that change, so a new word may never be in the output as a whole.
-        self._screen = Screen(columns, rows)
-        self._unwritten = b""  # output that the screen lacks
+        self._grid = TerminalGrid(columns, rows)
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._undrawn = b""  # output that the grid lacks
 
     def __enter__(self) -> Terminal:
         self._master, slave = pty.openpty()
@@ -101,7 +74,7 @@ class Terminal:
         except OSError:  # the program has ended
             return b""
         self.seen += data
-        self._unwritten += data
+        self._undrawn += data
         return data
 
     def forget(self) -> None:
@@ -112,9 +85,9 @@ class Terminal:
         deadline = time.perf_counter() + PATIENCE_SECONDS
         arrived = time.perf_counter()
         while True:
-            self._screen.write(self._unwritten)
-            self._unwritten = b""
-            if text in self._screen:
+            self._grid.feed(self._decode(self._undrawn))
+            self._undrawn = b""
+            if any(text in "".join(piece for piece, _style in row) for row in self._grid.rows()):
                 return arrived
             if time.perf_counter() > deadline or self.process.poll() is not None:
                 raise RuntimeError(f"{text!r} never came; at last there was {self.seen[-2000:]!r}")
