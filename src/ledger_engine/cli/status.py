@@ -169,14 +169,12 @@ def _servers(holder: LockHolder | None, content: LedgerContent | None, now: int)
     if holder is not None and holder.is_alive:
         return [ServerStatus(pid=holder.pid, url=holder.url, version=holder.version, started=holder.started)]
     entries = [] if content is None else content.servers  # in the order of their start
-    last_at = {(entry.host or "", entry.url or entry.id): entry.id for entry in entries}
-    by_address = sorted(entries, key=lambda entry: (entry.host or "", entry.url or entry.id))
+    last_at = {(entry.host or "", entry.url or entry.id): entry for entry in entries}
     return [
         ServerStatus(
             **asdict(entry), is_silent=entry.beaten is not None and now - entry.beaten > SILENT_S * 1000
         )
-        for entry in by_address
-        if last_at[entry.host or "", entry.url or entry.id] == entry.id
+        for _, entry in sorted(last_at.items())
     ]
 
 
