@@ -454,8 +454,7 @@ def webhooks(figure: Sequence[EndpointHealth], width: int, height: int, today: s
     """Return a strip of deliveries for each endpoint, the newest on the right; high tiles also list some."""
     if not figure:
         return sentence("No webhook endpoints.", width)
-    failing = any(each.count("failed", "retrying") for each in figure)
-    fact = [Cell(_failing(figure, width), "warn") if failing else Cell("all well", "dim")]
+    fact = [_failing(figure, width)]
     healths = figure if len(figure) <= height else figure[: height - 1]
     room = height - (len(healths) < len(figure))
     names = _names(healths)
@@ -486,13 +485,15 @@ def webhooks(figure: Sequence[EndpointHealth], width: int, height: int, today: s
     return TileContent(rows, fact)
 
 
-def _failing(figure: Sequence[EndpointHealth], width: int) -> str:
+def _failing(figure: Sequence[EndpointHealth], width: int) -> Cell:
     """Return how many endpoints fail, with their names if these fit next to the tile's title."""
     pairs = zip(figure, _names(figure), strict=True)
     names = [name for health, name in pairs if health.count("failed", "retrying")]
+    if not names:
+        return Cell("all well", "dim")
     text = f"{len(names)} of {len(figure)} failing"
     named = f"{text}: {', '.join(names)}"
-    return named if cell_len(named) <= width - _TITLE_WIDTH else text
+    return Cell(named if cell_len(named) <= width - _TITLE_WIDTH else text, "warn")
 
 
 def _delivered(delivery: Record, width: int, today: str) -> TileRow:

@@ -162,8 +162,10 @@ class Overview(TiledView):
     def failing_endpoint(self) -> str | None:
         """The id of the selected webhook endpoint if its newest attempted delivery failed."""
         healths, selected_id = self.figures.get("webhooks"), (self.selected or {}).get("id")
-        failing = [each.endpoint for each in healths if each.fails] if isinstance(healths, list) else []
-        return next((str(each["id"]) for each in failing if each.get("id") == selected_id), None)
+        if selected_id is None or not isinstance(healths, list):
+            return None
+        fails = any(health.fails and health.endpoint.get("id") == selected_id for health in healths)
+        return str(selected_id) if fails else None
 
     # ------------------------------------------------------------------ reading
 
