@@ -274,7 +274,7 @@ def next_part(unit: Unit, tenant: Tenant, counted: Counted) -> Part:
         if are_postings
         else "SELECT object, id FROM events WHERE body IS NOT NULL AND"
     )
-    rows: list[Any] = unit.execute_together(
+    rows = unit.execute_together(
         f"{select} {OF_BOOK} AND id > :after AND id < :beyond ORDER BY id LIMIT :rows",
         ("object", "id"),
         tenant.bind(after=counted.after, beyond=first_at(prefix, counted.end + 1), rows=ROWS_AT_ONCE),

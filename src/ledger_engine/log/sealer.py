@@ -246,17 +246,17 @@ class Sealer:
             self._say_what_is_broken()
             return None
 
-    async def _compare_outside(self, log_here: StoredLog) -> None:
+    async def _compare_outside(self, stored_log: StoredLog) -> None:
         """Raise BrokenLog if a checkpoint in one of the folders does not belong to this log."""
         key = await self._engine.read(keys.current)
-        origin = None if key is None else keys.origin_of(key.name, log_here.book)
+        origin = None if key is None else keys.origin_of(key.name, stored_log.book)
         for folder in self._outside.folders:
             try:
-                checkpoints_there = await asyncio.to_thread(publishing.newest, folder, log_here.book)
+                kept_checkpoints = await asyncio.to_thread(publishing.newest, folder, stored_log.book)
             except (OSError, BadNote) as error:
                 log.warning("the checkpoints in %s cannot be read: %s", folder, error)
                 continue
-            for checkpoint in checkpoints_there:
+            for checkpoint in kept_checkpoints:
                 if checkpoint.origin != origin:
                     log_name = "no log" if origin is None else f"the log {origin}"
                     raise BrokenLog(
@@ -266,7 +266,7 @@ class Sealer:
                         " --checkpoint-to"
                     )
                 await self._engine.read(
-                    partial(stored.require_begins_with, log=log_here, checkpoint=checkpoint)
+                    partial(stored.require_begins_with, log=stored_log, checkpoint=checkpoint)
                 )
 
 

@@ -162,32 +162,32 @@ class SeenCommits:
         `writes` is true for the connection of the thread that calls `committed`.
         """
         with self._lock:  # before the query, because this server may write while the database answers
-            commits_known = dict(self._commits)
+            known_commits = dict(self._commits)
         timeline = timeline_of(connection) if self.has_timelines else Timeline(0, 1)
         if not timeline.number:
             raise ConnectionLost("it is a standby", _STANDBY)
-        connection.put_dumped(_COMMITS, [rendering.array(list(commits_known))], (rendering.INT8_ARRAY,))
+        connection.put_dumped(_COMMITS, [rendering.array(list(known_commits))], (rendering.INT8_ARRAY,))
         result = connection.settle()
         rows: Iterable[Any] = rendering.rows_of(result) if result is not None else ()
-        commits_there = {row["server"]: Commits(row["announced"], row["moment"]) for row in rows}
+        stored_commits = {row["server"]: Commits(row["announced"], row["moment"]) for row in rows}
         connection.timeline = timeline
         with self._lock:
             self._require_timeline(timeline)
             missing: dict[int, int] = {}
-            for server, commits in commits_known.items():
+            for server, commits in known_commits.items():
                 # Another thread may have accepted the loss of some commits by now.
                 count_expected = min(commits.announced, self._commits.get(server, commits).announced)
-                there = commits_there.get(server, _NONE).announced
+                there = stored_commits.get(server, _NONE).announced
                 if there < count_expected and commits.moment > now - FORGOTTEN_AFTER + DAY:
                     missing[server] = count_expected - there
             if missing:
-                self._lose(missing, commits_there)
+                self._lose(missing, stored_commits)
                 self.accepted(connection)
             elif self.losses.refused is not None:
                 self.losses.refused = None
                 log.warning("the database contains every acknowledged change, and is used again")
             if writes:  # this may include a commit with an unknown outcome, which is not acknowledged yet
-                self._own_unconfirmed = commits_there.get(self.server, _NONE)
+                self._own_unconfirmed = stored_commits.get(self.server, _NONE)
             if timeline != self._timeline:
                 before, self._timeline = self._timeline, timeline
                 self.moved(before, timeline)
@@ -252,12 +252,12 @@ class SeenCommits:
                 f" server has seen timeline {known.number}: it is a primary from before a failover."
             )
 
-    def _lose(self, missing: Mapping[int, int], commits_there: Mapping[int, Commits]) -> None:
+    def _lose(self, missing: Mapping[int, int], stored_commits: Mapping[int, Commits]) -> None:
         """Refuse a database that lacks the `missing` number of commits of each server, or accept the loss.
 
         Call this with the lock held.
         """
-        there = commits_there.get(self.server, _NONE).announced
+        there = stored_commits.get(self.server, _NONE).announced
         commits = [each for each in self._own if each.number > there]
         books = sum([each.works for each in commits], Counter[BookKey]())
         own = books.total() or missing.get(self.server, 0)
@@ -280,7 +280,7 @@ class SeenCommits:
         log.error("%s%s", self.losses.accepted, _by_book(books))
         self._own.clear()
         for server in missing:
-            self._commits[server] = commits_there.get(server, _NONE)
+            self._commits[server] = stored_commits.get(server, _NONE)
         self.server = new_server()
         self._commits[self.server] = self._own_unconfirmed = _NONE
 

@@ -93,8 +93,8 @@ class PostgresUnit(CachingUnit):
             return
         numeric = self._numeric.get(table)
         if numeric is None:
-            columns_numeric = self._connection.rows(_NUMERIC_COLUMNS, {"table": table})
-            numeric = self._numeric[table] = frozenset(row["name"] for row in columns_numeric)
+            numeric_columns = self._connection.rows(_NUMERIC_COLUMNS, {"table": table})
+            numeric = self._numeric[table] = frozenset(row["name"] for row in numeric_columns)
         statement, types = insertion(table, columns, numeric), (rendering.UNKNOWN,) * len(columns)
         for first in range(0, len(rows), _INSERTED_AT_ONCE):
             part = rows[first : first + _INSERTED_AT_ONCE]
