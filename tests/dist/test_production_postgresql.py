@@ -115,7 +115,7 @@ class Machine:
         ):
             folder.mkdir(parents=True)
         self.port, self.plain_port = free_port(), free_port()
-        self.servers = [port_of_a_server() for _ in range(2)]
+        self.servers = sorted(port_of_a_server() for _ in range(2))  # as the ports of the page
         self.address = f"postgresql://ledger@127.0.0.1:{postgres.port}/ledger"
         self.database = root / "var" / "ledger" / "ledger.db"
         administrator = f"env PGHOST={postgres.sockets} PGPORT={postgres.port} PGUSER=postgres "
