@@ -397,7 +397,7 @@ async def test_no_list_shows_an_id_of_elsewhere(
     theirs = await furnish(anyone, await make_key(role="owner"))
     headers = {"Authorization": f"Bearer {stranger_key}"}
     hidden = {id for name, id in theirs.items() if name not in ("value", "child", "request")}
-    # Of the differences, tests/ledger_engine/ledger/test_past.py.
+    # Of the differences, tests/ledger_engine/ledger/test_differences.py.
     others = {"/v1/whoami", "/v1/billing", "/v1/currencies", "/v1/diff", "/api/health"}
     lists = {name.split()[1] for name in TABLE if name.startswith("GET") and name.count("/") == 2} - others
     assert len(lists) == 10

@@ -18,8 +18,8 @@ from ledger_engine.events.request_log import LoggedRequest, RequestWithEvents
 from ledger_engine.http.errors import Rendered
 from ledger_engine.http.lists import DIGITS, GenericList, LookingBack, Time, moment_until_now
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.ledger import past
-from ledger_engine.ledger.past import Change, Summary
+from ledger_engine.ledger import differences
+from ledger_engine.ledger.differences import Change, ChangeCount, Summary
 from ledger_engine.limits import Semaphore
 from ledger_engine.log import stored, tiles
 from ledger_engine.store.pages import Page, PageRequest
@@ -64,10 +64,10 @@ async def get_diff(call: Call, query: Between) -> Difference:
 async def _changes(call: Call, start: int, end: int, page: PageRequest) -> tuple[Page[Change], Summary]:
     counting = Semaphore(f"differences/{call.authenticate().project}", DIFFERENCES_OF_ONE_MAX)
     async with call.long_read(), call.engine.shared_state.semaphores.hold(counting, wait=True):
-        count = past.begin_to_count(start, end)
+        count = ChangeCount(start, end)
         while count.after is not None:
-            count.add(await call.read_step(past.next_part, count))
-        return await call.read_step(past.changes, count, page)
+            count.add(await call.read_step(differences.next_rows, count))
+        return await call.read_step(differences.changes, count, page)
 
 
 # The request log

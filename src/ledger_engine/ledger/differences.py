@@ -1,0 +1,202 @@
+"""Differences between two moments: which objects changed, and their states at both moments.
+
+See docs/decisions.md#past-diff. First all changes of the period are counted, in steps of some milliseconds.
+Then a page of them is read, in parts of a fixed size, because each change may contain two objects as large as
+a request.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import nlargest
+from typing import Annotated, Any, NamedTuple
+
+from ledger_engine.core.errors import InvalidRequest, NotFound
+from ledger_engine.core.ids import ChangedId, first_at
+from ledger_engine.core.records import OneOf, as_json
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.ledger import accounts, past
+from ledger_engine.ledger.past import ObjectThen
+from ledger_engine.store import Unit
+from ledger_engine.store.books import OF_BOOK
+from ledger_engine.store.pages import Page, PageRequest
+
+ROWS_AT_ONCE = 1_000  # rows of a period in one step, which takes some milliseconds
+
+
+@dataclass(slots=True)
+class Change:
+    """An object that changed between two moments.
+
+    `before` is None for an object that did not exist yet. `after` is None for an object with
+    a `created` later than the second moment, although its event is earlier. `postings` is the number of an
+    account's transactions between the two moments, and None for other objects.
+    """
+
+    OBJECT = "change"
+
+    kind: Annotated[str, OneOf("account", "invoice", "user", "order")]
+    id: ChangedId
+    before: ObjectThen | None
+    after: ObjectThen | None
+    postings: int | None
+
+
+@dataclass(slots=True)
+class Summary:
+    """How many transactions were posted, and how many objects of each kind changed."""
+
+    postings: int
+    accounts: int
+    invoices: int
+    users: int
+    orders: int
+
+
+_OBJECTS: dict[str, tuple[str, Callable[[Unit, Tenant, str, int], Any]]] = {
+    "acc": ("account", lambda *args: as_json(past.account(*args))),
+    "inv": ("invoice", past.invoice),
+    "usr": ("user", past.user),
+    "ord": ("order", past.order),
+}
+
+
+@dataclass(slots=True)
+class ChangeCount:
+    """A count of the objects that changed after the moment `start` and up to `end`, in progress.
+
+    `changed` maps each prefix of ids to the changed objects, and each object to its number of transactions,
+    which is 0 for an object with an event but no transaction. `after` is the id of the last counted row; None
+    when all rows are count.
+    """
+
+    start: int
+    end: int
+    after: str | None = field(init=False)
+    changed: dict[str, Counter[str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.after = first_at("txn", self.start + 1)
+        self.changed = {prefix: Counter() for prefix in _OBJECTS}
+
+    def add(self, rows: PeriodRows) -> None:
+        """Count the next rows of the period."""
+        if rows.are_postings:
+            self.changed["acc"].update(rows.objects)
+        else:
+            for id in rows.objects:
+                self.changed[_prefix(id)].setdefault(id, 0)
+        self.after = rows.after
+
+
+class PeriodRows(NamedTuple):
+    """The objects in some rows of a period: all transactions, or all events; `after` is as in ChangeCount."""
+
+    objects: list[str]
+    are_postings: bool
+    after: str | None
+
+
+def next_rows(unit: Unit, tenant: Tenant, count: ChangeCount) -> PeriodRows:
+    """Return the next rows of the period: first all its transactions, then all its events.
+
+    A book's rows are stored in the order of their ids, so only the rows of the period cost time.
+    """
+    assert count.after is not None, "all rows are counted"
+    prefix = _prefix(count.after)
+    are_postings = prefix == "txn"
+    select = (
+        "SELECT account, id FROM transactions WHERE"
+        if are_postings
+        else "SELECT object, id FROM events WHERE body IS NOT NULL AND"
+    )
+    rows = unit.execute_together(
+        f"{select} {OF_BOOK} AND id > :after AND id < :beyond ORDER BY id LIMIT :rows",
+        ("object", "id"),
+        tenant.bind(after=count.after, beyond=first_at(prefix, count.end + 1), rows=ROWS_AT_ONCE),
+    )
+    after = rows[-1][1] if len(rows) == ROWS_AT_ONCE else None
+    if after is None and are_postings:
+        after = first_at("evt", count.start + 1)
+    return PeriodRows([row[0] for row in rows], are_postings, after)
+
+
+def changes(
+    unit: Unit, tenant: Tenant, count: ChangeCount, request: PageRequest
+) -> tuple[Page[Change], Summary]:
+    """Return a page of the counted changes, and the numbers of all of them.
+
+    The order is accounts, invoices, users, orders; within a kind the newest come first. A credential that may
+    not read users gets no changes of users. Raises InvalidRequest `invalid_cursor`.
+    """
+    start, end = count.start, count.end
+    changed = dict(count.changed)
+    if not tenant.may_see_users():
+        changed["usr"] = Counter()
+    if request.after is not None:
+        _require_cursor(unit, tenant, request.after, end)
+    ids = _first_after(request.after, changed, request.limit + 1)
+    accounts_then = _accounts_then(unit, tenant, ids[: request.limit], (start, end))
+    items = []
+    for id in ids[: request.limit]:
+        kind = _OBJECTS[_prefix(id)][0]
+        if kind == "account":
+            before, after = (objects.get(id) for objects in accounts_then)
+        else:
+            before, after = (_then_or_none(unit, tenant, id, at) for at in (start, end))
+        items.append(Change(kind, id, before, after, changed["acc"][id] if kind == "account" else None))
+    more = len(ids) > request.limit
+    summary = Summary(sum(changed["acc"].values()), *map(len, changed.values()))
+    return Page(items, more, items[-1].id if more else None), summary
+
+
+def _accounts_then(
+    unit: Unit, tenant: Tenant, ids: Sequence[str], moments: Sequence[int]
+) -> list[dict[str, ObjectThen]]:
+    """Return, for each moment, the accounts with these ids that existed then, in their state at that moment.
+
+    One statement reads the accounts, and one statement for each moment reads all balances, because a page of
+    a difference may contain 100 accounts.
+    """
+    records = accounts.with_ids(unit, tenant, [id for id in ids if _prefix(id) == "acc"])
+    account_ids = [record.id for record in records]
+    accounts_then = []
+    for at in moments:
+        balances = accounts.balances_before(unit, tenant, account_ids, at + 1)
+        existing = [record for record in records if record.created <= at]
+        accounts_then.append(
+            {record.id: as_json(replace(record, balance=balances[record.id])) for record in existing}
+        )
+    return accounts_then
+
+
+def _first_after(cursor: str | None, changed: Mapping[str, Mapping[str, int]], count: int) -> list[str]:
+    """Return up to `count` of the changed ids after the cursor, in the order of `changes`."""
+    prefixes = list(changed)
+    ids: list[str] = []
+    if cursor is not None:
+        prefixes = prefixes[prefixes.index(_prefix(cursor)) :]
+        ids = nlargest(count, (id for id in changed[prefixes.pop(0)] if id < cursor))
+    for prefix in prefixes:
+        ids += nlargest(count - len(ids), changed[prefix])
+    return ids
+
+
+def _require_cursor(unit: Unit, tenant: Tenant, id: str, end: int) -> None:
+    if _prefix(id) not in _OBJECTS or _then_or_none(unit, tenant, id, end) is None:
+        raise InvalidRequest("invalid_cursor", "cursor must be the id of a change.", "cursor")
+
+
+def _then_or_none(unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen | None:
+    """Return an object of any kind in its state at `at`; None if it did not exist yet."""
+    try:
+        record: ObjectThen = _OBJECTS[_prefix(id)][1](unit, tenant, id, at)
+    except NotFound:
+        return None
+    return record
+
+
+def _prefix(id: str) -> str:
+    return id.partition("_")[0]
