@@ -88,6 +88,7 @@ async def test_lists_and_the_stream_of_large_objects_take_little_memory(
     assert read("/api/orders?limit=100") > listed
     assert read(f"/api/orders?limit=100&at={at}") > listed
     assert read(f"/api/orders?limit=100&status=open&at={at}") > listed
+    assert read(f"/v1/diff?from=2020-01-01&to={at}&limit=100") > listed
     assert read("/v1/events?limit=100") > listed
     assert read(f"/v1/events?limit=100&ending_before={last}") > listed
     streamed = count * LETTERS

@@ -15,13 +15,13 @@ from typing import Annotated, Any, NamedTuple
 
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.ids import ChangedId, first_at
-from ledger_engine.core.records import OneOf, as_json
+from ledger_engine.core.records import OneOf, as_json, as_text
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, past
 from ledger_engine.ledger.past import ObjectThen
-from ledger_engine.store import Unit
+from ledger_engine.store import Unit, pages
 from ledger_engine.store.books import OF_BOOK
-from ledger_engine.store.pages import Page, PageRequest
+from ledger_engine.store.pages import PageRequest
 
 ROWS_AT_ONCE = 1_000  # rows of a period in one step, which takes some milliseconds
 
@@ -123,33 +123,58 @@ def next_rows(unit: Unit, tenant: Tenant, count: ChangeCount) -> PeriodRows:
     return PeriodRows([row[0] for row in rows], are_postings, after)
 
 
-def changes(
-    unit: Unit, tenant: Tenant, count: ChangeCount, request: PageRequest
-) -> tuple[Page[Change], Summary]:
-    """Return a page of the counted changes, and the numbers of all of them.
+class ChangedPage(NamedTuple):
+    """A page of changes, before their states are read.
+
+    `postings` maps the id of each changed object, in the order of the page, to the change's `postings`.
+    `next_cursor` is None if no change follows the page. `summary` counts the changes of all pages.
+    """
+
+    start: int
+    end: int
+    postings: dict[str, int | None]
+    next_cursor: str | None
+    summary: Summary
+
+
+def changed_page(unit: Unit, tenant: Tenant, count: ChangeCount, request: PageRequest) -> ChangedPage:
+    """Return a page of the counted changes.
 
     The order is accounts, invoices, users, orders; within a kind the newest come first. A credential that may
     not read users gets no changes of users. Raises InvalidRequest `invalid_cursor`.
     """
-    start, end = count.start, count.end
     changed = dict(count.changed)
     if not tenant.may_see_users():
         changed["usr"] = Counter()
     if request.after is not None:
-        _require_cursor(unit, tenant, request.after, end)
+        _require_cursor(unit, tenant, request.after, count.end)
     ids = _first_after(request.after, changed, request.limit + 1)
-    accounts_then = _accounts_then(unit, tenant, ids[: request.limit], (start, end))
-    items = []
-    for id in ids[: request.limit]:
+    postings = {id: changed["acc"].get(id) for id in ids[: request.limit]}
+    next_cursor = ids[request.limit - 1] if len(ids) > request.limit else None
+    summary = Summary(sum(changed["acc"].values()), *map(len, changed.values()))
+    return ChangedPage(count.start, count.end, postings, next_cursor, summary)
+
+
+def next_changes(unit: Unit, tenant: Tenant, page: ChangedPage, skipped: int) -> list[str]:
+    """Return the JSON texts of the page's changes after the first `skipped`.
+
+    The result ends with the change whose text exceeds the limit of TOGETHER_MAX letters, or with the page.
+    """
+    ids = list(page.postings)[skipped:]
+    accounts_then = _accounts_then(unit, tenant, ids, (page.start, page.end))
+    texts: list[str] = []
+    letters_left = pages.TOGETHER_MAX
+    for id in ids:
+        if letters_left <= 0:
+            break
         kind = _OBJECTS[_prefix(id)][0]
         if kind == "account":
             before, after = (objects.get(id) for objects in accounts_then)
         else:
-            before, after = (_then_or_none(unit, tenant, id, at) for at in (start, end))
-        items.append(Change(kind, id, before, after, changed["acc"][id] if kind == "account" else None))
-    more = len(ids) > request.limit
-    summary = Summary(sum(changed["acc"].values()), *map(len, changed.values()))
-    return Page(items, more, items[-1].id if more else None), summary
+            before, after = (_then_or_none(unit, tenant, id, at) for at in (page.start, page.end))
+        texts.append(as_text(Change(kind, id, before, after, page.postings[id])))
+        letters_left -= len(texts[-1])
+    return texts
 
 
 def _accounts_then(
@@ -173,7 +198,7 @@ def _accounts_then(
 
 
 def _first_after(cursor: str | None, changed: Mapping[str, Mapping[str, int]], count: int) -> list[str]:
-    """Return up to `count` of the changed ids after the cursor, in the order of `changes`."""
+    """Return up to `count` of the changed ids after the cursor, in the order of `changed_page`."""
     prefixes = list(changed)
     ids: list[str] = []
     if cursor is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,50 +12,83 @@ import pytest
 
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.ledger import accounts, differences
-from ledger_engine.store import Parameters, Row, Unit
+from ledger_engine.ledger import accounts, differences, orders, users
+from ledger_engine.store import Parameters, Row, Unit, pages
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.group_cache import NOTHING
-from ledger_engine.store.pages import Page, PageRequest
+from ledger_engine.store.pages import PageRequest
 from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.ledger.conftest import KINDS, World
 from tests.ledger_engine.ledger.test_past import make_one_of_each
 from tests.ledger_engine.manual_clock import ManualClock
 
 
-async def changes(
+async def page_of(
     read: Callable[..., Awaitable[Any]], start: int, end: int, request: PageRequest
-) -> tuple[Page[differences.Change], differences.Summary]:
+) -> differences.ChangedPage:
     count = differences.ChangeCount(start, end)
     while count.after is not None:
         count.add(await read(differences.next_rows, count))
-    page, summary = await read(differences.changes, count, request)
-    return page, summary
+    page: differences.ChangedPage = await read(differences.changed_page, count, request)
+    return page
 
 
+async def parts_of(
+    read: Callable[..., Awaitable[Any]], page: differences.ChangedPage
+) -> list[list[dict[str, Any]]]:
+    """Return the changes of the page, as they are read part by part."""
+    parts: list[list[dict[str, Any]]] = []
+    while (skipped := sum(map(len, parts))) < len(page.postings):
+        parts.append([json.loads(text) for text in await read(differences.next_changes, page, skipped)])
+    return parts
+
+
+@pytest.mark.parametrize("letters_together", [600, 500_000])
 @pytest.mark.parametrize("rows_at_once", [3, 5_000])
 async def test_a_difference_is_that_of_two_moments(
-    world: World, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
+    world: World, monkeypatch: pytest.MonkeyPatch, rows_at_once: int, letters_together: int
 ) -> None:
     monkeypatch.setattr(differences, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(pages, "TOGETHER_MAX", letters_together)
     for _ in range(20):
         first, second = sorted(world.chance.sample(range(len(world.seen)), 2))
         (start, before, posted_before), (end, after, posted_after) = world.seen[first], world.seen[second]
-        found, wanted = [], PageRequest(limit=4, cursor="cursor")
+        changes: list[dict[str, Any]] = []
+        request = PageRequest(limit=4, cursor="cursor")
         while True:
-            page, summary = await changes(world.read, start, end, wanted)
-            found += page.items
-            if not page.has_more:
+            page = await page_of(world.read, start, end, request)
+            changes += chain.from_iterable(await parts_of(world.read, page))
+            if page.next_cursor is None:
                 break
-            wanted = PageRequest(limit=4, after=page.next_cursor, cursor="cursor")
-        assert len({each.id for each in found}) == len(found)
-        assert {each.id for each in found} >= {id for id in after if after[id] != before.get(id)}
-        for each in found:
-            assert (each.before, each.after) == (before.get(each.id), after[each.id])
-        counts = [sum(each.id.startswith(prefix) for each in found) for prefix in KINDS]
+            request = PageRequest(limit=4, after=page.next_cursor, cursor="cursor")
+        ids = [change["id"] for change in changes]
+        assert len(set(ids)) == len(ids)
+        assert set(ids) >= {id for id in after if after[id] != before.get(id)}
+        for change in changes:
+            id = change["id"]
+            assert (change["before"], change["after"]) == (before.get(id), after[id])
+        counts = [sum(id.startswith(prefix) for id in ids) for prefix in KINDS]
+        summary = page.summary
         assert [summary.accounts, summary.invoices, summary.users, summary.orders] == counts
-        postings = sum(each.postings or 0 for each in found)
+        postings = sum(change["postings"] or 0 for change in changes)
         assert summary.postings == postings == posted_after - posted_before
+
+
+async def test_a_part_of_long_changes_ends_with_the_change_that_exceeds_the_limit(
+    write: Run, read: Run, clock: ManualClock
+) -> None:
+    start = clock.now()
+    user = (await write(users.create, users.NewUser("Ada", "ada@example.com"))).id
+    shares = (70, 30, 120, 10)  # of the limit, in percent; a page lists the newest order first
+    for share in shares:
+        note = "x" * (pages.TOGETHER_MAX * share // 100)
+        await write(orders.create, orders.NewOrder(user, [{"note": note}]))
+    clock.advance(1)
+    parts = await parts_of(read, await page_of(read, start - 1, clock.now(), PageRequest(limit=100)))
+    assert [[change["kind"] for change in part] for part in parts] == [
+        ["user", "order", "order"],
+        ["order", "order"],
+    ]
 
 
 async def test_a_page_of_changed_accounts_takes_a_few_statements(
@@ -68,7 +103,7 @@ async def test_a_page_of_changed_accounts_takes_a_few_statements(
         count.add(await read(differences.next_rows, count))
     statements = 0
 
-    def page_of(unit: Unit) -> Page[differences.Change]:
+    def changes_of(unit: Unit) -> list[str]:
         def execute(sql: str, parameters: Parameters = NOTHING, /) -> list[Row]:
             nonlocal statements
             statements += 1
@@ -78,9 +113,10 @@ async def test_a_page_of_changed_accounts_takes_a_few_statements(
             return next(iter(execute(sql, parameters)), None)
 
         counting = cast(Unit, SimpleNamespace(execute=execute, first=first))
-        return differences.changes(counting, tenant, count, PageRequest(limit=30))[0]
+        page = differences.changed_page(counting, tenant, count, PageRequest(limit=30))
+        return differences.next_changes(counting, tenant, page, 0)
 
-    assert len((await engine.read(page_of)).items) == 30
+    assert len(await engine.read(changes_of)) == 30
     assert statements < 10
 
 
@@ -90,17 +126,17 @@ async def test_a_period_ends_with_its_last_millisecond(write: Run, read: Run, cl
     clock.advance(1)
     second = await make_one_of_each(write, "b@example.com")
     for start, end, changed in ((at - 1, at, first), (at, at + 1, second), (at + 1, at + 2, [])):
-        page, summary = await changes(read, start, end, PageRequest(limit=100))
-        assert [each.id for each in page.items] == changed
-        assert summary.postings == (1 if changed else 0)
+        page = await page_of(read, start, end, PageRequest(limit=100))
+        assert list(page.postings) == changed
+        assert page.summary.postings == (1 if changed else 0)
 
 
 async def test_a_key_without_read_users_sees_no_change_of_users(world: World, tenant: Tenant) -> None:
     (start, *_), (end, *_) = world.seen[0], world.seen[-1]
     world.tenant = Tenant(tenant.project, livemode=False, scopes=frozenset({"read:projects"}))
-    page, summary = await changes(world.read, start, end, PageRequest(limit=100))
-    assert "user" not in {each.kind for each in page.items}
-    assert summary.users == 0
+    page = await page_of(world.read, start, end, PageRequest(limit=100))
+    assert not any(id.startswith("usr_") for id in page.postings)
+    assert page.summary.users == 0
 
 
 async def test_a_cursor_of_another_kind_or_project_is_refused(world: World, stranger: Tenant) -> None:
@@ -110,4 +146,4 @@ async def test_a_cursor_of_another_kind_or_project_is_refused(world: World, stra
     for cursor in ("txn_x", "acc_x", "", theirs.id):
         wanted = PageRequest(after=cursor, cursor="cursor")
         with pytest.raises(InvalidRequest):
-            await changes(world.read, 0, world.clock.now(), wanted)
+            await page_of(world.read, 0, world.clock.now(), wanted)

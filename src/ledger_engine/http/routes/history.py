@@ -5,6 +5,7 @@ All of them go beyond the contract.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -12,14 +13,15 @@ from pydantic import Field
 
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.ids import CHANGED, ChangedId
+from ledger_engine.core.records import as_text, dumps
 from ledger_engine.events import request_log
 from ledger_engine.events.outbox import Event
 from ledger_engine.events.request_log import LoggedRequest, RequestWithEvents
 from ledger_engine.http.errors import Rendered
 from ledger_engine.http.lists import DIGITS, GenericList, LookingBack, Time, moment_until_now
-from ledger_engine.http.operations import Call, Routes
+from ledger_engine.http.operations import Call, Routes, StreamedAnswer
 from ledger_engine.ledger import differences
-from ledger_engine.ledger.differences import Change, ChangeCount, Summary
+from ledger_engine.ledger.differences import Change, ChangeCount, ChangedPage, Summary
 from ledger_engine.limits import Semaphore
 from ledger_engine.log import stored, tiles
 from ledger_engine.store.pages import Page, PageRequest
@@ -49,25 +51,45 @@ class Difference:
     summary: Summary
 
 
-@diff_routes.add("GET", "/diff")
-async def get_diff(call: Call, query: Between) -> Difference:
+@diff_routes.add("GET", "/diff", answer=Difference)
+async def get_diff(call: Call, query: Between) -> StreamedAnswer:
     """List the objects that changed between two moments, with their states at both moments."""
     now = call.engine.clock.now()
     start = moment_until_now(query.from_, "from", now)
     end = moment_until_now(query.to, "to", now)
     if start > end:
         raise InvalidRequest("invalid_value", "from must not be later than to.", "from")
-    page, summary = await _changes(call, start, end, query.page())
-    return Difference(page.items, page.has_more, page.next_cursor, summary)
+    pieces = _difference(call, start, end, query.page())
+    await anext(pieces)
+    return StreamedAnswer("application/json", pieces)
 
 
-async def _changes(call: Call, start: int, end: int, page: PageRequest) -> tuple[Page[Change], Summary]:
+async def _difference(call: Call, start: int, end: int, request: PageRequest) -> AsyncGenerator[str, None]:
+    """Yield an empty piece once the changes are counted, then the JSON text of the page, part by part.
+
+    Raises Full, and InvalidRequest `invalid_cursor`, before the first piece.
+    """
+    async with call.long_read():
+        page = await _changed_page(call, start, end, request)
+        yield ""
+        yield '{"data":['
+        sent = 0
+        while sent < len(page.postings):
+            texts = await call.read_step(differences.next_changes, page, sent)
+            yield ("," if sent else "") + ",".join(texts)
+            sent += len(texts)
+        has_more = page.next_cursor is not None
+        yield f'],"has_more":{dumps(has_more)},"next_cursor":{dumps(page.next_cursor)}'
+        yield f',"summary":{as_text(page.summary)}}}'
+
+
+async def _changed_page(call: Call, start: int, end: int, request: PageRequest) -> ChangedPage:
     counting = Semaphore(f"differences/{call.authenticate().project}", DIFFERENCES_OF_ONE_MAX)
-    async with call.long_read(), call.engine.shared_state.semaphores.hold(counting, wait=True):
+    async with call.engine.shared_state.semaphores.hold(counting, wait=True):
         count = ChangeCount(start, end)
         while count.after is not None:
             count.add(await call.read_step(differences.next_rows, count))
-        return await call.read_step(differences.changes, count, page)
+        return await call.read_step(differences.changed_page, count, request)
 
 
 # The request log
