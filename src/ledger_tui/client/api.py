@@ -1,7 +1,7 @@
 """Sends requests to a ledger server, with one connection pool, and reads all answers in the same way.
 
 `call` tries once. `read` tries again after a rate limit or a lost connection, and notes the wait in the
-session; so a list gets its page when the server is back.
+session; so a list gets its page when the server answers again.
 """
 
 from __future__ import annotations

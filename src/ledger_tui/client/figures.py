@@ -21,8 +21,10 @@ Mark = Literal["sent", "late", "waiting", "retrying", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class EndpointHealth:
-    """An endpoint and its newest deliveries as `marks`, oldest first; `last_error` comes from the last
-    attempt. `deliveries` are the same ones, newest first.
+    """A webhook endpoint and its newest deliveries.
+
+    `deliveries` are newest first. `marks` has one mark for each of them, oldest first. `last_error` is the
+    error of the newest attempt.
     """
 
     endpoint: Record
@@ -86,7 +88,7 @@ DELIVERIES_DRAWN = 50
 
 
 class NewPostings(NamedTuple):
-    """The newest transactions; `reached` is true if no older one is unread; `now` is the server's time."""
+    """The newest transactions; `reached` is true if all older ones were read; `now` is the server's time."""
 
     rows: list[Record]
     reached: bool
@@ -132,8 +134,9 @@ async def read_invoices(api: Api, pages: int) -> Stages:
 
 
 async def read_orders(api: Api, pages: int) -> Stages:
-    """Return the number of orders in each state, in at most 2 × `pages` + 1 requests, one of them for shipped
-    orders.
+    """Return the number of orders in each state, in at most 2 × `pages` + 1 requests.
+
+    It counts only one page of shipped orders, because their number only grows.
     """
     stages, waiting = [], list[Record]()
     for status, most in (("open", pages), ("paid", pages), ("shipped", 1)):
@@ -145,7 +148,7 @@ async def read_orders(api: Api, pages: int) -> Stages:
 
 
 def _currency_of_items(items: object) -> str | None:
-    """Return the currency of all prices of an order; None if they have none in common."""
+    """Return the currency of an order's prices; None if the prices have several currencies, or none."""
     rows = [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
     codes = {str(each.get("currency") or "").upper() for each in rows if "unit_amount" in each}
     return codes.pop() or None if len(codes) == 1 else None
@@ -207,7 +210,7 @@ async def _read_pages(
     pages: int,
     part: str | None,
 ) -> tuple[list[Record], bool]:
-    """Return the newest objects of a list, and whether the list contains no others."""
+    """Return the newest objects of a list, and whether these are all objects of the list."""
     rows: list[Record] = []
     cursor: str | None = None
     for _ in range(pages):

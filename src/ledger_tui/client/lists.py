@@ -45,7 +45,7 @@ class NotAList(LedgerError):
 
 
 def paging_of(path: str) -> Paging:
-    """Return the parameter that takes the cursor of the list at this path; `statement` is one page."""
+    """Return how the list at this path is paged: the cursor's parameter, or `statement` for a single page."""
     return "statement" if path.endswith("/statement") else _PAGING.get(path, "cursor")
 
 

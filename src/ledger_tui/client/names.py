@@ -53,8 +53,9 @@ class Directory(Generic[Named]):
         return [entry for entry in self._by_id.values() if folded in entry.name.casefold()]
 
     def resolve(self, text: str, fits: Callable[[Named], bool] = lambda _entry: True) -> Named | None:
-        """Return the only object whose name is this text or contains it; None if there is none or there may
-        be several. If any of them `fits`, the rest do not count.
+        """Return the object whose name is this text or contains it; None unless there is exactly one.
+
+        If several objects match, only those that `fits` accepts count.
         """
         matches = self.with_name(text) or self.having(text)
         matches = [entry for entry in matches if fits(entry)] or matches

@@ -9,7 +9,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-# The share of the allowed requests a minute that polling uses at most, so that it does not use up the plan.
+# Polling uses at most this share of the requests that the plan allows in a minute.
 _POLL_SHARE = 0.25
 _FASTEST_POLL_SECONDS = 2.0
 # Seconds without an answer before the screen says that the server is slow.

@@ -34,8 +34,8 @@ class TokenManager:
     async def refresh(self, *, when_due: bool = False) -> bool:
         """Exchange the refresh token for the next pair; return whether a refresh was due. Raises LedgerError.
 
-        If the server refuses the refresh token, it is used up or revoked, and the session uses the API key
-        again if it has one.
+        If the server refuses the refresh token, the token is used up or revoked. Then the session uses its
+        API key again, if there is one.
         """
         try:
             is_done = await self.tokens.refresh(when_due=when_due)
@@ -96,7 +96,7 @@ class TokenManager:
 
 
 def refusal_of(error: LedgerError) -> str:
-    """Return the reason for missing tokens, if the server's own message would mislead."""
+    """Return the reason why there are no tokens: the server's message, unless it would mislead."""
     if error.status in (404, 405):
         return "This server issues no tokens."
     return str(error)

@@ -83,7 +83,7 @@ def overdue_by_age(invoices: Iterable[Record], today: date) -> list[int]:
 
 
 def waiting_by_age(orders: Iterable[Record], now: float) -> list[int]:
-    """Return how many orders wait, by `WAITING_AGES`; an order without a time is left out."""
+    """Return how many of these orders are of each age in `WAITING_AGES`, without orders that have no time."""
     times = (moment(order.get("created")) for order in orders)
     return _by_age(((now - at) / 86_400 for at in times if at is not None), WAITING_AGES)
 

@@ -27,7 +27,7 @@ class Traffic:
     def __init__(self) -> None:
         self._exchanges: deque[SentRequest] = deque(maxlen=KEPT)
         self.count = 0
-        self._ids: dict[str, None] = {}  # the ids of the latest requests, which the server's log shows too
+        self._ids: dict[str, None] = {}  # ids of the latest requests, to recognise them in the server's log
 
     def add(self, exchange: SentRequest) -> None:
         if exchange.body is not None:

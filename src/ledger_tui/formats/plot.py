@@ -21,10 +21,10 @@ def line(
 ) -> list[str]:
     """Return the values from left to right as a stepped line: `height` lines of `width` cells.
 
-    Each value lasts from its time to the next one's; without times they are evenly spaced. A column of dots
-    shows all values of its span of time, so that no value is lost. The scale runs from the lowest to the
-    highest value, or between the bounds of `within`, so that several lines can use one scale. Equal values
-    form a line in the middle.
+    Each value lasts until the time of the next value; without times all values last equally long. A column of
+    dots stands for a span of time and shows all values of this span, so that no value is lost. The scale runs
+    from the lowest to the highest value, or between the bounds of `within`, so that several lines can use one
+    scale. Equal values form a line in the middle.
     """
     columns, rows = width * 2, height * 4
     cells = [[0] * width for _ in range(height)]

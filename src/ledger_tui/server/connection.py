@@ -191,8 +191,7 @@ class ServerConnection:
 
     @property
     def may_restart_unasked(self) -> bool:
-        # A demo's database is removed with its server: a restart would show other data as if it were the
-        # same.
+        # A demo's database is removed with its server: after a restart other data would look like the same.
         return not self._options.demo and time.monotonic() - self._started_at >= RESTART_AFTER_SECONDS
 
     async def close(self) -> None:

@@ -56,9 +56,7 @@ LEAST_COLUMNS = 24  # the least width of either pane
 
 @dataclass
 class PaneChoice:
-    """The user's choice, which holds for all screens: `split` is None as long as the width of the screen
-    decides.
-    """
+    """How the user divides all screens into panes. If `split` is None, the width of the screen decides."""
 
     split: bool | None = None
     detail_width: int = DETAIL_COLUMNS
@@ -112,9 +110,9 @@ class BadConfig(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One server under the user's name for it.
+    """One server, under the name that the user gave it.
 
-    `key` names the place of its secret: "stored" or "env:VARIABLE".
+    `key` names the place of the server's secret: "stored" or "env:VARIABLE".
     """
 
     name: str
@@ -396,7 +394,7 @@ class Options:
     config_file: str = "config.toml"
     of_demo: bool = False  # `url` is the server of a demo, started by another process
     tour_pace: float | None = None  # how fast to play the tour, on a demo alone; None not to play it
-    resume: Left | None = None  # where to begin
+    resume: Left | None = None  # the place in the dashboard to begin at
     left_file: str = ""  # the file in which a page of a browser stores its last place for the next page
 
     @property

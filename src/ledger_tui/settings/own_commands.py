@@ -31,8 +31,9 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class OwnCommand:
-    """One command of the config file: `run` is the line for the shell, `screens` are the screens it works
-    on (all if empty).
+    """One command of the config file.
+
+    `run` is the line for the shell. `screens` are the screens on which the command works; empty means all.
     """
 
     name: str

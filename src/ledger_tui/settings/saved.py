@@ -170,7 +170,7 @@ def read_entry(file: Path, connection: str) -> Any:
 
 
 def save_entry(file: Path, connection: str, entry: Any) -> None:
-    """Save an entry next to the entries of the connections used last."""
+    """Save the entry of a connection; only the entries of the newest connections stay."""
     entries = _read(file)
     entries.pop(connection, None)
     entries[connection] = entry
@@ -195,9 +195,9 @@ _LINES = 20  # saved filter lines of each list
 class SavedChoices:
     """The settings of each list, how times are written, the panes, and the filter lines used before.
 
-    Filter lines are saved for each `connection`, because they may name its objects; if it is "", they last
-    until the dashboard ends. Without `saves` the settings of lists and panes last until the dashboard ends
-    too.
+    Filter lines are saved for each `connection`, because they may name objects of its server. If `connection`
+    is "", filter lines last until the dashboard ends. Without `saves` the settings of lists and panes last
+    until then too.
     """
 
     def __init__(
@@ -287,5 +287,5 @@ def read_left(file: Path, connection: str) -> Left | None:
 
 
 def save_left(file: Path, connection: str, left: Left) -> None:
-    """Save the last place of the dashboard, next to the entries of the connections used last."""
+    """Save the last place in the dashboard of this connection, as `save_entry` does."""
     save_entry(file, connection, asdict(left))

@@ -81,7 +81,7 @@ class SecretStore:
     def _lock(self, name: str) -> AbstractContextManager[object]:
         """Hold the lock of this name.
 
-        Continues without it after LOCK_SECONDS, or where locks are not available.
+        After LOCK_SECONDS, or where locks are not available, continue without the lock.
         """
         from filelock import FileLock  # imported here: it takes 80 ms to load
 
@@ -161,7 +161,7 @@ def _to_keyring(profile: str, text: str) -> bool:
 
     try:
         keyring.set_password(_SERVICE, profile, text)
-        # read it back, because a null backend accepts a secret and stores nothing
+        # read the secret back, because a null backend accepts it and stores nothing
         return keyring.get_password(_SERVICE, profile) == text
     except Exception:
         return False

@@ -15,7 +15,7 @@ _DAY_MS = 86_400_000  # milliseconds; which invoices are overdue changes from da
 
 
 class KnownFigures:
-    """Knows the moment `ms` to read figures for (None for now), and each figure's moment at its last read."""
+    """The moment that the figures are read for, `ms` (None for now), and the moment of each known figure."""
 
     def __init__(self) -> None:
         self.ms: int | None = None

@@ -86,7 +86,7 @@ class BalanceHistory:
     ) -> dict[str, Sequence[int]]:
         """Return each currency's sums at evenly spaced times of the last `seconds`, oldest first.
 
-        The last time is the present. A time is left out if a later transaction may be unknown.
+        The last time is the present. A time has no sum if a transaction after this time may be unknown.
         """
         if self._newest is None or points < 2:
             return {}
@@ -340,7 +340,7 @@ def _late(
 ) -> list[TileRow]:
     """Return the waiting objects by age: a row for each group if the tile is high enough, else one row.
 
-    `names` holds the name of these objects in the one row, and the title above several rows.
+    `names` holds two texts: the name of these objects in the one row, and the title above several rows.
     """
     name, title = names
     groups = [(group, count) for (_most, group), count in zip(ages, figure.late, strict=True)]
@@ -434,7 +434,7 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
 
 
 def _by_class(counts: Mapping[str, int], class_pair: str) -> dict[str, int]:
-    """Return the counts after the statuses that begin with one of these digits are summed as `2xx`."""
+    """Return the counts with one class, like `2xx`, for all statuses that begin with one of these digits."""
     merged_counts: dict[str, int] = {}
     for status, count in counts.items():
         name = f"{status[0]}xx" if status[0] in class_pair else status

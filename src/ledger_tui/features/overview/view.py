@@ -319,9 +319,7 @@ class Overview(TiledView):
         return Content.assemble(left, " " * width_left, (right, style))
 
     def _with_log(self, left: Content, width: int) -> Content:
-        """Add the number of events in the log, the age of the newest one, and the log's witnesses, if these
-        fit.
-        """
+        """Add the log's number of events, its newest event's age, and its witnesses, as far as they fit."""
         log, latest = self.figures.get("log"), self.figures.get("events")
         # the checkpoint describes the present log, not the log at a past moment
         if self.context.session.moment_ms is not None:

@@ -1,8 +1,9 @@
 """The time machine: it sets the moment that all screens show, and draws the line of time under the tabs.
 
 The line is hidden in the present. The time machine changes `Session.moment_ms`, the moment that every request
-asks for, and makes the view on screen read again. While the user holds a key down, the line moves at each
-step, but the view reads less often."""
+asks for, and makes the view on screen read its data again. While the user holds a key down, the line moves at
+each step, but the view reads less often.
+"""
 
 from __future__ import annotations
 
