@@ -49,7 +49,10 @@ class StoredLog:
     def require(self) -> Checkpoint:
         """Return the checkpoint. Raises Conflict `not_sealed_yet` or BrokenLog."""
         if self.checkpoint is None:
-            raise not_sealed_yet()
+            raise Conflict(
+                "not_sealed_yet",
+                "The log has no checkpoint yet: a server signs it within a second after an event. Try again.",
+            )
         try:
             return Checkpoint.parse(self.checkpoint)
         except BadNote:
@@ -84,10 +87,6 @@ def seal_state(unit: Unit) -> SealState:
     rows = unit.execute("SELECT size, sealed FROM logs")
     newest = max((row["sealed"] for row in rows), default=None)
     return SealState(newest, sum(row["size"] for row in rows), len(behind(unit)))
-
-
-def not_sealed_yet() -> Conflict:
-    return Conflict("not_sealed_yet", "It is not in the log yet: that takes a second. Try again.")
 
 
 def behind(unit: Unit) -> list[StoredLog]:
@@ -270,7 +269,9 @@ def proof_of_event(unit: Unit, tenant: Tenant, event: str) -> str:
     outbox.get(unit, tenant, event)
     log = of_tenant(unit, tenant)
     if log.checkpoint is None or event > log.last:
-        raise not_sealed_yet()
+        raise Conflict(
+            "not_sealed_yet", f"{event} is not in the log yet: a server adds it within a second. Try again."
+        )
     index = index_of(unit, log, event)
     checkpoint = _witnessed(unit, log.book, index) or _cosigned(unit, log.book, log.require())
     path = hashes(unit, log, tree.inclusion(index, checkpoint.size))

@@ -145,7 +145,7 @@ def test_a_checkpoint_is_printed_as_it_is_and_as_json(
     assert (found["size"], found["checkpoint"]) == (2, text)
     assert text.startswith(f"{found['origin']}\n2\n{found['root']}\n\n— {found['origin']} ")
     assert only_line(command("checkpoint", "--mode", "live", status=1).stderr).startswith(
-        "ledger-engine: It is not in the log yet"
+        "ledger-engine: The log has no checkpoint yet"
     )
 
 
