@@ -74,7 +74,7 @@ class Followers:
         self.ended = True
         self._change.set()
 
-    async def end_those_there(self) -> None:
+    async def end_current(self) -> None:
         """End all current followers, because the ledger is replaced; new followers may come afterwards."""
         self.end()
         # 500 waits take a second. A client that is still connected after that does not read its events.

@@ -117,7 +117,7 @@ class Helpers:
         """Set the whole ledger back to a snapshot. Raises NotFound."""
         self.snapshots.get(name)
         async with self._turn, self.turnstile.alone(), self._background_paused():
-            await Followers.of(self._engine).end_those_there()
+            await Followers.of(self._engine).end_current()
             snapshot = await self.snapshots.restore(self._engine, self.clock, name)
             store_clock(self._database, self.clock)
             self.turnstile.replacements += 1

@@ -357,7 +357,7 @@ def guard(dispatcher: Asgi, engine: Engine) -> Guard:
 def outside(gate: Gate, engine: Engine) -> Asgi:
     """Return the gate behind the turnstile: requests wait while the ledger is replaced."""
     helpers = Helpers.of(engine)
-    helpers.when_restored.append(gate.begin_anew)
+    helpers.when_restored.append(gate.renew_ids_and_tags)
     turnstile = helpers.turnstile
 
     async def pass_turnstile(scope: dict[str, Any], receive: Receive, send: Send) -> None:

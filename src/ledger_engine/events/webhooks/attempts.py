@@ -146,11 +146,11 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
     return Feed(messages, after, True, resent)
 
 
-def pending(unit: Unit, endpoint: str, limit: int, known: Collection[str] = ()) -> list[Retry]:
+def pending(unit: Unit, endpoint: str, limit: int, in_progress: Collection[str] = ()) -> list[Retry]:
     """Return the endpoint's pending deliveries in the order in which they are due.
 
-    Deliveries that were resent before their first attempt are left out until that attempt is recorded. The
-    long bodies of the `known` events are left out too, because the caller still holds them.
+    Deliveries that were resent before their first attempt are left out until that attempt is recorded. For
+    the events whose retries are `in_progress`, long bodies are returned as '', because the caller has them.
     """
     rows = unit.execute(
         f"SELECT {outbox.SHORT_COLUMNS}, d.id AS delivery, d.attempts, d.retries, d.resends, d.due,"
@@ -168,7 +168,7 @@ def pending(unit: Unit, endpoint: str, limit: int, known: Collection[str] = ()) 
             Message(
                 row["id"],
                 row["type"],
-                outbox.body_of(row) if row["id"] in known else outbox.whole_body(unit, row),
+                outbox.body_of(row) if row["id"] in in_progress else outbox.whole_body(unit, row),
                 row["traceparent"],
             ),
             row["attempts"],

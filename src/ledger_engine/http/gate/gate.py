@@ -82,7 +82,7 @@ class Gate:
         self._ids = IdSource()
         self._etags = Etags(self.engine)
 
-    def begin_anew(self) -> None:
+    def renew_ids_and_tags(self) -> None:
         """Use new request ids and new tags, because the ledger and its time were set back."""
         self._ids = IdSource()
         self._etags = Etags(self.engine, token_hex(4))

@@ -113,7 +113,7 @@ async def test_the_long_body_of_a_retry_in_progress_is_not_read_again(sending: S
     find = partial(attempts.pending, endpoint=sending.subscription.endpoint, limit=10)
     (retry,) = await sending.engine.read(find)
     assert retry.message.body == first.body
-    (retry,) = await sending.engine.read(partial(find, known={event}))
+    (retry,) = await sending.engine.read(partial(find, in_progress={event}))
     assert retry.message.body == ""
 
 
