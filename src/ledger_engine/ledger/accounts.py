@@ -19,12 +19,13 @@ from ledger_engine.store.books import OF_TENANT
 from ledger_engine.store.pages import Listing, Page, PageRequest
 from ledger_engine.store.rows import any_of, insert, reader
 
-# The stored description of a transaction, and metadata, which several kinds of objects share. The index by
-# account includes the column `description`, so that an account's transactions are read from the index alone.
-# A long text in the index would take its space twice, and a page of the index would hold few entries. So a
-# long text is stored in the column `long_description`, which is in no index, and the column `description`
-# contains `ELSEWHERE`. Metadata are up to 20 pairs of text that callers store with an object
-# (docs/interface.md#account).
+# Callers store two kinds of text: the description of a transaction, and metadata, which are up to 20 pairs of
+# text on an object (docs/interface.md#account).
+#
+# The index by account includes the column `description`, so that an account's transactions are read from the
+# index alone. A long description in the index would take its space twice, and a page of the index would hold
+# few entries. So a long description is stored in the column `long_description`, which is in no index, and the
+# column `description` contains `ELSEWHERE`.
 
 
 SHORT_MAX = 100  # characters
@@ -79,8 +80,8 @@ TRANSACTIONS = (
 )
 # The source of statements on an account's transactions of one type; such a statement has a condition on type.
 OF_ONE_TYPE = f"({_FROM_INDEX}) AS of_one_type"
-# Selects the transactions of a tenant's account. An account belongs to one book, so the book is not compared:
-# with that condition SQLite would search by book and not by account.
+# Selects the transactions of a tenant's account. An account belongs to one book, so no condition on the book
+# is needed. With such a condition SQLite would search by the book instead of the account.
 OF_ACCOUNT = (
     "account = (SELECT id FROM accounts WHERE id = :account AND project = :project AND livemode = :livemode)"
 )
@@ -196,7 +197,7 @@ def balances_before(unit: Unit, tenant: Tenant, ids: Sequence[str], moment: int)
         f" FROM accounts WHERE {OF_TENANT} AND id IN ({id_list})",
         tenant.bind(first=first_at("txn", moment)) | parameters,
     )
-    # Ids are of equal length, so the text that begins with the newer id is the greater text.
+    # All ids have the same length, so the greater text is the text with the newer id.
     last = {row["id"]: max(row["credit"] or "", row["debit"] or "") for row in rows}
     return {id: int(text.partition(" ")[2] or 0) for id, text in last.items()}
 

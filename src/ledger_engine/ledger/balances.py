@@ -19,7 +19,7 @@ from ledger_engine.store import GroupCache
 _SETTLEMENT_MAX = 2**62
 
 _READ_TOGETHER = 50  # accounts that one statement reads
-_KEPT_MAX = 4_000  # written balances that stay in memory: 1 MB
+_KEPT_MAX = 4_000  # balances that stay in memory after they were written; they take 1 MB
 _NAMES = [f"id_{number}" for number in range(_READ_TOGETHER)]
 _READ = (
     "SELECT id, balance, currency FROM accounts"
@@ -40,8 +40,8 @@ class LoadedBalance:
 class Balances:
     """The balances of a project and mode that works have read so far (`CachedValues`).
 
-    `at` is the path of an item, which errors put before the name of a field; it is None if no field of the
-    request is at fault.
+    The methods' parameter `at` is the path of an item, such as `transactions.0.`. Errors put it before the
+    name of a field. It is None if no field of the request is at fault.
     """
 
     tables: ClassVar = frozenset({"accounts", "settlements"})

@@ -250,7 +250,7 @@ def _columns(unit: Unit, tenant: Tenant, fields: InvoiceChanges) -> dict[str, Va
 def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
     """Return whether the changes set the sum.
 
-    An invoice has either `amount` or `lines`. Clearing the field that it does not have changes nothing.
+    An invoice is made with either `amount` or `lines`. Clearing the field that was not used changes nothing.
     """
     names = [name for name in ("amount", "lines") if name in changes]
     made_of_lines = invoice.lines is not None

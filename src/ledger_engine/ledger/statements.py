@@ -16,7 +16,7 @@ from ledger_engine.ledger import accounts
 from ledger_engine.ledger.accounts import DESCRIPTION
 from ledger_engine.store import Unit
 
-LINES_AT_ONCE = 100  # about a millisecond of reading and rendering
+LINES_AT_ONCE = 100  # reading and rendering them takes about a millisecond
 
 
 @dataclass(slots=True)
@@ -37,8 +37,8 @@ _NAMES = tuple(field.name for field in fields(StatementLine))
 class Statement:
     """The frame of a statement: opening balance + the lines' amounts = closing balance.
 
-    `last_transaction` is the id of the last line; None for a statement without lines. The frame fixes it, so
-    that lines read later never go beyond the closing balance.
+    `last_transaction` is the id of the last line's transaction; None for a statement without lines. It is
+    fixed when the statement is drawn up, so that `lines` never returns a transaction that was posted later.
     """
 
     account: AccountId

@@ -1,8 +1,8 @@
 """Transactions: each moves one amount on one account, and the sum over a book is always zero.
 
-Each transaction has two sides. Without a `destination` the other side is the project's *settlement* of that
-currency and mode, which no list shows. With a destination both sides are transactions with the same
-`transfer` (docs/decisions.md#transactions).
+Each transaction has two sides. Without a `destination` the other side is a *settlement*: a balance that each
+project has for each currency and mode, and that no list shows. With a destination both sides are transactions
+with the same `transfer` (docs/decisions.md#transactions).
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ _COLUMNS = (
     f"id, account, amount, type, {accounts.DESCRIPTION}, balance_after, created, :livemode AS livemode,"
     " destination, transfer, reverses"
 )
-# Without a hint SQLite would search by the book and compare each row's type. PostgreSQL's index holds type
-# and book as one value, and its `rendering` replaces this hint with a condition on that value.
+# Without this hint SQLite would search by the book and compare each row's type. PostgreSQL has no hints: its
+# index holds type and book as one value, and `store/postgres/rendering.py` replaces the hint with a condition
+# on this value.
 _BY_TYPE = " INDEXED BY transactions_by_type"
 _OF_TYPE = f"type = :type AND book = {BOOK}"
 
@@ -94,7 +95,7 @@ def post(unit: Unit, tenant: Tenant, new: NewTransaction, key: str | None = None
 
 
 def post_due(unit: Unit, tenant: Tenant, due: NewTransaction) -> Transaction:
-    """Post a transaction that follows from a stored object.
+    """Post a transaction that follows from a stored object, such as the payment of an invoice.
 
     Its errors name no `param`, because no field of the request is at fault.
     """
@@ -199,8 +200,8 @@ def page(
 ) -> Page[Any]:
     """Return a page of the transactions, newest first; with `as_text`, each as a `JsonText`.
 
-    With `created_after`, return only transactions made later; with `at`, only those made until the end of
-    that millisecond.
+    Both times are in milliseconds. With `created_after`, return only transactions made after this time; with
+    `at`, return only transactions made until the end of this millisecond.
     """
     if type is not None and type not in TYPES:
         raise InvalidRequest("invalid_value", "type must be credit or debit.", "type")
@@ -250,7 +251,7 @@ def _post(
 class PostedBook:
     """The state that the works of a group share when they post to one book (`CachedValues`)."""
 
-    # The tables behind the number of the book, the number of stored objects, and the balances.
+    # The tables that contain the book's number, the number of stored objects, and the balances.
     tables: ClassVar = books.TABLES | limits.StoredObjects.tables | Balances.tables
     __slots__ = ("balances", "events", "cache", "number", "rows", "stored")
 

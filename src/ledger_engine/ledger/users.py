@@ -23,11 +23,11 @@ NAME_MAX = 255
 EMAIL_MAX = 254  # characters: the limit of a mail server (RFC 5321)
 PER_PAGE_MAX = 100
 PER_PAGE_DEFAULT = 20
-PAGE_MAX = 10**12  # a page number that no list reaches, and whose offset still fits 64 bits
+PAGE_MAX = 10**12  # no list has this many pages, and the offset of the last row still fits 64 bits
 RECOVERABLE_FOR = limits.RECOVERABLE_FOR
 
 # This checks only the form, because the server cannot know whether mail arrives. \x22 is a quotation mark:
-# written as itself, it would end the pattern in generated programs.
+# the character itself would end the string that contains the pattern in generated programs.
 _BARRED = r"\s\x00-\x1f\x7f-\x9f@\x22(),:;<>\[\\\]"
 EMAIL_PATTERN = rf"^[^{_BARRED}]+@[^{_BARRED}.]+(\.[^{_BARRED}.]+)*$"
 _EMAIL = re.compile(EMAIL_PATTERN)
