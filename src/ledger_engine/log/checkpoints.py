@@ -1,4 +1,7 @@
-"""C2SP's checkpoints (the signed origin, size and root of a log), and proofs that are checked offline."""
+"""Checkpoints as C2SP defines them, and proofs that anyone can check offline.
+
+A checkpoint is the signed origin, size and root of a log.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ class Checkpoint:
         return Checkpoint(origin, parse_size(lines[0]), root, note)
 
     def require_log(self, key: VerifierKey) -> None:
-        """Raise BadNote unless the log with this key signed the checkpoint, with the key's name as origin."""
+        """Raise BadNote unless this key signed the checkpoint, and the key's name is the origin."""
         if key.kind != notes.LOG:
             raise BadNote(f"the key of {key.name} is not the key of a log")
         if self.origin != key.name:

@@ -13,7 +13,7 @@ from ledger_engine.log.tiles import ENTRY_MAX
 from ledger_engine.store import Row, Unit, Value
 
 SALT = 16  # bytes
-COMMITTED_AT_ONCE = 4_000_000  # bytes of events for which one work makes commitments
+COMMITTED_AT_ONCE = 4_000_000  # one work makes commitments for events of at most this many bytes
 _EVENTS = (
     f"SELECT {outbox.SHORT_COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"
     " WHERE e.book = :book AND e.id > :after ORDER BY e.id LIMIT :limit"
@@ -48,7 +48,7 @@ def read(unit: Unit, book: LoggedBook, after: str, limit: int) -> EntryRange:
 
 
 def leaves(unit: Unit, book: LoggedBook, after: str, limit: int) -> EntryRange:
-    """Return the same range as `read`, but with the hashes of the entries instead of the entries."""
+    """Return the range that `read` returns, with the hash of each entry instead of the entry."""
     return _part(unit, book, after, limit, tree.leaf_hash)
 
 
@@ -83,7 +83,7 @@ def _part(unit: Unit, book: LoggedBook, after: str, limit: int, form: Callable[[
 def commit(unit: Unit, book: LoggedBook, salts: Mapping[str, bytes]) -> None:
     """Make and store the commitments to the events with these ids, each with its salt.
 
-    This runs as a work of its own, so that the body is not erased before the commitment is stored.
+    One work reads each body and stores its commitment, so that no body is erased in between.
     """
     for id, salt in salts.items():
         row = _event(unit, book, id)

@@ -23,7 +23,7 @@ class BrokenKey(WrongKey):
 
 @dataclass(frozen=True, slots=True)
 class LogKey:
-    """The current key: its number, the name with which all origins begin, and its sealed secret."""
+    """The current key: its number, its sealed secret, and the name that begins the origin of every log."""
 
     id: int
     name: str
@@ -52,7 +52,7 @@ class LogKey:
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A public key of a book's log, with the time when it was replaced; None for the current key."""
+    """A public key of a book's log. The time when it was replaced is None for the current key."""
 
     verifier: VerifierKey
     created: int
@@ -88,7 +88,7 @@ def rotate(unit: Unit, private: bytes, seal: Seal) -> LogKey:
 
 
 def seal_secret(unit: Unit, seal: Seal) -> None:
-    """Encrypt the secret with the present encryption key, unless this key has encrypted it already."""
+    """Encrypt the secret of the log's key with the seal's present key, unless that was done already."""
     key = current(unit)
     if key is not None and (secret := seal.closed_again(key.secret)) is not None:
         unit.execute("UPDATE log_keys SET secret = :secret WHERE id = :id", {"secret": secret, "id": key.id})

@@ -1,4 +1,4 @@
-"""C2SP's signed notes, with Ed25519 signatures of logs and witnesses; a witness's signature has a time."""
+"""Signed notes as C2SP defines them. Logs and witnesses sign with Ed25519; a witness adds the time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def encode(value: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A line under a note: the signer's name, the key's id, and the signature, with a time for a witness."""
+    """A line under a note: the signer's name, the key's id and the signature; a witness's contains a time."""
 
     name: str
     key_id: bytes
@@ -61,7 +61,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class VerifierKey:
-    """A public key with the name of its owner; `kind` is LOG or WITNESS, as the owner is."""
+    """A public key with the name of its owner; `kind` is LOG or WITNESS, depending on the owner."""
 
     name: str
     kind: int

@@ -60,8 +60,9 @@ class CheckpointPlaces:
 def newest(folder: Path, book: LoggedBook) -> list[Checkpoint]:
     """Return the newest checkpoint in a folder for each log of a book. Raises OSError and BadNote.
 
-    A folder belongs to the book if its name ends with the project and mode. The name may begin differently: a
-    ledger that lost its log gives the new log another origin, and the old checkpoint must still be found.
+    A checkpoint belongs to the book if its origin ends with the book's project and mode. The beginning of the
+    origin is not compared: a ledger that lost its log gives the new log another origin, and this function
+    must still find the checkpoints of the old log.
     """
     if not folder.is_dir():
         return []
@@ -98,7 +99,7 @@ class Publisher:
         self._engine = engine
         self._outside = outside
         self._latest = latest
-        # For each folder and book, the size of the log in the last file, and the time when it was written.
+        # For each folder and book, the log's size in the last file, and the time when that file was written.
         self._sizes_by_place: dict[tuple[Path, int], tuple[int, int]] = {}
         # For each witness and book, the size of the log that the witness has signed.
         self._sizes_by_witness: dict[tuple[str, int], int] = {}
@@ -146,7 +147,7 @@ class Publisher:
             await asyncio.sleep(EVERY_S)
 
     async def _keep(self, folder: Path, stored_log: StoredLog, *, at_once: bool = False) -> None:
-        """Write a checkpoint to a file, at most once a minute unless `at_once`."""
+        """Write a checkpoint to a file. Without `at_once`, write at most one file a minute."""
         now = self._engine.clock.now()
         size, at = self._sizes_by_place.get((folder, stored_log.book.number), (-1, 0))
         if size == stored_log.size or (now - at < KEPT_EVERY_MS and not at_once):

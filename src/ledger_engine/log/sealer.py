@@ -27,7 +27,7 @@ EVERY_S = 0.5  # a checkpoint must follow an event within a second
 POLL_INTERVAL_S = 1.0  # to find the events of other processes, whose commits do not wake the sealer
 READ_AT_ONCE = 512  # events; only a few, because requests wait while the interpreter hashes them
 SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # the most events of one book that one checkpoint adds
-EDGES_MAX = 200  # books whose right edge stays in memory
+EDGES_MAX = 200  # logs whose right edge (`tree.Edge`) stays in memory
 NOTICE = "log"
 FAILED = "sealing"
 NOWHERE = CheckpointPlaces()
@@ -52,7 +52,7 @@ class Sealer:
         self._task: asyncio.Task[None] | None = None
         # The right edge of each book's log, with the size of the log at that time.
         self._edges: dict[int, tuple[int, Edge]] = {}
-        self._problems: dict[int, str] = {}  # by book, the reason why nothing is signed
+        self._problems: dict[int, str] = {}  # the reason why a book's log is not signed, by the book's number
         self._key: LogKey | None = None
         self._latest: dict[int, StoredLog] = {}
         self._outside = outside
@@ -62,8 +62,8 @@ class Sealer:
     async def begin(self) -> None:
         """Make the log's key if there is none, unless a folder contains checkpoints of an earlier log.
 
-        A server does this before it stores that it has run. So if a ledger was served and a log is missing,
-        somebody removed the log, and `verify` reports this.
+        A server makes the key before it stores that it has served the ledger. So if a served ledger has no
+        log, somebody removed the log, and `verify` reports this.
         """
         if await self._engine.read(keys.current) is None and await self._may_begin():
             name = self._name or f"ledger-{secrets.token_hex(8)}"
@@ -231,7 +231,7 @@ class Sealer:
             self._say(NOTICE, f"The log is not signed any more: {why}.")
 
     async def _edge(self, log: StoredLog) -> Edge | None:
-        """Return the right edge of a log, which is then no longer in memory; None for a broken log."""
+        """Return the right edge of a log, and remove it from memory; return None for a broken log."""
         size, edge = self._edges.pop(log.book.number, (-1, None))
         if len(self._edges) >= EDGES_MAX:
             self._edges.pop(next(iter(self._edges)))

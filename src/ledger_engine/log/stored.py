@@ -1,4 +1,4 @@
-"""The stored parts of a book's log, and the proofs that are made from them.
+"""The stored parts of a book's log, and proofs made from these parts.
 
 The hashes of full tiles are stored from level 1 on. Level 0 is computed from the events, 256 at a time.
 """
@@ -147,7 +147,7 @@ def require_begins_with(unit: Unit, log: StoredLog, checkpoint: Checkpoint) -> N
 def store(unit: Unit, log: StoredLog, full: Sequence[FullTile], new_log: StoredLog) -> bool:
     """Store that a log has grown or was signed again.
 
-    Store nothing and return False if the size of the stored log is no longer the size of `log`.
+    If the stored log no longer has the size of `log`, store nothing and return False.
     """
     rows = unit.execute(
         "INSERT INTO logs (book, size, last, checkpoint, sealed)"
@@ -347,7 +347,10 @@ def _leaves(unit: Unit, log: StoredLog, first: int, end: int) -> list[bytes]:
 
 
 def _witnessed(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | None:
-    """Return the checkpoint that includes the entry and has the most signatures; the newest of equals."""
+    """Return the checkpoint with the most signatures among those that include the entry.
+
+    If several have equally many signatures, return the newest of them.
+    """
     rows = unit.execute(
         "SELECT checkpoint FROM log_cosignatures WHERE book = :book AND size > :index",
         {"book": book.number, "index": index},
@@ -373,7 +376,7 @@ def _cosigned(unit: Unit, book: LoggedBook, checkpoint: Checkpoint) -> Checkpoin
 
 
 def cosignature(row: Row) -> Signature | None:
-    """Return the signature in a row of `log_cosignatures`; None if it is not a signature of that witness."""
+    """Return the signature in a row of `log_cosignatures`; None if the row's witness did not make it."""
     try:
         (signature,) = notes.parse_signatures(row["line"])
     except (BadNote, ValueError):

@@ -1,4 +1,7 @@
-"""C2SP's tiles, each with 256 hashes of one level of the tree, their paths, and bundles of entries."""
+"""Tiles as C2SP defines them: their paths, the hashes in them, and bundles of entries.
+
+A tile contains up to 256 hashes of one level of the tree.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""RFC 6962's Merkle tree: its hashes, and its proofs, which are the hashes of some ranges of entries."""
+"""The Merkle tree of RFC 6962: its hashes and its proofs.
+
+A proof is a list of hashes, each of a range of entries.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 def root_of(hashes: Sequence[bytes]) -> bytes:
     """Return the root of the tree over these hashes.
 
-    They are hashes of leaves, or of complete subtrees of one size. The last subtree may be smaller.
+    `hashes` are the hashes of leaves, or of complete subtrees of one size. The last subtree may be smaller.
     """
     level = list(hashes) or [EMPTY]
     while len(level) > 1:
