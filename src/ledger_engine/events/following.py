@@ -14,7 +14,7 @@ from ledger_engine.store.engine import Engine
 
 FOLLOWERS_MAX = 100
 FOLLOWERS_OF_ONE_MAX = 25  # followers of one project, so that places remain for other projects
-POLL_INTERVAL_S = 1.0  # to find events of other processes, because their commits wake no follower here
+POLL_INTERVAL_S = 1.0  # the commits of other processes wake no follower here, so followers also look
 
 
 class Followers:
@@ -75,7 +75,7 @@ class Followers:
         self._change.set()
 
     async def end_current(self) -> None:
-        """End all current followers, because the ledger is replaced; new followers may come afterwards."""
+        """End all current followers, because the ledger is being replaced. New followers may begin after."""
         self.end()
         # 500 waits take a second. A client that is still connected after that does not read its events.
         for _ in range(500):

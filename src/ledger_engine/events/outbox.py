@@ -3,8 +3,9 @@
 See docs/decisions.md#events-recorded.
 
 Most events are stored with their body. The event of a posting is stored without a body: a transaction never
-changes, so each read renders the body from the transaction, always with the same bytes. So this module fixes
-the form of this body, which stays the same if the interface's `transaction` gets another field.
+changes, so each read renders the body from the transaction, always with the same bytes. That is why this
+module defines the fields of the body itself: a new field of the interface's `transaction` must not appear in
+the bodies of old events.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ _POSTING_COLUMNS = (
     " coalesce(t.long_description, t.description) AS description, t.balance_after, t.destination, t.transfer,"
     " t.reverses"
 )
-# The columns that `body_of` needs from a statement on `events AS e`; put them first, with a column `livemode`
-# after them.
+# A statement on `events AS e` whose rows are passed to `body_of` must select these columns first, and then a
+# column `livemode`.
 COLUMNS = f"e.id, e.type, e.body, {_POSTING_COLUMNS}"
 SHORT_COLUMNS = f"e.id, e.type, {SHORT_BODY}, {_POSTING_COLUMNS}"
 JOIN = "LEFT JOIN transactions AS t ON e.body IS NULL AND t.book = e.book AND t.id = e.object"
@@ -143,7 +144,9 @@ def posting_text(
     reverses: str | None,
     livemode: bool,
 ) -> str:
-    """Return the text of `dumps(_posting(…))` in a fifth of the time: each delivery and the log need it.
+    """Return the text of `dumps(_posting(…))`, but in a fifth of the time.
+
+    The speed matters because each delivery and the log need this text.
 
     Only the description can contain characters that JSON escapes.
     """
@@ -327,8 +330,8 @@ def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Mes
     """Return the next events after the cursor that the tenant may see, oldest first, and the next cursor.
 
     The next cursor is the id of the last event that was read, or `cursor` if no events follow. Many events in
-    a row may be about users and left out: then the result is empty although more events follow. The result
-    ends once its bodies have reached `TOGETHER_MAX` letters.
+    a row may be about users and left out: then the result is empty although more events follow. No event is
+    added to the result once its bodies have `TOGETHER_MAX` characters in total.
     """
     condition = _shown_to(tenant)
     (looked_at,) = unit.execute(
@@ -356,7 +359,7 @@ def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Mes
 
 
 def between(unit: Unit, tenant: Tenant, first: str, end: str, request: str) -> list[str]:
-    """Return the ids, from `first` up to but not including `end`, of the events that this request caused."""
+    """Return the ids of the events that this request caused, from `first` up to but not including `end`."""
     rows = unit.execute(
         f"SELECT id FROM events WHERE {OF_BOOK}"
         " AND id >= :first AND id < :end AND request = :request ORDER BY id",

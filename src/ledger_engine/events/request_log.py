@@ -33,8 +33,8 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest, bad_cursor, expires_with
 from ledger_engine.store.rows import reader
 
-# Events are dated by the ledger's clock, and the duration of a request is measured by another clock. The two
-# clocks may differ by this much.
+# An event gets its time from the ledger's clock, but the duration of a request is measured with another
+# clock. The two clocks may differ by this much.
 _CLOCKS_DIFFER_MS = 50
 # A range is used instead of LIKE, because LIKE would read characters of the path, such as `_`, as wildcards.
 _AT_OR_BELOW = "(path = :path OR (path >= :below AND path < :beyond))"
@@ -45,7 +45,7 @@ BATCH_MAX = 200
 EVERY_S = 0.1
 RETRY_AFTER_S = 1.0
 PATH_MAX = 2048  # characters; a longer path is a mistake, and its beginning is enough to find the mistake
-KEY_MAX = 255  # characters of an idempotency key; a longer key was refused
+KEY_MAX = 255  # characters; the server refuses a longer idempotency key
 # Paths whose requests are not logged: the log, and the paths that receive passwords and authorization codes.
 _NOT_NOTED = ("/v1/requests", "/oauth/")
 
@@ -131,7 +131,7 @@ def _is_stored(unit: Unit, entry: Sequence[Value]) -> bool:
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> RequestWithEvents:
-    """Return the request with the events it caused. Raises NotFound, also while it is not logged yet."""
+    """Return the request with the events it caused. Raises NotFound, also if it is not logged yet."""
     row = _LISTING.row(unit, tenant, id)
     return RequestWithEvents(**asdict(_shown(tenant, _read(row))), events=_caused(unit, tenant, row))
 
@@ -159,9 +159,10 @@ def page(
 ) -> Page[LoggedRequest]:
     """Return a page of requests until `at`, newest first.
 
-    Its requests have this status and method, and this path or a path below it. `/v1/invoices` also finds
-    `/v1/invoices/inv_…/finalize`; `/v1/invoices/` finds only paths below it. A page with a filter is bounded
-    (docs/decisions.md#request-log-filters), because an index would make every request slower.
+    With `status` or `method`, return only requests with this value; with `path`, only requests to this path
+    or a path below it. `/v1/invoices` also finds `/v1/invoices/inv_…/finalize`; `/v1/invoices/` finds only
+    the paths below it. With a filter a page reads a limited number of requests
+    (docs/decisions.md#request-log-filters): an index would avoid the limit, but slow down every request.
     """
     equal: dict[str, Value] = {"status": status, "method": method}
     until = None if at is None else first_at("req", at + 1)
@@ -256,7 +257,7 @@ class RequestRecorder:
         self._note_event = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        # The number of first entries that may already be stored, because the outcome of a commit is unknown.
+        # The outcome of a commit may be unknown. Then this many entries at the front may already be stored.
         self._doubtful = 0
         self._too_many = 0
         self.dropped = 0

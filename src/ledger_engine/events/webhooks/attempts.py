@@ -71,8 +71,8 @@ class Respread(NamedTuple):
 class Outcome:
     """The result of one attempt. `error` is None for a success; `retry_in_ms` is None after the last attempt.
 
-    The headers are JSON text, an array of pairs. `resends` of the delivery, and `enables` and `restores` of
-    the endpoint, are the counts at the time when the attempt was read.
+    The headers are JSON text, an array of pairs. The delivery's count `resends` and the endpoint's counts
+    `enables` and `restores` are from the time when the attempt was read.
     """
 
     endpoint: str
@@ -104,14 +104,13 @@ class _StoredDelivery(NamedTuple):
 def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, bytes_left: int) -> Feed:
     """Return the next events after `after` that the endpoint wants and that were not attempted.
 
-    The result has at most `count_max` events, and ends once their bodies have reached `bytes_left`
-    characters.
+    Stop after `count_max` events, or once their bodies have `bytes_left` characters in total.
     """
     type_list, parameters = any_of(sorted(subscription.kinds or ()))
     types_match = "TRUE" if subscription.kinds is None else f"e.type IN ({type_list})"
     parameters |= {"project": subscription.project, "livemode": subscription.livemode, "rows": _ROWS}
-    # Except after a restart, all attempted events lie before the events read here, so one search is usually
-    # enough.
+    # Except after a restart, all attempted events come before the events read here. So the newest attempted
+    # event usually shows that no further search is needed.
     not_attempted = join = ""
     resends = "0"
     if _latest(unit, subscription.endpoint) > after:
@@ -245,8 +244,8 @@ def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
     """Return new due times for the endpoint's overdue deliveries: one now, then one each `pace_ms`.
 
     The deliveries keep their order. Deliveries that an earlier start has spread are included even if they are
-    not due yet, because otherwise they would be sent between the others. They are recognised by their due
-    time: only spread deliveries, and a few others by chance, are due at a multiple of the pace. This function
+    not due yet; otherwise newly spread deliveries would be sent between them. A spread delivery is recognised
+    by its due time, a multiple of the pace; a few other deliveries have such a time by chance. This function
     stores nothing; `set_due` stores the new times.
     """
     now = unit.now
@@ -298,7 +297,7 @@ def _stored_deliveries(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[st
     ]
     rows: dict[tuple[str, str], _StoredDelivery] = {}
     for first in range(0, len(candidates), _READ_TOGETHER):
-        parameters = dict(_NOTHING)  # unused parameters stay None, so that one statement serves any number
+        parameters = dict(_NOTHING)  # unused parameters stay None: one statement serves any number of events
         for number, outcome in enumerate(candidates[first : first + _READ_TOGETHER]):
             parameters[_ENDPOINTS[number]] = outcome.endpoint
             parameters[_EVENTS[number]] = outcome.event

@@ -1,9 +1,9 @@
 """The deliverer: passes each endpoint's events to the sender in order, and records the results.
 
-It keeps no state. The `Feeder` reads the events to send from the database, from each endpoint's cursor on and
-somewhat ahead of the sender. The `recording` module writes the results and the cursor to the database in one
-commit. However a deliverer ends, the next deliverer continues from the stored cursor, so each event is sent
-at least once.
+All lasting state is in the database. For each endpoint, the `Feeder` reads the events after the endpoint's
+cursor, somewhat ahead of the sender. The `recording` module writes the results and the cursor to the database
+in one commit. However a deliverer ends, the next deliverer continues from the stored cursor, so each event is
+sent at least once.
 
 If several servers share the ledger, each endpoint belongs to one server, which holds a lease for it. After
 the end of its lease a server sends nothing, unless it has renewed the lease.
@@ -45,7 +45,7 @@ from ledger_engine.events.webhooks.signing import Seal, WrongKey
 from ledger_engine.store.engine import Engine
 
 STOP_TIMEOUT_S = 1.0
-POLL_INTERVAL_S = 1.0  # to find the changes of other processes, because their commits wake no task here
+POLL_INTERVAL_S = 1.0  # the commits of other processes wake no task here, so the feeder also looks
 FIRSTS_AT_ONCE = 90  # first attempts submitted after one read, for all endpoints together
 CURSORS_EVERY_S = 60.0  # between two saves of the cursors of endpoints that wanted none of the events
 
@@ -161,7 +161,7 @@ class OwnEndpoints:
 
     def __init__(self, seal: Seal, sender: AnySender, leases: EndpointLeases) -> None:
         self.outgoing: dict[str, Outgoing] = {}
-        self.changed = True  # whether `follow` finds something to do
+        self.changed = True  # whether endpoints may have changed since the last `follow`
         self._seal = seal
         self._sender = sender
         self._leases = leases
@@ -228,7 +228,7 @@ class OwnEndpoints:
 
 
 class Feeder:
-    """Submits deliveries to the sender while `run` runs; `jobs` holds the submitted jobs by number."""
+    """While `run` runs, submits deliveries to the sender; `jobs` holds the submitted jobs by number."""
 
     def __init__(
         self,
@@ -254,7 +254,7 @@ class Feeder:
         await try_step(partial(self._own.seal_secrets, self._engine))
         polled_at = kept_cursors_at = time.monotonic()
         while True:
-            now = time.monotonic()  # the monotonic clock, which runs even if the ledger's time is frozen
+            now = time.monotonic()  # not the ledger's time, which may be frozen
             if now - polled_at >= POLL_INTERVAL_S:
                 polled_at = now
                 self.look_everywhere()

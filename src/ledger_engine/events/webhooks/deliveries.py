@@ -35,7 +35,8 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest, expires_with
 from ledger_engine.store.rows import any_of
 
-# When an attempt ends it compares `resends`: after a resend, its result must not change the due time.
+# When an attempt ends, `resends` is compared: if the delivery was resent during the attempt, the attempt's
+# result must not change the due time.
 _DUE_AGAIN = "status = 'pending', retries = 0, due = :due, resends = deliveries.resends + 1"
 _READ_TOGETHER = 500
 _FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"
@@ -99,8 +100,8 @@ class Delivery:
 
 @dataclass(slots=True)
 class Resent:
-    """The deliveries that send the event again, and the endpoints that do not get it. A delivery with an
-    attempt under way is sent again after this attempt, whatever the result of the attempt is."""
+    """The deliveries that send the event again, and the endpoints that do not get the event. If an attempt is
+    under way, the delivery is sent again after this attempt, whether the attempt succeeds or fails."""
 
     data: list[Delivery]
     skipped: list[SkippedEndpoint]
@@ -186,7 +187,7 @@ def resend(
                 id=unit.new_id("dlv"), endpoint=receiver.endpoint, event=event, due=unit.now, now=unit.now
             ),
         )
-        assert row is not None, "it is inserted or updated"
+        assert row is not None, "the statement inserts or updates the row"
         deliveries.append(_read(row))
     unit.announce(endpoints.TOPIC)
     _fill(unit, tenant, deliveries)
@@ -198,8 +199,8 @@ def failed(
 ) -> list[FailedDelivery]:
     """Return up to `limit` failed deliveries that were last attempted in this period, oldest attempt first.
 
-    `endpoints` are the endpoints to look at, and `until` is included. Deliveries that already wait to be
-    resent are left out.
+    Only deliveries to `endpoints` are returned. The period includes `until`. Deliveries that already wait to
+    be resent are left out.
     """
     if not endpoints:
         return []
@@ -214,7 +215,7 @@ def failed(
 
 
 def send_again(unit: Unit, ids: Sequence[str]) -> int:
-    """Send the failed deliveries among these again now; return their number."""
+    """Send the deliveries with these ids again now if they have failed; return the number of these."""
     id_list, parameters = any_of(ids)
     rows = unit.execute(
         f"UPDATE deliveries SET {_DUE_AGAIN} WHERE id IN ({id_list}) AND {_FAILED} RETURNING id",
@@ -245,9 +246,8 @@ def _fill(
 ) -> None:
     """Add the event's type and the attempts to each delivery.
 
-    Bodies about users are added only if the tenant may read users.
-
-    Nothing more is sent to the `deleted_endpoints`, so their open deliveries are shown as failed.
+    Bodies about users are added only if the tenant may read users. Open deliveries to the `deleted_endpoints`
+    are shown as failed, because nothing more is sent to these endpoints.
     """
     if not deliveries:
         return
@@ -367,7 +367,7 @@ def _begin(
 
 
 def _failing(unit: Unit, tenant: Tenant, since: int, endpoint_ids: Sequence[str]) -> set[str]:
-    """Return the endpoints among these with a failed delivery that was last attempted since `since`."""
+    """Return those of the endpoints that have a failed delivery with its last attempt at `since` or later."""
     id_list, parameters = any_of(endpoint_ids)
     rows = unit.execute(
         "SELECT DISTINCT endpoint FROM deliveries WHERE project = :project AND livemode = :livemode"

@@ -3,7 +3,7 @@
 See docs/decisions.md#webhooks.
 
 An endpoint has a cursor, the id of an event: all wanted events up to this event were attempted, and all later
-events must still be sent. The cursor is stored, so this holds even if the sending process ends.
+events must still be sent. The cursor is stored, so no event is missed if the sending process ends.
 
 A deleted endpoint can be restored for 30 days, with a new secret.
 """
@@ -33,7 +33,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest
 from ledger_engine.store.rows import any_of, insert, reader, update_row
 
-TOPIC = "webhooks"  # announced if an endpoint, or a delivery to an endpoint, has changed
+TOPIC = "webhooks"  # a commit announces this topic if it changed an endpoint or a delivery
 EVERY = "*"
 # How long the previous secret still signs after a roll (docs/decisions.md#webhooks-roll).
 PREVIOUS_SIGNS_FOR = DAY
@@ -189,9 +189,9 @@ def page(unit: Unit, tenant: Tenant, request: PageRequest) -> Page[WebhookEndpoi
 def roll_secret(
     unit: Unit, tenant: Tenant, id: str, secret: str, sealed_secret: str, key: str | None = None
 ) -> EndpointWithSecret:
-    """Replace the secret at once: everything sent from now on, also retries, is signed with the new secret.
+    """Replace the secret at once: all later requests, also retries, are signed with the new secret.
 
-    For a day the previous secret signs too.
+    For a day they are also signed with the previous secret.
     """
     idempotency.take(unit, tenant, key, id)
     unit.execute(
@@ -249,7 +249,7 @@ def delete(unit: Unit, tenant: Tenant, id: str) -> WebhookEndpoint:
 
 
 async def end_deliveries(engine: Engine, tenant: Tenant, id: str) -> None:
-    """End the open deliveries of a deleted endpoint, in short turns, so that `restore` has little to do."""
+    """End the open deliveries of a deleted endpoint, in short commits, so that `restore` has little to do."""
 
     async def turn() -> int:
         return await engine.write(partial(_end_some, tenant=tenant, id=id, limit=AT_ONCE))
@@ -423,7 +423,7 @@ def sealed_previous_secrets(unit: Unit) -> list[tuple[str, str]]:
 def replace_sealed(unit: Unit, id: str, old: str, new: str) -> None:
     """Store the same secret in another form.
 
-    If the secret was rolled in the meantime, it is now stored as the previous secret, and is replaced there.
+    If the secret was rolled in the meantime, it is now the previous secret, and is replaced in that column.
     """
     for column in ("secret", "previous_secret"):
         unit.execute(
@@ -444,7 +444,7 @@ def forget_previous_secrets(unit: Unit) -> None:
 def purge(unit: Unit, before: int, limit: int) -> int:
     """Erase the URLs of up to `limit` endpoints that were deleted before `before`; return the number erased.
 
-    Their ids stay, because an id marks a place as a cursor for ever (docs/decisions.md#lists-next-cursor).
+    The rows stay, because their ids stay valid as cursors for ever (docs/decisions.md#lists-next-cursor).
     """
     rows = unit.execute(
         "UPDATE deleted_webhook_endpoints SET url = '', events = '[]' WHERE id IN"

@@ -51,7 +51,9 @@ class SentJob:
 
 @dataclass(slots=True, eq=False)
 class Outgoing:
-    """The deliveries of one enabled endpoint. Its events up to `read_to` were read; `cursor` is stored.
+    """The deliveries of one enabled endpoint.
+
+    The endpoint's events up to `read_to` were read; `cursor` is the stored cursor.
 
     If it `drains`, no more jobs are submitted for it, and it is removed when the sender has returned all its
     jobs. If the endpoint is still enabled then, a new `Outgoing` starts from the endpoint's cursor.
@@ -64,10 +66,10 @@ class Outgoing:
     cursor: str
     previous: str | None = None  # the secret before the last roll
     may_have_more: bool = True
-    looks_at: int = 0  # when retries are read next, in the ledger's time
+    looks_at: int = 0  # the ledger's time at which retries are read next
     drains: bool = False
     firsts: dict[str, bool] = field(default_factory=dict)  # by event: whether the first attempt has a result
-    unanswered: int = 0  # how many of `firsts` have no result; `bytes` is the size of their bodies
+    unanswered: int = 0  # how many of `firsts` have no result; `bytes` is the total size of these bodies
     bytes: int = 0
     retrying: set[str] = field(default_factory=set)
     # Retries recorded since the last demand: a read that began earlier may still return them as pending.
@@ -114,7 +116,7 @@ class Outgoing:
 
     @property
     def looks_for_retries_at(self) -> int:
-        """Return when retries are read next, if nothing happens before."""
+        """Return the time at which retries are read next, unless something happens before that time."""
         return self.looks_at if len(self.retrying) < RETRIES_AHEAD and not self.drains else NEVER
 
     def take_feed(self, feed: Feed) -> list[Message]:
@@ -150,7 +152,7 @@ class Outgoing:
     ) -> AttemptJob:
         """Return the finished request, signed and with the headers of docs/decisions.md#webhooks-delivery.
 
-        `now` is the ledger's time, `seconds` the real time, by which receivers judge the request's age.
+        `now` is the ledger's time. `seconds` is the real time; receivers compare it with their own clocks.
         """
         body = message.body.encode()
         previous = self.previous if now < self.subscription.previous_until else None
@@ -222,7 +224,7 @@ class Outgoing:
 
 
 def find(unit: Unit, demands: list[Demand]) -> list[tuple[Demand, Feed, list[Retry]]]:
-    """Return each demand with the events and retries that the database contains for it."""
+    """Read what each demand asks for; return it with the demand."""
     nothing = Feed([], "", False)
     return [
         (

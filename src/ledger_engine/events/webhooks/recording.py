@@ -1,7 +1,7 @@
 """The recorder stores the results of attempts, if possible all results that arrived together in one commit.
 
-If that fails although the storage works, it stores them in smaller and smaller batches, so that a result that
-cannot be stored does not block the others.
+If this commit fails although the storage works, the recorder splits the results into smaller and smaller
+batches. So a result that cannot be stored does not block the other results.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class RetryClock:
         # If this deliverer is not the first, another server was sending until now.
         if await self._leases.leads() and self._leases.first:
             await self._continue()
-        # The first write advances the clock past everything recorded; this is not treated as a jump.
+        # The first write moves the clock past the newest recorded time. This step is not treated as a jump.
         self._clock_at, self._monotonic_at = read_together(self._engine.clock.now, self._monotonic)
 
     async def follow(self) -> int:
@@ -100,8 +100,8 @@ JITTER = 0.1
 RECORDED_AT_ONCE = 200
 PACE_S = 0.01  # pause between two reads or two commits, so that each handles more deliveries
 BUSY_PACE_S = 0.05  # pause while the event loop is busy, because requests come before webhooks
-# The event loop is busy above this share of the time. Sending to one endpoint, with no other load, takes a
-# third of this share.
+# The event loop is busy if it works for more than this share of the time. Sending to one endpoint takes a
+# third of this share if there is no other load.
 BUSY = 0.2
 RETRY_AFTER_S = 1.0
 
@@ -109,7 +109,7 @@ log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
 
 class Pace:
-    """The pause in seconds between two steps, which depends on how busy the thread was."""
+    """The pause between two steps, in seconds; it is longer if the thread was busy."""
 
     def __init__(self) -> None:
         self.pause_s = PACE_S

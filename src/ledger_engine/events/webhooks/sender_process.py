@@ -10,9 +10,9 @@ The owner writes pickled tuples, each after its length: `("jobs", …)` with the
 line, with the fields of each SendResult. Its output is never unpickled, because the process reads the answers
 of strangers.
 
-The process is started from the program's files on the disk, which belong to another version if the program
-was replaced there. So the owner passes the form of its messages (`FORM`), and the process ends if its own
-form differs.
+The process is started from the program's files on the disk. If the program was updated while the owner ran,
+these files belong to another version. So the owner passes the form of its messages (`FORM`), and the process
+ends if it expects another form.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from ledger_engine.events.webhooks.sending import AttemptJob, Sender, SendResult
 
 # Seconds before a restart after the first unexpected end, the second, and so on.
 RESTART_AFTER_S = (1, 2, 5, 10, 30)
-HEALTHY_AFTER_S = 60  # after running this long, the next unexpected end is treated as the first
+HEALTHY_AFTER_S = 60  # if the process ran this long, its next unexpected end counts as the first
 STOP_TIMEOUT_S = 2  # seconds for the process to end after its last result
 NICENESS = 5  # so that on a busy machine requests come before webhooks
-# Seconds in which results are gathered and written together, so that the reader wakes less often.
+# Results of this many seconds are written together, so that the owner wakes less often.
 _GATHERED_S = 0.02
 _CHUNK = 1 << 18
 _LINE_MAX = 1 << 27  # bytes; far more than the results of all jobs that may be in progress take
@@ -185,7 +185,7 @@ class SenderProcess:
         try:
             async for line in process.stdout:
                 if not line.endswith(b"\n"):
-                    break  # somebody killed the process while it wrote
+                    break  # a partial line: somebody killed the process while it wrote
                 for fields in json.loads(line):
                     answer = SendResult(*fields)
                     self._open_numbers.discard(answer.number)
@@ -205,7 +205,7 @@ class SenderProcess:
 def main(form: str) -> None:
     """Run the process: send the jobs from stdin until the owner stops it or ends, which closes stdin.
 
-    `form` is the owner's FORM. The exit status is OTHER_PROGRAM if it differs from the FORM here.
+    `form` is the owner's FORM. If it differs from FORM in this process, the exit status is OTHER_PROGRAM.
     """
     import uvloop
 

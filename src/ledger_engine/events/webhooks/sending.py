@@ -11,8 +11,8 @@ working receiver gets its events, however many other receivers hang.
 Receivers are not trusted. This module resolves the receiver's name, checks each address, and connects to a
 checked address. It follows no redirect, uses no proxy, decompresses nothing, and reads only a limited part of
 the answer. It uses streams and h11, because a client library would make all these decisions itself. h11 only
-reads the answers: our requests are all alike, so this module writes them itself, because writing them with
-h11 took a third of the whole time.
+reads the answers. This module writes the requests itself, which is easy because they are all alike: writing
+them with h11 took a third of the whole time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ KEPT_MAX = 4096  # bytes of a body, and characters of headers, that are stored (
 HEAD_MAX = 32 * 1024  # bytes of an answer's status line and headers
 LOOK_UP_S = 2  # seconds to resolve a name when its URL is registered
 LOOKUPS_MAX = 64  # names resolved at a time; each occupies a thread until its name server answers
-CONNECT_S = 5  # seconds for each of several addresses, so that a dead address leaves time for the next
+CONNECT_S = 5  # seconds for each address of a name, so that after a dead address the next can be tried
 DEADLINE_S = 15  # seconds for a whole attempt (docs/decisions.md#webhooks-retries)
 OVERTAKE_S = 0.25
 FIRSTS_MAX = 8  # first attempts in progress in one lane
@@ -87,13 +87,13 @@ class ReceiverConnection:
         try:
             return await self._take_answer()
         except h11.RemoteProtocolError as error:
-            # H11 quotes the receiver's text after the reason, and that text may have any length.
+            # h11 appends the receiver's text to the reason, and this text may be very long.
             reason = str(error).partition(": b")[0]
             raise SendFailed(f"not a valid HTTP response: {reason}") from error
 
     @property
     def is_open(self) -> bool:
-        """Return False if the connection is known to be closed."""
+        """Return False if this side knows that the connection is closed; the receiver may close it later."""
         return not (self._reader.at_eof() or self._writer.is_closing())
 
     def make_ready(self) -> bool:
@@ -154,7 +154,7 @@ async def connect(target: ParsedUrl, *, livemode: bool) -> ReceiverConnection:
 async def check_url(url: str, *, livemode: bool) -> None:
     """Check a URL, and the addresses of its name, before it is registered. Raises InvalidRequest.
 
-    It does not wait long for a slow name server, because each connection resolves the name again.
+    The check waits only LOOK_UP_S for a slow name server, because each connection resolves the name again.
     """
     target = parse_url(url, livemode=livemode)
     if is_address(target.host):
@@ -169,8 +169,8 @@ async def check_url(url: str, *, livemode: bool) -> None:
 async def look_up(host: str) -> list[str]:
     """Return the IP addresses of a name. Raises SendFailed if it has none.
 
-    Each name is resolved in a thread of its own, only once at a time: a name server that does not answer
-    delays only attempts for that name.
+    Each name has a thread of its own, so a name server that does not answer delays only attempts for its
+    names. If the same name is already being resolved, wait for that result.
     """
     loop = asyncio.get_running_loop()
     answer = _lookups.get(host)

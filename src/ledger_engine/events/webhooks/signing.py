@@ -41,8 +41,8 @@ def signed_headers(
 ) -> list[tuple[str, str]]:
     """Return the headers with which a receiver can check an attempt made at the Unix time `seconds`.
 
-    `previous` is the secret before the last roll, while it also signs. The contract's header takes one
-    signature, so the second signature has a header of its own.
+    `previous` is the secret before the last roll; None if it no longer signs. The contract's header takes
+    only one signature, so the signature with the previous secret has a header of its own.
     """
     secrets = [secret] if previous is None else [secret, previous]
     standard = [sign_standard(key, id, seconds, body) for key in secrets]
@@ -71,11 +71,11 @@ def _key(secret: str) -> bytes:
 
 @lru_cache(maxsize=512)
 def _keyed(key: bytes) -> hmac.HMAC:
-    """Return an HMAC to copy for each use: a copy takes three quarters of the time of a new HMAC."""
+    """Return an HMAC with this key. Copy it for each use: a copy takes three quarters of a new one's time."""
     return hmac.new(key, digestmod="sha256")
 
 
-# Sealing: a signature cannot be made with a hash of the secret, so the server must be able to read the
+# Sealing: to sign, the server needs the secret itself, so the database cannot store only a hash of the
 # secret. If the environment variable LEDGER_SECRET_KEY is set, secrets are encrypted in the database, so that
 # a stolen file or backup reveals no secret; without a key they are stored in clear text. To change the key,
 # set LEDGER_SECRET_KEY_PREVIOUS to the former key for one start: this start encrypts everything with the new
@@ -92,9 +92,9 @@ class WrongKey(Exception):
 
 
 class Seal:
-    """Seals and opens secrets with `key`, which is any text; without a key secrets stay readable.
+    """Seals and opens secrets with `key`, which may be any text; without a key secrets stay readable.
 
-    It also opens secrets that were sealed with `previous`.
+    A Seal also opens secrets that were sealed with the key `previous`.
     """
 
     def __init__(self, key: str | None, previous: str | None = None) -> None:
