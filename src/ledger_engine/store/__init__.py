@@ -34,7 +34,7 @@ class Row(Protocol):
 
 
 class GroupCache(Protocol):
-    """The database as `CachedValues` use it: statements see only rows that are already written."""
+    """The database as `CachedValues` use it: statements do not see changes that are only in the cache."""
 
     def execute(self, sql: str, parameters: Parameters, /) -> list[Row]:
         """Run one statement and return all its rows."""
@@ -53,9 +53,9 @@ class GroupCache(Protocol):
         ...
 
     def change(self, cache: CachedValues, /) -> None:
-        """Mark an object as changed, to be written before statements on its tables and before the commit.
+        """Mark an object as changed. It is written before the commit, and before a statement on its tables.
 
-        Call this for each change, because the changes of a failed work are undone.
+        Call this for each change: if the work fails, its changes are undone, and with them this mark.
         """
         ...
 
@@ -67,7 +67,7 @@ class CachedValues(Protocol):
     for the next group, as long as nobody else has written.
     """
 
-    # All tables that hold the values, including tables to which other objects in the cache write them.
+    # All tables that hold the values, even if another object in the cache writes to them.
     tables: ClassVar[frozenset[str]]
 
     def __init__(self, cache: GroupCache, tenant: Tenant, /) -> None:
@@ -103,8 +103,8 @@ class Unit(Protocol):
     ) -> list[Sequence[Any]]:
         """Run one SELECT of these columns and return the values of all its rows.
 
-        Use this for the many short rows of a long work. SQLite returns them in one step; with a step for each
-        row, the work would take the interpreter's lock from the event loop after every row.
+        Use this if a long work reads many short rows. SQLite returns all rows in one step; with a step for
+        each row, the work would take the interpreter's lock from the event loop after every row.
         """
         ...
 
@@ -116,8 +116,8 @@ class Unit(Protocol):
         """Insert rows; each row contains a value for each column, in the order of `columns`.
 
         The rows of several works are inserted together, before a statement that names the table or before the
-        commit. Use this for rows that are written often. The values of a row are unnamed here, because naming
-        them takes as long as inserting the row.
+        commit. Use this for rows that are written often. Rows are sequences and not dicts, because making a
+        dict takes as long as inserting the row.
         """
         ...
 
@@ -195,7 +195,7 @@ def book_of(work: Work[Any]) -> BookKey | None:
 
 
 def project_of(work: Work[Any]) -> str | None:
-    """Return the project of a work, from its attribute `project`; None for no single project."""
+    """Return the project in a work's attribute `project`; None if the work belongs to no single project."""
     project: str | None = getattr(work, "project", None)
     return project
 
@@ -238,7 +238,7 @@ class Losses:
 
 
 class Figure(NamedTuple):
-    """A measured value of the storage. A `counted` value only grows while the process runs."""
+    """A measured value of the storage. A value that is `counted` never decreases while the process runs."""
 
     name: str
     value: float

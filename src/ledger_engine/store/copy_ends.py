@@ -48,7 +48,7 @@ class End(Protocol):
     """One end of a copy. Its methods raise Conflict if the copy is impossible."""
 
     def lines(self, table: CopiedTable) -> Iterator[tuple[bytes, int]]:
-        """Yield all rows in the order of the key, some at a time: the text of COPY, and how many rows."""
+        """Yield all rows in the order of the key, some at a time: COPY's text, and the number of rows."""
         ...
 
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows
 
 KEEPS_TIME_EVERY_MS = 60_000  # how often the ledger's time is stored, together with other writes
-# For this long all callers get the result of the same test, because anybody may call the health check without
-# a key.
+# A test write is made at most this often, and other callers get its result: anybody may call the health check
+# without a key.
 WRITE_TRIED_EVERY_S = 1.0
 WRITE_TRIED_FOR_S = 3.0
 
@@ -73,7 +73,7 @@ class Engine:
 
     @property
     def notice(self) -> str | None:
-        """Return sentences about decisions and repairs that need a person; None if nothing needs one."""
+        """Return sentences about everything that a person must decide or repair; None if there is nothing."""
         return " ".join(filter(None, (*self.notices.values(), self.clock_notice()))) or None
 
     def clock_notice(self) -> str | None:
@@ -124,8 +124,7 @@ class Engine:
 
         Credentials and cursors that have expired are then still refused after a restart.
 
-        If the storage fails, this process still remembers the moment, and the next call tries again to store
-        it.
+        If the storage fails, this process still remembers the moment, and the next call tries to store it.
         """
         if moment > self._time_kept:
             with contextlib.suppress(StorageUnavailable):
@@ -143,7 +142,7 @@ class Engine:
     async def check(self) -> None:
         """Raise StorageUnavailable if the database cannot be used.
 
-        It cannot be used if it cannot be read, or if the last commit failed and another attempt fails too.
+        That is the case if a read fails, or if the last commit failed and a test write fails too.
         """
         await self._database.check()
 

@@ -48,7 +48,7 @@ def _hold(folder: Path) -> int | None:
 def work_folder(parent: Path) -> Iterator[Path]:
     """Create a private folder in `parent` and remove it at the end; first remove folders of killed commands.
 
-    You can rename a file from the folder into `parent` in one step. Raises OSError, which names `parent`.
+    A file in the folder can be renamed into `parent` in one step. Raises OSError, which names `parent`.
     """
     _remove_leftovers(parent)
     folder, descriptor = _make(parent)

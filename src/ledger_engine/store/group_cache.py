@@ -1,10 +1,10 @@
 """The cache that the works of one transaction share: values that are read once, and rows to insert.
 
-The values and rows of all works of a group are written together. Before a statement on one of their tables
-runs, they are written, so that the statement sees them; if the statement changes the table, the values are
-read again. So a work needs no knowledge of other works, and a group of postings is written like a batch. The
-written values stay valid for the next transaction until `forget`, which the committer calls if another
-process has written.
+The values and rows of all works of a group are written together, at the latest before the commit. If a
+statement uses one of their tables, they are written before this statement, so that it sees them. If the
+statement changes the table, the values are read again. So a work needs no knowledge of other works, and a
+group of postings is written like a batch. The written values stay valid for the next transaction until
+`forget`, which the committer calls if another process has written.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class CachingUnit(ABC):
         """Insert rows at once, without looking at the cache."""
 
 
-# Loads rows that several calls of one function in one book will need into the cache (`Unit.cached`).
+# A function that loads rows into the cache (`Unit.cached`) before several calls in one book need them.
 Prefetch: TypeAlias = Callable[[Unit, Any, list[tuple[Any, ...]]], None]
 _PREFETCHES: dict[Callable[..., Any], Prefetch] = {}
 
@@ -247,7 +247,7 @@ def prefetch(unit: Unit, group: Sequence[QueuedWork], failures: tuple[type[Excep
             reads(unit, arguments[0][0], [each for _, each in arguments])
         except failures:
             raise
-        # For instance, a value in one work is wrong; this work will raise the error when it runs.
+        # For instance, an argument of one work is invalid. This work will raise the error when it runs.
         except Exception:
             continue
 

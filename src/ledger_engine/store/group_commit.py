@@ -1,8 +1,8 @@
 """Groups works for the thread that writes.
 
 A commit takes the same time for one work as for fifty. And if the writer runs while the event loop is busy,
-both compete for the interpreter and become slow. So the works of one loop go to the writer in groups, one at
-a time, and a group begins when the loop adds no more works.
+both compete for the interpreter and become slow. So the works of one loop go to the writer in groups, one
+group at a time, and a group begins when the loop adds no more works.
 
 A long work, such as a batch, forms a group alone, and before each long work all waiting short works form a
 group. So a short work waits for at most one long work, and between two long works the writer runs at most one
@@ -45,7 +45,7 @@ class GroupCommit(Generic[J]):
         self._in_flight: list[J] = []
         self._handed_over_at = 0.0
         self._expected_count = 1
-        # True if the last group contained short works while long works waited, so that a long work is next.
+        # True if the last group was made of short works while a long work waited: the long work is next.
         self._long_is_next = False
         self._last_long: str | None = None  # the project of the last long work
         self._next_look: asyncio.Handle | None = None
@@ -61,7 +61,7 @@ class GroupCommit(Generic[J]):
     def add(self, job: J) -> None:
         """Add a job to the next group."""
         self._waiting.append(job)
-        # If jobs wait although no look is scheduled, there was too little memory to schedule one.
+        # If no look is scheduled although jobs wait, an earlier call had no memory to schedule it.
         if not self._in_flight and self._next_look is None:
             self._look_soon()
 

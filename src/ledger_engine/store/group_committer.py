@@ -22,7 +22,7 @@ U = TypeVar("U", bound=CachingUnit)
 
 
 class WorkFailed(Exception):
-    """A work failed, and its changes cannot be undone without the changes of the other works in the group."""
+    """A work failed, and its changes can only be undone together with the changes of the whole group."""
 
     def __init__(self, reason: BaseException) -> None:
         super().__init__(reason)
@@ -40,7 +40,7 @@ class DatabaseTransaction(ABC, Generic[U]):
 
     @abstractmethod
     def require_sound(self, error: BaseException) -> None:
-        """Raise an error of the database if this error ended the transaction instead of only the work."""
+        """Raise an error of the database if this error ended not only the work but the whole transaction."""
 
     @abstractmethod
     def public_error(self, error: BaseException) -> BaseException:
@@ -75,7 +75,7 @@ class GroupCommitter(Generic[U]):
         self.observer: CommitObserver | None = None
         self._cautious_groups = 0
         self._unit: U | None = None  # the cache of the last transaction, while it is still valid
-        # The `state` of the last call of `unit_for`; in any other state the cache may be out of date.
+        # The `state` that `unit_for` last received; if `state` changes, the cache may be out of date.
         self._state: object = None
 
     def commit_group(self, transaction: DatabaseTransaction[U]) -> set[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ledger_engine.store import Unit
 
-# Selects the newest event id of all projects; it contains the ledger's time.
+# Selects the newest event id of all projects; the id contains the time of the event.
 NEWEST_EVENT = "SELECT max((SELECT max(id) FROM events AS e WHERE e.book = b.book)) AS id FROM books AS b"
 
 
@@ -25,7 +25,7 @@ class KeptTime:
 def get(unit: Unit) -> KeptTime:
     """Return the stored times."""
     row = unit.first("SELECT reached, served FROM kept_time WHERE id = 1")
-    assert row is not None, "the table is made with its row"
+    assert row is not None, "the migration that creates the table also inserts its row"
     return KeptTime(row["reached"], row["served"])
 
 

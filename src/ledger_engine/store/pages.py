@@ -23,7 +23,7 @@ LIMIT_DEFAULT = 20
 # texts are read one by one, until they add up to TOGETHER_MAX letters; the last text may exceed this limit.
 SHORT_MAX = 20_000
 TOGETHER_MAX = 500_000
-# Even the length of a long text costs a statement as much as the text. So a page in parts first reads only
+# To know the length of a long text, a statement must read the text. So a page in parts first reads only
 # FIRST_ROWS rows, and reads the other rows only if the texts of the first rows fit.
 FIRST_ROWS = 4
 LOOKED_AT_MAX = 2000  # rows that a bounded page searches without an index, which takes some milliseconds
@@ -42,9 +42,9 @@ W = TypeVar("W", bound=_WithId)
 class PageRequest:
     """A request for a page: up to `limit` objects older than the id `after`, or newer than `before`.
 
-    `cursor` is the name of the list's forward cursor parameter, for error messages. A page `in_parts` may end
-    before its limit if its texts are long. The result is then a part, and the caller reads the next part from
-    the cursor of this part.
+    `cursor` is the name of the parameter with the forward cursor, for error messages. A page `in_parts` may
+    end before its limit if its texts are long. The result is then a part of the page, and the caller reads
+    the next part from the cursor of this part.
     """
 
     limit: int = LIMIT_DEFAULT
@@ -58,8 +58,8 @@ class PageRequest:
 class Page(Generic[R]):
     """A page of items, newest first.
 
-    `has_more` and `next_cursor` refer to older items, or to newer ones if the request used `before`. A page
-    of a bounded search may contain no items although more follow. If the page `is_part`, the rest of the
+    `has_more` and `next_cursor` refer to older items, or to newer items if the request used `before`. A page
+    of a bounded search may be empty although more items follow. If the page `is_part`, the rest of the
     requested page begins at `next_cursor`.
     """
 
@@ -137,11 +137,11 @@ class Listing(Generic[R]):
         """Return the page of objects whose columns equal the values in `equal`; None does not filter.
 
         Listed ids are greater than `since` and less than `until`. `where` is one more condition, `among`
-        replaces `of_tenant`, and `values` holds the parameters of both and of the columns. A bounded page
-        serves a filter without an index: it searches at most LOOKED_AT_MAX of the tenant's rows, from the
-        cursor on. If these contain no full page and more rows follow, its next cursor is the last row that it
-        searched. With `read` the items are the results of `read` for the rows. Raises the errors of
-        `require_cursors`.
+        replaces `of_tenant`, and `values` holds the parameters of `where`, `among` and the columns. A bounded
+        page is for a filter without an index: it searches at most LOOKED_AT_MAX of the tenant's rows, from
+        the cursor on. If these rows do not fill the page and more rows follow, the next cursor is the last
+        row that was searched. `read` makes an item from a row, instead of the listing's `read`. Raises the
+        errors of `require_cursors`.
         """
         parameters: dict[str, Value] = tenant.bind(rows=request.limit + 1, **values)
         conditions = [among or self.of_tenant]
@@ -151,7 +151,7 @@ class Listing(Generic[R]):
             if value is not None:
                 conditions.append(f"{column} = :{column}")
                 parameters[column] = value
-        # Only one bound: SQLite would compare a second bound row by row, and might choose a worse index.
+        # Only one upper bound: SQLite would compare a second one with each row, or choose a worse index.
         ceiling = min(filter(None, (until, request.after)), default=None)
         if ceiling is not None:
             conditions.append(f"{self.id} < :ceiling")
@@ -228,7 +228,10 @@ class Listing(Generic[R]):
     def _bound(
         self, unit: Unit, tenant: Tenant, request: PageRequest, ceiling: str | None
     ) -> tuple[str | None, str | None]:
-        """Return the ids of the last row that a bounded page searches and of the next row, or two Nones."""
+        """Return the id of the last row that a bounded page searches, and the id of the row after it.
+
+        Return two Nones if the search needs no bound.
+        """
         cursor, beyond, order = ceiling, "<", "DESC"
         if request.before is not None:
             cursor, beyond, order = request.before, ">", "ASC"

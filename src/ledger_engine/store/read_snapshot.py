@@ -17,13 +17,13 @@ ReportRows: TypeAlias = Callable[[int], None]
 
 
 def report_nothing(rows: int) -> None:
-    """Do nothing: the `ReportRows` for callers that show no progress."""
+    """Do nothing. Callers that show no progress pass this function as `report`."""
 
 
 class AuditUnit(Unit, Protocol):
     """The transaction of an audit: a `Unit` that reads very many rows, and also checks the stored files.
 
-    `report` is called with the numbers that `note_read` receives.
+    `report` is called with the numbers that are passed to `note_read`.
     """
 
     report: ReportRows
@@ -33,7 +33,7 @@ class AuditUnit(Unit, Protocol):
         ...
 
     def unlike_made(self) -> list[tuple[str, str]]:
-        """Return the name of each table, index, view or trigger that differs from ours, and a sentence."""
+        """Return each table, index, view or trigger that differs from ours: its name, and a sentence."""
         ...
 
     def is_damage(self, error: Exception, /) -> bool:

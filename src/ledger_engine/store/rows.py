@@ -38,10 +38,10 @@ def reader(kind: type[R], **columns: str) -> Callable[[Row], R]:
 
 
 def short(column: str, letters: int) -> str:
-    """Return SQL for a text column that may be as large as a request: '' for a text over `letters` letters.
+    """Return SQL that selects a text column, but '' for a text of more than `letters` letters.
 
-    A statement that reads many rows uses this; a page reads the longer texts one by one, as far as they fit
-    (`pages`).
+    A statement that reads many rows uses this for a column whose texts may be as large as a request. A page
+    then reads the longer texts one by one, as far as they fit (`pages`).
     """
     return f"CASE WHEN length({column}) > {letters} THEN '' ELSE {column} END"
 

@@ -15,7 +15,10 @@ SUBSTITUTE = "\ufdd0"
 
 
 class StatementWords(NamedTuple):
-    """The words of a statement, including the names of its tables; `reads` is true if it changes nothing."""
+    """The words of a statement, including the names of its tables.
+
+    `reads` is true if the statement changes nothing.
+    """
 
     words: frozenset[str]
     reads: bool

@@ -26,7 +26,7 @@ CHECK_S = 3  # seconds after which a check fails
 CLOSE_S = 20  # seconds for the readers to finish, and then for the writer
 WAITING_MAX = 4096  # works that may wait for the writer or for the readers; further works are refused
 SILENT = "it does not answer"
-MEMORY_AGAIN_S = 0.1  # seconds after which a step is repeated that failed for lack of memory
+MEMORY_AGAIN_S = 0.1  # seconds to wait before a step that failed for lack of memory is repeated
 LONG_AT_ONCE = 2  # long works that the reading threads run at once
 GIVES_WAY_S = 0.01  # seconds that a long work waits at most while shorter works are running
 
@@ -142,11 +142,11 @@ class ReadingThreads(ABC):
     def __init__(self, threads: int, is_writing: Callable[[], bool]) -> None:
         # An entry only wakes a thread; the thread then takes the job whose turn is next.
         self._waiting: queue.SimpleQueue[QueuedWork | None] = queue.SimpleQueue()
-        # The waiting jobs, by project and with the long jobs apart; the first entry gets the next turn.
+        # The waiting jobs of each turn. The first entry gets the next turn.
         self._turns: dict[Turn, deque[QueuedWork]] = {}
         self._turns_lock = threading.Lock()
         self._running: Counter[Turn] = Counter()
-        self._held_back = 0  # jobs whose entry was taken from `_waiting`, and that must wait for other jobs
+        self._held_back = 0  # jobs that must wait for other jobs although a thread has taken their entry
         self._is_writing = is_writing
         self._threads = [
             threading.Thread(target=self._run, name=f"ledger-reader-{number}", daemon=True)
@@ -343,7 +343,7 @@ class ThreadedDatabase:
         return any(of_loop.group_commit.is_busy for of_loop in [*self._loops.values()])
 
     async def _waits_for_others(self) -> bool:
-        """Return whether the current group takes long because another process has locked its data."""
+        """Return whether the current group waits because another process has locked the data it needs."""
         return False
 
     def _age(self) -> float:

@@ -27,6 +27,6 @@ def require_driver(url: str) -> None:
     """
     if importlib.util.find_spec("psycopg") is None:
         missing = StorageUnavailable(MISSING)
-        # This leaves out the words about changes, because nothing was to be changed yet.
+        # Replace the usual sentence, which speaks of changes, because nothing was to be changed yet.
         missing.args = (f"Cannot open {named(url)}: {MISSING}.",)
         raise missing

@@ -35,13 +35,14 @@ from ledger_engine.store.postgres.seen import Commits, SeenCommits
 from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
 from ledger_engine.store.threaded import QueuedWork
 
-TRIES = 8  # attempts for a group whose commit another transaction prevents, or whose connection is lost
-# After a group needed a book that another server had locked, this server locks at most half of a group's
-# books at a time, for this long.
+TRIES = 8  # attempts, if another transaction prevents the commit of a group, or its connection is lost
+# For this many seconds after a group needed a book that another server had locked, this server locks at most
+# half of a group's books at a time.
 MET_S = 1.0
 _WAIT_S = 0.005  # the longest wait before the second attempt; it doubles for each further attempt
-# Other servers look for unconfirmed commits twice a second. The answer that a commit is unconfirmed waits for
-# this time: by then the other servers know of the commit too, and give no answer that depends on it.
+# If a commit is unconfirmed, the server waits this many seconds before it tells the client. Other servers
+# look for unconfirmed commits twice a second. So by then they also know of the commit, and give no answer
+# that depends on it.
 TOLD_S = 1.0
 
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
@@ -58,7 +59,7 @@ class OutcomeUnknown(Exception):
 
 
 class CommitResult(NamedTuple):
-    """The works of a finished transaction, with the announced topics or the error of the transaction."""
+    """The works of a finished transaction, with the topics that they announced or the transaction's error."""
 
     works: list[QueuedWork]
     topics: frozenset[str]
@@ -67,7 +68,7 @@ class CommitResult(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """The number of transactions, of repeated attempts, and of waits for locked books, and their time."""
+    """The number of transactions, repeated attempts, and waits for locked books; the time of the waits."""
 
     groups: int = 0
     retries: int = 0
@@ -235,7 +236,8 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         assert connection is not None, "it has begun"
         if not wrote and not self._rests_on_unconfirmed():
             # The next transaction recognises another server's commit by its time, which must be later than
-            # our last commit. This transaction makes no commit, so the cache may be out of date.
+            # the time of our last commit. This transaction makes no commit and sets no such time, so the
+            # cache may be out of date.
             committer.forget()
             connection.send(_ROLLBACK)
             locks.release(connection)
@@ -262,7 +264,7 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
             locks.release(connection)
             notifications.notify(connection, locks.server, number, topics)
             connection.end(forgiving=True)
-        # Closing the connection releases the locks, and other servers notice the commit without a
+        # The connection is lost, which releases the locks. Other servers notice the commit without a
         # notification.
         except ConnectionLost:
             committer.close()
@@ -330,8 +332,8 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
             connection.send(_COMMIT)
             connection.settle()
             if connection.must_not_be_used:
-                # Another thread may have found a newer database: the database of this connection may be the
-                # primary from before a failover.
+                # Another thread has found a newer database, so this connection may lead to the primary from
+                # before a failover.
                 raise ConnectionLost("another database is used now", OLDER)
         except ConnectionLost as error:
             self._committer.close()

@@ -23,12 +23,12 @@ _NO_COUNTS: Mapping[int, int] = {}
 
 
 class Confirmations:
-    """The number of confirmed commits of each server, and the doubts. Any thread may use it."""
+    """The number of confirmed commits of each server, and the open doubts. Any thread may use this object."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: dict[int, int] = {}
-        self._doubtful_counts: dict[int, int] = {}  # counts that are confirmed when the doubts end
+        self._doubtful_counts: dict[int, int] = {}  # when the doubts end, these counts become confirmed
         self._settled_count = 0
         self.doubts = 0  # the number of doubts so far
 
@@ -67,7 +67,7 @@ class Confirmations:
             _raise_to(self._counts, {server: number})
 
     def unconfirmed(self, counts: Mapping[int, int]) -> dict[int, int]:
-        """Return the counts that are higher than the confirmed ones."""
+        """Return those of the counts that are higher than the confirmed counts."""
         with self._lock:
             now_confirmed = self._counts
             return {server: count for server, count in counts.items() if count > now_confirmed.get(server, 0)}

@@ -32,8 +32,8 @@ from ledger_engine.store.postgres.rendering import RenderedRow, SqlStatement, re
 CONNECT_S = 5
 SILENT_S = 2  # seconds without an answer, after which the connection checks whether the host has stopped
 _LOOKS_EVERY_S = 0.5  # how often a waiting connection checks whether it may still be used
-# A role or a database may set these limits, which would end the long transactions of a command or the idle
-# sessions of a server. Older versions of PostgreSQL lack some of them.
+# A role or a database may set these time limits. They would end the long transactions of a command, or the
+# idle sessions of a server. Older versions of PostgreSQL lack some of these settings.
 ENDLESS = (
     "SELECT set_config(name, '0', false) FROM pg_settings"
     " WHERE name IN ('idle_session_timeout', 'transaction_timeout') AND setting <> '0'"
@@ -44,14 +44,14 @@ UNLIMITED = (
     "SET idle_in_transaction_session_timeout TO 0",
     ENDLESS,
 )
-PREPARED_MAX = 400  # statements that a connection remembers; it forgets the least recently used one
+PREPARED_MAX = 400  # statements that a connection remembers; it forgets the least recently used statement
 _BEFORE_PREPARED = 2  # a statement is prepared after this many uses
 _GOOD = {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.EMPTY_QUERY}
 _READABLE, _WRITABLE = select.POLLIN, select.POLLOUT
 
 
 class _Prepared:
-    """A statement as one connection knows it: how often it was used, and its name if it is prepared."""
+    """What a connection knows of a statement: how often it was used, and its name if it is prepared."""
 
     __slots__ = ("name", "types", "uses")
 
@@ -162,8 +162,8 @@ class PostgresConnection:
     def sync(self) -> None:
         """End a part of the pipeline: later statements see all commits of the earlier statements.
 
-        After this call, later statements run even if an earlier one has failed. Without it, statements
-        outside a transaction form one transaction.
+        After this call, later statements run even if an earlier statement has failed. Without this call, all
+        sent statements outside a transaction would form one transaction.
         """
         try:
             self._pg.pipeline_sync()
@@ -187,7 +187,7 @@ class PostgresConnection:
             raise self._lost(error) from error
 
     def settle_quietly(self) -> None:
-        """Wait for all results and ignore their errors, because an error raised earlier caused them."""
+        """Wait for all results. Ignore their errors, which follow from an error that was already raised."""
         with contextlib.suppress(DatabaseFailed):
             self.settle()
 
@@ -329,8 +329,7 @@ class PostgresConnection:
         return last
 
     def _note_warning(self, notice: PGresult) -> None:
-        # The server translates the other severity field and the text of a notice into its language, but not
-        # this field.
+        # The server does not translate this field. It translates the field SEVERITY and the notice's text.
         if notice.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) == b"WARNING":
             self._warning = str(failure(notice))
 
@@ -370,7 +369,7 @@ class PostgresConnection:
         return pg.get_result()
 
     def _require_answer(self, waited_s: float) -> None:
-        """Raise ConnectionLost if waiting any longer is useless."""
+        """Raise ConnectionLost if it is useless to wait any longer."""
         if (
             self.must_not_be_used
             or waited_s >= self._answer_s

@@ -45,8 +45,8 @@ from ledger_engine.store.postgres.seen import FORGOTTEN_AFTER, SeenCommits, Time
 from ledger_engine.store.postgres.unit import Numeric
 from ledger_engine.store.threaded import CLOSE_S, SILENT, QueuedWork, ThreadedDatabase, call_soon
 
-# Seconds of a request's time limit that are reserved for other steps than the work, such as counting the
-# request.
+# This many seconds of a request's time limit are reserved for steps other than the work, such as counting
+# the request.
 _COUNTED_S = COUNT_ANSWER_S + 0.5
 # Shorter than the timeout of a scrape, so that a scrape gets at least the figures that need no database.
 _MEASURED_S = 2
@@ -88,7 +88,7 @@ class PostgresDatabase(ThreadedDatabase):
         if state is not None:
             self._seen_commits.remember(state / _STATE)
         self._hosts = Hosts(url)
-        with suppress(DatabaseFailed):  # the server offers no timelines, or not to this role
+        with suppress(DatabaseFailed):  # the server has no timelines, or this role may not read them
             self._hosts.open_greatest(lambda connection: seen.timeline_of(connection).number, self._answer_s)
         with closing(self._open()) as connection:
             requirements.require_usable(connection, self._open)
@@ -161,7 +161,7 @@ class PostgresDatabase(ThreadedDatabase):
                     await super().write(_CONFIRM)
         except TimeoutError:
             raise StorageUnavailable(UNCONFIRMED_REASON) from None
-        # The caller only reads, so it has no changes with an unknown outcome, and `unknown` is not set.
+        # The caller only reads. It has no change whose outcome is unknown, so `unknown` must not be set.
         except StorageUnavailable as error:
             reason = UNCONFIRMED_REASON if error.reason == SILENT else error.reason
             raise StorageUnavailable(reason) from error
@@ -201,7 +201,7 @@ class PostgresDatabase(ThreadedDatabase):
         try:
             async with asyncio.timeout(_MEASURED_S):
                 return figures + await super().read(_measured)
-        except (StorageUnavailable, DatabaseFailed, TimeoutError):  # lost, silent, or forbidden for this role
+        except (StorageUnavailable, DatabaseFailed, TimeoutError):  # no answer, or no permission for the role
             return figures
 
     def observe_commits(self, observer: CommitObserver) -> None:
@@ -221,7 +221,8 @@ class PostgresDatabase(ThreadedDatabase):
         if not self._has_limits:
             return self._open(further)
         connection = self._open(further, partial(self._require_newest, writes=writes))
-        # A restart of the database may have ended the last connection, and with it the wait of a commit.
+        # If a restart of the database ended the last connection, a commit may have stopped waiting for the
+        # standby.
         self._confirmations.doubt()
         return connection
 
@@ -294,8 +295,8 @@ class PostgresDatabase(ThreadedDatabase):
                 if error is not None:
                     self._is_lost = self._is_lost or not is_of_others(error)
                     self._give_up(works, error)
-                # A renewed lease does not show that postings are possible, because it may succeed on a full
-                # disk.
+                # A lease can be renewed even on a full disk, so a renewal does not show that postings are
+                # possible.
                 elif topics or any(job.work is _can_post and job.error is None for job in works):
                     self._is_lost = False
                 unknown = isinstance(error, OutcomeUnknown)

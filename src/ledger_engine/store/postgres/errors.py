@@ -13,8 +13,9 @@ from ledger_engine.store import schema
 # A serialization failure and a deadlock, after which the same transaction may succeed.
 _PASSING = ("40001", "40P01")
 _LOCK_NOT_AVAILABLE, _CANCELED = "55P03", "57014"
-# Classes of errors that the storage causes and not the statement: connections, resources (a full disk, too
-# many connections), an operator's intervention, system errors and internal errors.
+# Codes, or beginnings of codes, of errors for which the storage is at fault and not the statement:
+# connections, resources (a full disk, too many connections), an operator's intervention, system errors and
+# internal errors.
 _OF_STORAGE = ("08", "53", "57", "58", "F0", "XX", "25P03", "25P04", "25006", "55P03", "28", "3D", "42501")
 _CONSTRAINT = ("23", "P0001")  # a constraint or a unique index, and a trigger's RAISE EXCEPTION
 _NOT_SEEN = ("42P01", "3F000")  # no such table, no such schema
@@ -27,7 +28,7 @@ UNCONFIRMED = "01"  # a warning with a commit: a failover may lose the commit
 CANCELLED_BY_SOMEBODY = (UNCONFIRMED, "57P01")
 UNCONFIRMED_REASON = "no standby has confirmed the change"
 OLDER = "older"  # our own code: the database lacks acknowledged changes (`seen`)
-# Texts for clients, by the beginning of the code; the first match decides.
+# Texts for clients, each with the beginnings of its codes; the first match decides.
 _REASONS = (
     (_LOCK_NOT_AVAILABLE, "another server has kept this book locked for too long"),
     (_CANCELED, "it does not answer"),
@@ -45,9 +46,10 @@ _REASONS = (
     (_NOT_SEEN, "its tables are missing, or the role may not see them"),
 )
 _FAILED = "it has failed"
-# The message contains this if somebody cancelled a statement; else the statement took too long.
+# If somebody cancelled a statement, the message contains this text; otherwise the statement took too long.
 _BY_SOMEBODY = "user request"
-# Codes by libpq's message, because libpq returns no code if it cannot connect; the first match decides.
+# If libpq cannot connect it returns a message without a code. These patterns find the code; the first match
+# decides.
 _REFUSALS = (
     (re.compile("session is read-only|server is in hot standby mode"), _READ_ONLY),
     (re.compile("the database system is "), _STARTING),
@@ -140,7 +142,7 @@ def unavailable(error: BaseException, *, unknown: bool = False) -> StorageUnavai
 
 
 def is_of_others(error: BaseException) -> bool:
-    """Return whether a group failed only because other transactions changed the same rows."""
+    """Return whether the error arose only because other transactions changed the same rows."""
     return isinstance(error, DatabaseFailed) and (error.passing or error.state == _LOCK_NOT_AVAILABLE)
 
 

@@ -27,8 +27,8 @@ _UNREADABLE = (
     "its address cannot be read; write it as postgresql://USER:PASSWORD@HOST/DATABASE, and"
     " percent-encode characters such as % and /"
 )
-# A host may vanish from the network without an error, so these limits apply to each connection: milliseconds,
-# seconds, seconds, and a count.
+# A host may vanish from the network without an error, so each connection gets these limits of libpq. Their
+# units are milliseconds, seconds, seconds, and a count.
 _DEFAULTS = {
     "tcp_user_timeout": "4000",
     "keepalives_idle": "2",
@@ -79,7 +79,7 @@ class Hosts:
         raise ConnectionLost("; ".join(map(str, errors)), OLDER if OLDER in states else "".join(states[:1]))
 
     def open_greatest(self, key: Callable[[PostgresConnection], int], answer_s: float) -> None:
-        """If there are several hosts, connect to each and put the host with the greatest `key` first."""
+        """Connect to each host, if there are several, and put the host with the greatest `key` first."""
         hosts = self._hosts
         candidates: list[tuple[int, str]] = []
         for host in hosts if len(hosts) > 1 else ():
@@ -112,7 +112,7 @@ class Hosts:
     def _is_silent(self, host: str) -> bool:
         """Return whether a host has stopped; if so, stop using all its connections.
 
-        A waiting thread cannot tell a slow statement from a stopped host, so this tries a new connection.
+        A waiting thread cannot tell a slow statement from a stopped host, so this method tries to connect.
         """
         with self._probing:  # one probe for all threads that wait
             if time.monotonic() - self._answer_times.get(host, 0) < _PROBED_FOR_S:
@@ -148,7 +148,7 @@ def _one_host_each(url: str, name: str) -> list[str]:
         raise ConnectionLost(_UNREADABLE) from None
     settings = {key: value for key, value in _DEFAULTS.items() if key not in parameters}
     settings["application_name"] = name
-    settings["client_encoding"] = "UTF8"  # overrides the address, the environment and the role
+    settings["client_encoding"] = "UTF8"  # overrides an encoding from the address, environment or role
     lists = {
         key: str(parameters[key]).split(",") for key in ("host", "hostaddr", "port") if parameters.get(key)
     }

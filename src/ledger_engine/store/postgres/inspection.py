@@ -1,8 +1,8 @@
 """Checks that PostgreSQL's rows refer to rows that exist, and that its indexes agree with its tables.
 
-A reference is wrong only if somebody has switched foreign keys off. The extension amcheck checks the indexes.
-Without it the indexes are not checked, and `why_not` returns the reason. An SQL query cannot check an index,
-because PostgreSQL answers the query from the index, even if the index is wrong.
+A reference can be wrong only if somebody has switched foreign keys off. The extension amcheck checks the
+indexes. Without amcheck the indexes are not checked, and `why_not` returns the reason. An SQL query cannot
+check an index, because PostgreSQL answers the query from the index, even if the index is wrong.
 """
 
 from __future__ import annotations
@@ -91,11 +91,9 @@ def why_not(connection: PostgresConnection) -> str | None:
 
 
 def faults(connection: PostgresConnection) -> list[str]:
-    """Check foreign keys, the values of transactions, and indexes where that is possible.
+    """Check foreign keys, the values of transactions, and, if possible, indexes; return a sentence per fault.
 
-    Return a sentence for each fault.
-
-    Call it in a transaction, which can continue even after faults.
+    Call this in a transaction. The transaction can continue even after faults.
     """
     return _missing(connection) or _forbidden(connection) or _wrong_indexes(connection)
 

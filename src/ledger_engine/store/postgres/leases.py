@@ -1,8 +1,9 @@
-"""Leases as rows: each belongs to a server, and ends by the database's clock unless the server renews it.
+"""Leases, each a row of a table. A lease belongs to one server, which must renew it before its time is up.
 
-All servers take and renew leases under one lock, so two servers never hold the same lease, even if their
-clocks differ. A server relies on its leases for a little less than their duration, by its monotonic clock. So
-a server that wakes after a long suspension notices that its leases have ended.
+All servers take and renew leases under one lock, and the database's clock decides when a lease ends. So two
+servers never hold the same lease, even if their clocks differ. A server relies on its leases for a little
+less than their duration, by its monotonic clock. So a server that wakes after a long suspension notices that
+its leases have ended.
 
 All leases except the leader's are spread evenly over the servers that want such leases. Each of these servers
 also stores a row for itself, so that every server can count the servers. A server takes free leases until it
@@ -38,7 +39,7 @@ log = logging.getLogger("ledger_engine.store.postgres.leases")
 
 
 class _HeldLeases(NamedTuple):
-    """The leases that this server holds, whether other servers hold any, and the leases to give up."""
+    """The leases that this server holds, whether other servers hold leases, and the leases to give up."""
 
     held: frozenset[str]
     others: bool
@@ -167,7 +168,7 @@ class _Renewal:
     ) -> frozenset[str]:
         """Return the leases to give up: half of the difference to the server with the fewest leases.
 
-        The result stays the same until other servers hold the leases of the result.
+        Later calls return the same leases, until other servers hold them.
         """
         least = min(loads.values(), default=sys.maxsize)
         own = set(filter(_is_spread, names_held))

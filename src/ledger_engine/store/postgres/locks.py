@@ -1,10 +1,11 @@
 """Locks of writers: one server at a time writes a book, with ids greater than the last server's ids.
 
-A group of works takes the locks of its free books, or the lock of the whole ledger. A transaction waits for
-the lock of a book only if it holds no other lock, or if it takes the locks in their order, so transactions
-never wait for each other in a circle. For each lock, the table `heads` stores the time up to which ids were
-issued, and the server that issued them. Before a server makes an id, it advances its clock past the times of
-other servers. So the ids of a book are in the order of its commits, even if the servers' clocks differ.
+A group of works takes the lock of the whole ledger, or the locks of those of its books that are free. A
+transaction waits for the lock of a book only if it holds no other lock, or if it takes the locks in their
+order, so transactions never wait for each other in a circle. For each lock, the table `heads` stores the time
+up to which ids were issued, and the server that issued them. Before a server makes an id, it advances its
+clock past the times of other servers. So the ids of a book are in the order of its commits, even if the
+servers' clocks differ.
 
 `heads` also contains a row for each server, which each commit of the server updates. The row stores the time
 that the server has reached, and in `announced` how many of its commits announced something. Other servers
@@ -28,7 +29,7 @@ from ledger_engine.store.postgres import rendering
 from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.rendering import RenderedRow, SqlStatement, rendered
 
-LEDGER = 0  # the lock of the whole ledger; a transaction of single books holds it in shared mode
+LEDGER = 0  # the lock of the whole ledger; transactions that lock single books hold it in shared mode
 # "ledger" as a number, to avoid advisory locks of other programs in the same database.
 _LEDGER_KEY = 0x6C6564676572
 
@@ -37,8 +38,8 @@ _WITHIN = f"set_config('idle_session_timeout', '{IDLE_MS}', false)"
 _LOCK_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock({_LEDGER_KEY})")
 _SHARE_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock_shared({_LEDGER_KEY})")
 _LOCK_BOOK = rendered("SELECT pg_advisory_lock(:lock)")
-# Takes at most $2 free locks of $1, and stores their numbers in a setting for the next statement, which is
-# sent without waiting for an answer.
+# Takes at most $2 free locks of $1. It stores their numbers in a setting, because the next statement needs
+# them and is sent without waiting for an answer.
 _LOCK_FREE = SqlStatement(
     b"SELECT set_config('ledger.locked', concat_ws(',', '0', (SELECT string_agg(lock::text, ',') FROM (SELECT"
     b" lock FROM unnest($1) AS lock WHERE pg_try_advisory_lock(lock) LIMIT $2) AS free)), false)",
@@ -50,7 +51,7 @@ _BEGIN = rendered("BEGIN ISOLATION LEVEL SERIALIZABLE")
 # books it would then often let only one commit. Two transactions on the same book still conflict at this
 # level, because both write the book's row in `heads`.
 _BEGIN_BOOKS = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ")
-# The numbers of servers lie in one range, so PostgreSQL reads their rows without the rows of all books.
+# All numbers of servers are in one range, so PostgreSQL can read the servers' rows without the books' rows.
 _FIRST_SERVER, _SERVERS_BITS = 1 << 62, 48
 OF_SERVERS = f"lock BETWEEN {_FIRST_SERVER} AND {_FIRST_SERVER + (1 << _SERVERS_BITS) - 1} AND lock = server"
 _OF_OTHERS = rendered(f"SELECT max(moment) AS moment FROM heads WHERE {OF_SERVERS} AND server <> :server")

@@ -31,8 +31,7 @@ _CAN_COMPARE = rendered(
     " AND current_setting('transaction_read_only') = 'off'"
     " AND has_database_privilege(current_database(), 'TEMP') AS int) AS can"
 )
-# All indexes and constraints that may refuse rows, with their table; the ledger's indexes and constraints are
-# among them.
+# Lists all indexes and constraints that may refuse rows, each with its table, including the ledger's own.
 _REFUSING = rendered("""
 SELECT CAST(i.relname AS text) AS name, CAST(t.relname AS text) AS of,
     'an index of ' || t.relname || ' that is unique, partial or of an expression' AS what

@@ -23,7 +23,7 @@ from ledger_engine.store.postgres.seen import Commits, SeenCommits
 
 CHANNEL = "ledger_commits"
 POLL_S = 0.5  # how often the rows of `heads` are read, in addition to notifications
-_AGAIN_S = 0.1  # the notification of a visible commit should arrive within this time
+_AGAIN_S = 0.1  # once a commit is visible, its notification should arrive within this time
 _RECONNECT_S = 1.0
 _NOTIFY = rendered(f"SELECT pg_notify('{CHANNEL}', :payload)")
 _ANNOUNCED = rendered(f"SELECT server, announced, moment FROM heads WHERE {OF_SERVERS} AND server <> :server")
@@ -145,7 +145,7 @@ class NotificationFollower:
             self._confirmations.doubt()
 
     def _announced(self, connection: PostgresConnection) -> dict[int, int]:
-        """Return how many commits of each other server announced something; note the confirmed ones."""
+        """Return how many commits of each other server announced something; note the confirmed counts."""
         if not connection.usable:
             raise ConnectionLost("another timeline is used")
         rows = connection.rows(_ANNOUNCED, {"server": self._seen_commits.server})

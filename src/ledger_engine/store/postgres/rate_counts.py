@@ -25,7 +25,7 @@ CLEAN_EVERY_S = 60
 _TYPES = (rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.INT8)
 _NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LEAST = "least(requests, per_minute, per_second)"
-# The time of a statement that has waited for another server's count is older than this count. The newer
+# If a statement has waited for another server's count, its own time is older than that count. The newer
 # window then stays, unless somebody has set the clock of the database back. `granted` is the number of
 # requests that are let through. The callers are sorted, so two servers never wait for each other in a circle.
 _COUNT = SqlStatement(
@@ -75,7 +75,7 @@ class CountRequest(NamedTuple):
 
 
 class CountResult(NamedTuple):
-    """The number of requests that are let through, and the count of the minute, including these.
+    """The number of requests that are let through, and the minute's count, which includes these requests.
 
     `now` is the database's time in milliseconds, which decides the windows.
     """
@@ -120,8 +120,8 @@ class RateCounts:
             connection.put_dumped(_COUNT, [*arrays, now], _TYPES)
             result = await self._answer_of(connection)
         except BaseException:
-            # Close it also after a cancellation, because the late answer would look like the answer to the
-            # next statement.
+            # Close the connection also after a cancellation: otherwise the late answer would look like the
+            # answer to the next statement.
             await self.close()
             raise
         assert result is not None, "the statement returns a row for each caller"

@@ -32,7 +32,7 @@ class _Waiter(NamedTuple):
 
 
 class _Refusal(NamedTuple):
-    """A refusal of a caller's requests, which lasts until the second `until` of the counter's clock."""
+    """A refusal of a caller's requests. It lasts until the counter's clock shows the second `until`."""
 
     until: int
     ahead: float  # the counter's clock minus this process's monotonic clock
@@ -53,7 +53,7 @@ class CountedTogether:
         self._refusals: dict[str, _Refusal] = {}
 
     async def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
-        """Count one request of `who`. The minute does not count requests that the burst limit refuses."""
+        """Count one request of `who`. The minute's count leaves out requests that the burst limit refuses."""
         refusal = self._refused(who, (per_minute, per_second)) if who in self._refusals else None
         return refusal or await self._ask(CountRequest(who, 1, per_minute, per_second))
 
@@ -105,7 +105,7 @@ class CountedTogether:
                 self._settle(waiters, result, began)
 
     async def _try_again(self, request: CountRequest) -> None:
-        """Test the counter with a request that counts nothing, and use the counter again if it answers."""
+        """Test the counter with this request, which counts nothing. If it answers, use the counter again."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 await self._counter.count([request])
@@ -152,8 +152,8 @@ class CountedTogether:
     def _refused(self, who: str, limits: tuple[int, int]) -> Verdict | None:
         """Return the verdict for a caller whose window is used up, or None.
 
-        The estimate of the counter's clock runs ahead by at most the time that the counter took to answer. So
-        no refusal lasts longer than the window.
+        The counter's clock is estimated. The estimate is ahead of that clock by at most the time that the
+        counter took to answer. So no refusal lasts longer than the window.
         """
         refusal = self._refusals[who]
         now = int(self._monotonic() + refusal.ahead)

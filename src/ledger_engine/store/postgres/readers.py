@@ -39,7 +39,7 @@ class Readers(ReadingThreads):
         connection: PostgresConnection | None = None
         job: QueuedWork | None = None
         while (job := self._next(job)) is not None:
-            if job.outcome.done():  # the job has failed for lack of time, or was cancelled
+            if job.outcome.done():  # the job took too long and has failed, or was cancelled
                 continue
             for left in reversed(range(TRIES)):
                 try:

@@ -35,8 +35,8 @@ _FLOATS = (700, 701)
 class SqlStatement:
     """A statement and the names of its parameters, in the order of their numbers.
 
-    `reads` is true if it changes nothing, and `has_rows` if it returns rows. `words` contains the names of
-    its tables, and other words.
+    `reads` is true if the statement changes nothing, and `has_rows` is true if it returns rows. `words` are
+    the words of the statement, including the names of its tables.
     """
 
     text: bytes
@@ -64,10 +64,10 @@ def rendered(sql: str) -> SqlStatement:
 
 @lru_cache(maxsize=256)
 def insertion(table: str, columns: tuple[str, ...], numeric: frozenset[str] | None) -> SqlStatement:
-    """Return the statement that inserts one row, or many rows from one array for each column.
+    """Return the statement that inserts one row, or that inserts many rows from one array for each column.
 
-    `numeric` contains the columns of whole numbers, which determine the types of the arrays; None means one
-    row.
+    If `numeric` is None, the statement inserts one row. Otherwise `numeric` contains the columns of whole
+    numbers, which determine the types of the arrays.
     """
     if numeric is None:
         rows = f"VALUES ({', '.join(f'${number}' for number in range(1, len(columns) + 1))})"

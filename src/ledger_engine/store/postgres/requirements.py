@@ -13,7 +13,7 @@ from ledger_engine.store.postgres.rendering import rendered
 OLDEST = 160_000  # PostgreSQL 16
 _VERSION = rendered("SELECT version() AS version")
 # By default PostgreSQL tracks a whole page once a transaction has read three of its rows, and a whole table
-# after 33. A ledger needs limits of at least these numbers of rows for a page, a table and all tables.
+# once it has read 33 of its rows or pages. A ledger needs at least the limits below.
 _ROWS_OF_PAGE, _ROWS_OF_TABLE, _ROWS_OF_ALL = 100, 10_000, 50_000
 _ROWS_APART = rendered(
     "SELECT current_setting('max_pred_locks_per_page')::bigint AS of_page,"
@@ -22,7 +22,7 @@ _ROWS_APART = rendered(
     " * current_setting('max_connections')::bigint AS of_all"
 )
 
-_POOL_TRIES = 5  # several attempts, because another user of the pool may get the session first
+_POOL_TRIES = 5  # further connections; several, because another user of the pool may get the session first
 _PROCESS = rendered("SELECT pg_backend_pid() AS process")
 SHARED = (
     "a pooler in front of it, such as PgBouncer, shares sessions between connections; use its session mode"

@@ -27,8 +27,8 @@ from ledger_engine.store.postgres.errors import OLDER, ConnectionLost, DatabaseF
 from ledger_engine.store.postgres.locks import new_server
 from ledger_engine.store.postgres.rendering import SqlStatement, rendered
 
-FORGOTTEN_AFTER = 30 * DAY  # a server that has not written for this long may have lost its row
-_OWN_MAX = 5000  # the last commits of this server that are remembered, with the books that they changed
+FORGOTTEN_AFTER = 30 * DAY  # if a server has not written for this long, its row may have been deleted
+_OWN_MAX = 5000  # how many of this server's last commits are remembered, with the books that they changed
 _BOOKS_NAMED_MAX = 5
 _STANDBY = "25006"  # PostgreSQL's code for an attempt to write on a standby
 _PLACE = rendered(
@@ -80,7 +80,7 @@ class _Own:
 def timeline_of(connection: PostgresConnection) -> Timeline:
     """Return the cluster and timeline of a connection.
 
-    Raises DatabaseFailed if the server offers no timelines, or not to this role.
+    Raises DatabaseFailed if the server has no timelines, or if this role may not read them.
     """
     (row,) = connection.rows(_PLACE, {})
     return Timeline(row["system"], row["timeline"])
@@ -99,8 +99,8 @@ class SeenCommits:
 
     Set `has_timelines` once it is known whether the role may read the timeline. `moved` is called with the
     former timeline (None at first) and the new timeline. `accepted` is called with the connection on which a
-    loss was accepted. This also changes the number `server`, because under the old number the next commits
-    would look like the lost commits.
+    loss was accepted. After an accepted loss the server has another number `server`: under the old number its
+    next commits would look like the lost commits.
     """
 
     def __init__(self, *, accepts_loss: bool = False) -> None:
@@ -133,7 +133,7 @@ class SeenCommits:
                 self._write_own(self._descriptor, commits)
 
     def confirmed(self) -> None:
-        """Note that a commit was confirmed, and so all commits that were visible before this commit."""
+        """Note that a commit was confirmed, and with it all commits that were visible before it."""
         with self._lock:
             own, self._own_unconfirmed = self._own_unconfirmed, _NONE
             if own.announced > self._commits[self.server].announced:
@@ -186,7 +186,7 @@ class SeenCommits:
             elif self.losses.refused is not None:
                 self.losses.refused = None
                 log.warning("the database contains every acknowledged change, and is used again")
-            if writes:  # this may include a commit with an unknown outcome, which is not acknowledged yet
+            if writes:  # the count may include a commit with an unknown outcome, not acknowledged yet
                 self._own_unconfirmed = stored_commits.get(self.server, _NONE)
             if timeline != self._timeline:
                 before, self._timeline = self._timeline, timeline

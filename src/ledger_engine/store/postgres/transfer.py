@@ -30,7 +30,7 @@ from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows, UnitReader
 from ledger_engine.store.sql_text import SUBSTITUTE, restored
 
-_NAME = "ledger-engine migrate"  # the name of its connections in pg_stat_activity
+_NAME = "ledger-engine migrate"  # the name of these connections in pg_stat_activity
 _SERVED = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     " AND application_name = 'ledger-engine' AND pid <> pg_backend_pid()"
@@ -180,7 +180,7 @@ def open_target(url: str) -> Iterator[PostgresTarget]:
     with _errors(url), closing(Hosts(url, _NAME).open(math.inf, UNLIMITED)) as own:
         requirements.require_usable(own, partial(connect, url, CONNECT_S))
         tables = PostgresTables(own)
-        tables.pending()  # raises an error for tables of another program before this waits for a lock
+        tables.pending()  # refuse tables of another program before waiting for a lock
         try:
             with tables.locked():
                 tables.apply_pending()

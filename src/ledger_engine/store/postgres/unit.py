@@ -27,8 +27,8 @@ Numeric = dict[str, frozenset[str]]  # the columns of whole numbers by table, sh
 class PostgresUnit(CachingUnit):
     """The `Unit` of a PostgreSQL connection.
 
-    It does not wait for the results of statements that write. The next statement with a result raises their
-    errors.
+    It does not wait for the results of statements that write. If one of them fails, the next statement that
+    returns rows raises the error.
     """
 
     __slots__ = ("_connection", "_numeric")

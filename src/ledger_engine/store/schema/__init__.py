@@ -23,7 +23,7 @@ BASELINE = "001_baseline"
 _BEFORE_BASELINE = "m0"  # the names of migrations from before version 1.0 begin with this
 NOT_UP_TO_DATE = "the database is not up to date; run `ledger-engine serve` on it once"
 TOO_OLD = "it was written before version 1.0, and this version does not open such ledgers"
-# A note that the log shows with the error of a constraint, a unique index or a trigger.
+# If a constraint, a unique index or a trigger refuses a change, the log shows this note with the error.
 REFUSED = "An added index, constraint or trigger may refuse the change: `ledger-engine verify` names them."
 _NAMED_MAX = 3  # tables, or faults, in a message
 _MADE = re.compile(r"CREATE (?:UNIQUE |UNLOGGED )?(TABLE|INDEX|VIEW|TRIGGER) (\w+)")
@@ -43,7 +43,8 @@ def names(engine: Engine) -> list[str]:
 def statements(engine: Engine, name: str) -> list[str]:
     """Return the statements of a migration.
 
-    In its file each statement ends with a semicolon at the end of a line, and comments are whole lines.
+    In the file of a migration, each statement ends with a semicolon at the end of a line, and comments are
+    whole lines.
     """
     lines = Path(FOLDER, engine, f"{name}.sql").read_text(encoding="utf-8").splitlines()
     script = "\n".join(line for line in lines if not line.startswith("--"))
@@ -86,7 +87,7 @@ class Tables(ABC):
         if not self.pending():
             return
         with self.locked():
-            self.apply_pending()  # another process may have applied some of them before we got the lock
+            self.apply_pending()  # look again: another process may have applied some before we got the lock
 
     def apply_pending(self) -> None:
         """Apply the missing migrations inside a block of `locked`."""
@@ -171,8 +172,8 @@ def unlike_made(
     """Return each object that differs from the ledger's definition: its name, and a sentence.
 
     Additional tables, indexes and views are allowed. Additional triggers are faults, because a trigger may
-    change written rows. The additional objects in `refusing` are faults too: indexes and tables that may
-    refuse rows, each with a description.
+    change written rows. `refusing` describes indexes and tables that may refuse rows; if they are additional,
+    they are faults too.
     """
     faults = [
         (

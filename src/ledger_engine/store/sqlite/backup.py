@@ -38,8 +38,8 @@ def copy(source: Path, target: Path) -> None:
     """Copy the database `source`, in its state at one moment, to the new, private file `target`.
 
     The copy neither stops nor slows writers to the source. Do not call this in a process with an open
-    connection to the source (`require_own_log`). Raises StorageUnavailable if a file fails, which names this
-    file or both files, and if the source is not a ledger.
+    connection to the source (`require_own_log`). Raises StorageUnavailable if the source is not a ledger, and
+    if one of the files cannot be read or written; the message names that file, or both if it may be either.
     """
     with closing(open_to_copy(source)) as connection:
         copy_of_open(connection, source, target)
@@ -70,8 +70,8 @@ def overwrite(connection: sqlite3.Connection, source: Path) -> None:
     """
     require_own_log(source)
     with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB)) as source_connection:
-        # Mapping the file saves a system call for each page. A read error of the disk then ends the process,
-        # but nothing is changed.
+        # Mapping the file into memory saves a system call for each page. With a mapped file, a read error of
+        # the disk ends the process, but the database is unchanged.
         source_connection.execute(f"PRAGMA mmap_size={_MAPPED_MAX}")
         # The next commit syncs the log. A power cut before this sync loses the replacement, and nothing else.
         connection.execute("PRAGMA synchronous=NORMAL")
@@ -84,15 +84,15 @@ def overwrite(connection: sqlite3.Connection, source: Path) -> None:
 def fold(database: Path, target: Path, *, alone: bool) -> int:
     """Create the file `target` from a database and its log; return the number of applied frames.
 
-    With `alone` only the log is used, because it contains every page. The database and its log stay
-    unchanged.
+    With `alone`, only the log is used; the caller has checked that it contains every page. The database and
+    its log stay unchanged.
     """
     log = log_file(database)
     log_of_target = target.with_name(f"{target.name}-wal")
     make_private(target)
     make_private(log_of_target)
     if alone:
-        target.write_bytes(b"\0" * _SMALLEST_PAGE)  # SQLite would delete the log next to an empty file
+        target.write_bytes(b"\0" * _SMALLEST_PAGE)  # not empty: SQLite deletes the log of an empty file
     else:
         shutil.copyfile(database, target)
     shutil.copyfile(log, log_of_target)
@@ -106,7 +106,7 @@ def fold(database: Path, target: Path, *, alone: bool) -> int:
 
 
 def read_copy(file: Path, work: AuditWork[T]) -> T:
-    """Run a work that reads a file which nobody uses; the file stays unchanged. Raises StorageUnavailable."""
+    """Run a work that only reads, on a file that no process uses. Raises StorageUnavailable."""
     require_own_log(file)
     try:
         with closing(open_to_read(file)) as connection:
@@ -165,8 +165,8 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
             SqliteTables(connection).require_no_others()
             _give_up_log(connection, database)
-            # Until the new file is in place no process may open the database, because its changes would be
-            # lost.
+            # Until the new file is in place no process may open the former database, because changes in it
+            # would be lost.
             connection.execute("PRAGMA locking_mode=EXCLUSIVE")
             connection.execute("BEGIN EXCLUSIVE")
             connection.execute("COMMIT")
@@ -210,8 +210,8 @@ def _copy_bytes(file: Path, target: Path) -> None:
 def _rename_to_new(file: Path, target: Path) -> None:
     """Rename `file` to `target`. Raises FileExistsError if `target` exists.
 
-    On Linux this is one step. On other systems only a hard link would do it in one step, but it would give
-    the file two names for a moment.
+    On Linux this is one step. On other systems it takes two steps. A hard link would do it in one step, but
+    would give the file two names for a moment.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
@@ -259,7 +259,7 @@ def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB, up_to_date: bool = Tr
     """Open a connection that only reads and never makes a checkpoint.
 
     Call `require_own_log` before a process opens the file for the first time. Raises StorageUnavailable for a
-    file that is not a ledger of this version, or with `up_to_date` false, of this or an older version.
+    file that is not a ledger of this version. With `up_to_date` false, an older version is accepted too.
     """
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")

@@ -77,7 +77,7 @@ class _Transaction(DatabaseTransaction[SqliteUnit]):
             self._connection.execute("COMMIT")
         except (sqlite3.Error, MemoryError) as error:
             # A MemoryError can come before or after the commit. A successful COMMIT ends the transaction, but
-            # so do some failures.
+            # some failures end it too.
             ended = isinstance(error, MemoryError) and not self._connection.in_transaction
             raise CommitFailed(error, may_be_done=ended) from error
         self._committer.newest_event = max(self._committer.newest_event, unit.newest_event)

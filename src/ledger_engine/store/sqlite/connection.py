@@ -15,16 +15,17 @@ from ledger_engine.store.sqlite.log import require_file_of_log
 from ledger_engine.store.sqlite.migrations import SqliteTables
 
 BUSY_TIMEOUT_MS = 5000
-# Checkpoint when the write-ahead log reaches this many pages (16 MB). Each group writes the last pages of a
-# busy account again. SQLite's default of 1000 pages checkpoints these pages every ten groups, which took a
-# twentieth of the time. Up to 4062 pages share one index, so readers find a page in one lookup.
+# Checkpoint when the write-ahead log reaches this many pages (16 MB). Each group of postings to a busy
+# account writes the same pages again. With SQLite's default of 1000 pages, a checkpoint every ten groups
+# copied them into the database, which took a twentieth of the time. Up to 4062 pages share one index, so
+# readers find a page in one lookup.
 CHECKPOINT_PAGES = 4000
 # A batch of 1,000 writes 1.4 MB of new pages and some hundred old pages. They do not fit into SQLite's
-# default of 2 MB, and reading the same pages again took a seventh of the time.
+# default cache of 2 MB, and reading the same pages again took a seventh of the time.
 WRITER_CACHE_KB = 8000
-# The inner pages of a large book do not fit into SQLite's default of 2 MB. With 100,000 or five million
-# transactions a cache over 8 MB is no faster, and each of five connections that read long objects would fill
-# its cache.
+# The inner pages of a large book's indexes do not fit into SQLite's default cache of 2 MB. A cache over 8 MB
+# is no faster, neither with 100,000 nor with five million transactions. Each of the five connections may fill
+# its cache by reading long objects, so a larger cache only takes memory.
 READER_CACHE_KB = 8_000
 
 _PRAGMAS = (
@@ -36,7 +37,7 @@ _PRAGMAS = (
     # Savepoints keep their undo data in memory: in a file it took a fifth of the time of each posting.
     "PRAGMA temp_store=MEMORY",
 )
-# One of these errors leaves the connection in an unreliable state, so it is opened again.
+# After one of these errors the state of the connection is unreliable, so a new connection is opened.
 FATAL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN}
 _OUR_MISTAKES = {
     None,
@@ -80,10 +81,10 @@ def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlit
 def _log_ahead(connection: sqlite3.Connection) -> None:
     """Switch the file to a write-ahead log.
 
-    The setting is stored in the file, so this first refuses a file of another program.
+    SQLite stores this setting in the file, so this function first refuses a file of another program.
 
     If another connection is switching the same new file, SQLite reports an error at once, because two readers
-    that wait to write would deadlock. So this tries again.
+    that wait to write would deadlock. So this function tries again.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
@@ -114,7 +115,7 @@ def make_private(path: Path) -> None:
 def close_to_others(path: Path) -> None:
     """Remove other users' rights from a ledger and its companion files, which contain secrets and hashes.
 
-    A file that only its owner and the owner's group can read was shared on purpose, and stays as it is.
+    If a file can be read only by its owner and a group, somebody shared it on purpose, so it stays as it is.
     """
     for file in (path, *companions(path)):
         # Only its owner can protect a file of another user.

@@ -32,7 +32,7 @@ class FileContent:
         self._header: bytes | None = None
 
     def has_changed(self) -> bool:
-        """Return whether the header differs from the last accepted one."""
+        """Return whether the header differs from the last accepted header."""
         header = self._read(_HEADER)
         return header is not None and self._header is not None and header != self._header
 

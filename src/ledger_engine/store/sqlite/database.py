@@ -158,7 +158,7 @@ class SqliteDatabase(ThreadedDatabase):
             insist(self._give_up, group, error)
         else:
             if self._is_lost:
-                insist(self._check_space, writer)  # not in `try`: the group stays committed if this fails
+                insist(self._check_space, writer)  # outside of `try`, because the group is already committed
         self._settle(group, frozenset(topics))
 
     def _sound_writer(self) -> sqlite3.Connection:
@@ -174,12 +174,12 @@ class SqliteDatabase(ThreadedDatabase):
         return self._writer
 
     def _begin(self, connection: sqlite3.Connection) -> bool:
-        """Begin the transaction of a group; return whether another process has written since the last one."""
+        """Begin a group's transaction; return whether another process has written since the last group."""
         self._file.begin_to_write(connection)
         return self._follow_other_writers(connection)
 
     def _look(self, connection: sqlite3.Connection) -> None:
-        """Check for changes of other processes, for the health check while this process writes nothing."""
+        """Look for changes of other processes, so that the health check knows them without a write here."""
         if self._follow_other_writers(connection):
             self._committer.forget()
 
@@ -204,7 +204,7 @@ class SqliteDatabase(ThreadedDatabase):
         until = "it has no event" if newest is None else f"its last event is of {iso(moment_of(newest))}"
         self.losses.accepted = (
             "Acknowledged changes are gone: another program has replaced the content of the database by an"
-            f" older one. The last event was {event}, of {iso(moment_of(event))}; now {until}."
+            f" older state. The last event was {event}, of {iso(moment_of(event))}; now {until}."
         )
         log.error("%s", self.losses.accepted)
 
@@ -238,7 +238,7 @@ class SqliteDatabase(ThreadedDatabase):
         try:
             writer = self._sound_writer()
             probe_write(SqliteUnit(writer, self._clock, self.ids))
-        except Exception:  # any error, for the same reason
+        except Exception:  # any error: if this thread ended, nothing would be written any more
             self._close_writer()
             return False
         self._check_space(writer)
@@ -246,7 +246,7 @@ class SqliteDatabase(ThreadedDatabase):
 
     def _check_space(self, writer: sqlite3.Connection) -> None:
         try:
-            self._file.require_own()  # check first, because a write to the log would destroy evidence
+            self._file.require_own()  # check first, because the test of the space overwrites the evidence
             self._set_lost(None if has_space(writer) else StorageUnavailable(FULL))
         except Exception as error:  # any error: the committed changes stay committed
             self._set_lost(error)

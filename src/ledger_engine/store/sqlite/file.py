@@ -1,4 +1,4 @@
-"""The file that a process first opened as its database, and uses as long as the file keeps its name."""
+"""The file that a process opened as its database. The process uses it only while the file keeps its name."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class DatabaseFile:
         self._path = path.resolve()  # resolved, because SQLite finds the log in the same way
         require_one_name(self._path)
         make_private(self._path)
-        self._name = str(self._path)  # made only once, because each group of works checks the name
+        self._name = str(self._path)  # converted only once, because each group of works checks the name
         self._identity = identity(self._name)
         self._kept_open: sqlite3.Connection | None = None
         self._log_file = log_file(self._path)
@@ -76,9 +76,9 @@ class DatabaseFile:
         self.losses = Losses()
 
     def require_same(self) -> None:
-        """Raise OSError if the file has lost its name, or is not used any more.
+        """Raise OSError if the file has lost its name, or must not be used any more.
 
-        Later writes to such a file would be lost, and the file that has the name now is not ours.
+        Writes to a file without its name would be lost, and another file that now has the name is not ours.
         """
         if self._is_overwritten:
             raise OSError(OVERWRITTEN)
@@ -88,7 +88,7 @@ class DatabaseFile:
             raise OSError(REPLACED)
 
     def has_changed(self) -> bool:
-        """Return whether a checkpoint, or another program, has changed the file since `require_own`."""
+        """Return whether the file was changed since `require_own`, by a checkpoint or another program."""
         return self._content.has_changed()
 
     def require_own(self) -> None:
@@ -171,8 +171,8 @@ class DatabaseFile:
         A process that opened the other file would apply our log to it and so damage it.
         """
         if self._is_overwritten or self._cannot_lock:
-            # The log stays: either it is next to our file, or it keeps our commands from opening the
-            # overwritten file without a warning.
+            # Leave the log. If the file is still ours, the log belongs to it. If the file was overwritten,
+            # the log keeps our commands from opening the file without a warning.
             return
         # If the name is a link, it may now lead to another file with another log.
         if self._path.exists() and _identity_of(log_file(self._path)) == self._log is not None:
@@ -191,7 +191,7 @@ class DatabaseFile:
             self.require_own()
         connection, self._kept_open = self._kept_open, None
         if connection is not None and self._is_overwritten:
-            # One more reference, so that Python does not close the connection at exit either.
+            # Keep one more reference, so that Python does not close the connection when the process exits.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
         elif connection is not None:
             self._content.forget()
@@ -237,12 +237,12 @@ def probe_read(unit: Unit) -> None:
 
 
 def probe_write(unit: Unit) -> None:
-    """Test writing: write a page without a change, because no program uses this number."""
+    """Test writing: write a page whose content stays the same. No program uses `user_version`."""
     unit.execute("PRAGMA user_version = 0")
 
 
 def has_space(connection: sqlite3.Connection) -> bool:
-    """Return whether the log can grow by more than any group needs; the test is rolled back.
+    """Return whether the log can grow by more than any group needs. The test writes, and rolls back.
 
     A disk that is full for every posting may still have space for a single page.
     """

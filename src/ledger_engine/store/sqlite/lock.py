@@ -27,7 +27,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import Location
 from ledger_engine.store.sqlite.log import log_file
 
-_HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}  # errors while another process holds the lock
+_HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}  # a lock fails with these if another process holds it
 
 
 def _lock(file: int) -> None:
@@ -42,7 +42,7 @@ def _lock(file: int) -> None:
         except OSError as error:
             if error.errno not in _HELD:
                 raise
-            # This fails if a process holds the lock, but not if processes only test the lock.
+            # A shared lock fails if a process holds the lock, but not if processes only test the lock.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         else:
             return
@@ -62,9 +62,9 @@ def _is_held(file: int) -> bool:
 class LockHolder:
     """The process that a lock file names; a field is None if the file lacks it.
 
-    `is_alive` is false for a process that was killed before it could remove its entry, and so holds no lock.
-    `url` is the address at which it serves. `started` is the Unix time in milliseconds at which it took the
-    lock.
+    `is_alive` is false for a process that was killed: its entry stayed in the file, but it holds no lock.
+    `url` is the address at which the process serves. `started` is the Unix time in milliseconds at which it
+    took the lock.
     """
 
     is_alive: bool
@@ -103,7 +103,7 @@ class ServingLock:
         self._write()
 
     def release(self) -> None:
-        """Release the lock, and remove its file if this lock created it.
+        """Release the lock, and remove its file if this instance created the file.
 
         A process that has already opened the removed file notices that the file lost its name, and opens a
         new file.
@@ -167,7 +167,7 @@ def _locked(file: Path, database: Path) -> int:
             raise _refusal(error, file, f"{database} is served by {_named_holder(file)}") from error
         try:
             if os.path.samestat(os.fstat(descriptor), os.stat(file)):
-                os.ftruncate(descriptor, 0)  # the entry of a killed process would now look like ours
+                os.ftruncate(descriptor, 0)  # a killed process left its entry, which would look like ours
                 return descriptor
         except FileNotFoundError:  # the lock file was deleted between the open and the lock
             pass
@@ -187,7 +187,7 @@ def lock_file(database: Path) -> Path:
 
 
 def holder_of(database: Path) -> LockHolder | None:
-    """Return the process that serves this database, or was killed while it served it; None without one.
+    """Return the process that serves this database, or that was killed while serving it; None if none is.
 
     Raises OSError when the lock file cannot be read.
     """
@@ -199,7 +199,7 @@ def holder_of(database: Path) -> LockHolder | None:
             entry = file.read()
     except FileNotFoundError:
         entry = b""
-    if _is_log_held(database):  # a server holds it, but somebody deleted its lock file
+    if _is_log_held(database):  # a server is running, but somebody deleted its lock file
         return LockHolder(is_alive=True)
     return _holder(entry, is_alive=False) if entry else None
 

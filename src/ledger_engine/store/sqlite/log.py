@@ -20,7 +20,7 @@ from ledger_engine.core.errors import StorageUnavailable
 
 _MAGIC = {0x377F0682, 0x377F0683}
 _LOG_HEADER = struct.Struct(">4I8s8s")  # magic, version, page size, checkpoints, salts, checksums
-# Page number, size of the file in pages after a commit (else 0), salts, checksums.
+# Page number, size of the database in pages (0 unless the frame ends a transaction), salts, checksums.
 _FRAME_HEADER = struct.Struct(">2I8s8s")
 _FILE_HEADER_SIZE = 100
 _SECTOR = 512  # bytes; a disk writes at least this much in one step
@@ -33,9 +33,10 @@ class WriteAheadLog:
     """The complete transactions in a log.
 
     `page_count` is the number of pages of the database after these transactions. `pages` are the numbers of
-    the pages in the log, and `frames` is the number of its copies of pages. `counters` are the lowest and the
-    highest change counter that page 1 of the database file can contain if this log belongs to it; None if the
-    log does not contain page 1. `first_pages` are the log's copies of page 1 without their first sector.
+    the pages in the log. `frames` is the number of frames, each a copy of a page. `counters` are the lowest
+    and the highest change counter that page 1 of the database file can contain if this log belongs to it;
+    None if the log does not contain page 1. `first_pages` are the log's copies of page 1 without their first
+    sector.
     """
 
     page_size: int
@@ -86,7 +87,7 @@ def read_frames(file: FileIO) -> WriteAheadLog | None:
 def require_reachable(file: Path) -> None:
     """Raise StorageUnavailable if the name leads to a folder, a pipe or another special file.
 
-    Without this check an error would name a file next to this file, and a pipe would block the process.
+    Without this check an error would name the log instead of this file, and a pipe would block the process.
     """
     try:
         if not stat.S_ISREG(os.stat(file).st_mode):

@@ -18,7 +18,8 @@ from ledger_engine.store.sqlite.file import DatabaseFile
 from ledger_engine.store.sqlite.unit import ReadingUnit
 
 STEPS = 1000  # after this many steps of its virtual machine, SQLite asks whether to continue
-# A work may take this many times STEPS: about a millisecond at most. 100 transactions take 1,700 steps.
+# A work may take this many times STEPS, which is about a millisecond. Reading 100 transactions takes 1,700
+# steps.
 STEPS_MAX = 20
 SLOW_S = 0.001
 # After a slow work the next SENT_AWAY works go to the threads. Each further slow work doubles this number, up
@@ -30,9 +31,9 @@ SENT_AWAY, SENT_AWAY_MAX = 32, 1024
 def _count_disk_reads() -> int:
     """Return a number that grows whenever this thread reads from the disk.
 
-    A work that was slow without reading from the disk waited for the processor or the interpreter's lock, and
-    one more thread would only make this worse. If the system offers no such number, each call returns a
-    different number.
+    If a work was slow although it read nothing from the disk, it waited for the processor or the
+    interpreter's lock, and running such works in a thread would only make this worse. If the system offers no
+    such number, each call returns a different number.
     """
     if sys.platform != "linux":
         return next(_CALLS)
@@ -64,8 +65,8 @@ class LoopReader:
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop of the last turn
         self._disk_reads = 0  # the disk reads of this thread when the turn began
         self._questions = 0  # how often SQLite has asked, for the current work, whether to continue
-        self._sent_away = 0  # how many of the next works must go to the threads
-        self._to_send_away = 0  # `_sent_away` after the last slow work, minus the fast works since then
+        self._sent_away = 0  # how many works, from now on, must go to the threads
+        self._to_send_away = 0  # what `_sent_away` was after the last slow work, minus the fast works since
 
     def run(self, work: Work[T]) -> tuple[T] | None:
         """Run a short work; return its result in a tuple, or None if it must run in a thread.
@@ -80,7 +81,7 @@ class LoopReader:
             unit = self._unit_of_turn()
             if unit is None:
                 return None
-            unit.begin_work()  # set the time of this work, by which a token may have expired
+            unit.begin_work()  # set the time of this work, which decides whether a token has expired
             return (work(unit),)
         except (sqlite3.Error, OSError) as error:
             if code_of(error) != sqlite3.SQLITE_INTERRUPT:

@@ -54,7 +54,7 @@ class Readers(ReadingThreads):
         connection: sqlite3.Connection | None = None
         job: QueuedWork | None = None
         while (job := self._next(job)) is not None:
-            if job.outcome.done():  # the job has failed for lack of time, or was cancelled
+            if job.outcome.done():  # the job took too long and has failed, or was cancelled
                 continue
             try:
                 self._file.require_same()

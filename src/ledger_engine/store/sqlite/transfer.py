@@ -102,8 +102,9 @@ class FileTarget(_File):
             f"UPDATE {RECORD} SET applied_at = ? WHERE name = ?",
             [(at, name) for name, at in migrations_applied],
         )
-        # A source on PostgreSQL also stores the times of its books. A server on a file starts only after the
-        # newest event and `reached`, so store `moment` there if it is later than the newest event.
+        # On PostgreSQL each book also stores its time, and `moment` is the latest of them. A server on a file
+        # starts its clock after the newest event and `reached`. So store `moment` as `reached` if it is later
+        # than the newest event.
         (newest,) = self._connection.execute(kept_time.NEWEST_EVENT).fetchone()
         if newest is None or moment_of(newest) < moment:
             self._connection.execute("UPDATE kept_time SET reached = max(reached, ?)", (moment,))

@@ -15,8 +15,8 @@ from ledger_engine.store.group_cache import NOTHING, CachingUnit
 from ledger_engine.store.sql_text import described
 
 # The most rows that one statement inserts; a power of two. Each statement releases the interpreter's lock,
-# and the writer waits to get it back while the event loop is busy: with one row in each statement, 32
-# connections posted a tenth less.
+# and while the event loop is busy the writer must wait to get the lock back. With one row in each statement,
+# 32 connections posted a tenth less.
 ROWS_AT_ONCE = 64
 
 
