@@ -100,7 +100,8 @@ def put_gate(
 
     `recorder` writes the request log, `meter` counts the requests, and `cors_origins` are the origins of web
     pages that may read answers. With a `wall_clock` this application counts requests by that clock, and does
-    not share the counts with other servers. `trusted_proxies` is the number of proxies in front.
+    not share the counts with other servers. `trusted_proxies` is the number of proxies in front of the
+    server.
 
     A request comes first to the gate and then to the dispatcher, which serves the operations; only pages
     reach Quart itself.

@@ -75,7 +75,7 @@ Metadata = Annotated[
 
 
 class Query(BaseModel):
-    """The query parameters of a list; undeclared ones are refused."""
+    """The query parameters of a list; undeclared parameters are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -195,8 +195,8 @@ def _error_of(detail: ErrorDetails) -> InvalidRequest:
     return InvalidRequest("invalid_value", f"{param}: {message}." if param else f"{message}.", param)
 
 
-# The end of each message "… must …", by the type of pydantic's error. The braces stand for values from the
-# error's context.
+# Messages have the form "FIELD must RULE". These are the rules, by the type of pydantic's error. The braces
+# stand for values from the error's context.
 _RULES = {
     "dict_type": "be an object",
     "model_type": "be an object",
@@ -272,9 +272,9 @@ def _decode_large(text: str) -> Any:
     It is faster because it calls no function for each object.
     """
     value = _decode_quickly(text)
-    # Each field adds a colon to the text, and `_decode_quickly` keeps only one of two fields with the same
-    # name. So the number of colons differs from the number of fields if a field occurs twice, or if a string
-    # contains a colon; in both cases `_decode` decides.
+    # Each field adds a colon to the text, but `_decode_quickly` keeps only one of two fields with the same
+    # name. So if a field occurs twice, or if a string contains a colon, the text has more colons than the
+    # value has fields. In both cases `_decode` decides.
     return value if text.count(":") == _members(value) else _decode(text)
 
 

@@ -128,10 +128,10 @@ class Etags:
     A tag names the URL and the book's newest event, because every change of an account, a transaction, an
     invoice or an order records an event.
 
-    A tag is read before the answer, so the answer is as new as its tag or newer. If reading the tag takes a
-    round trip to the database, the answer to a request without a condition gets the last tag that was read
-    for the book, if there is one. If that tag is out of date, the next conditional request gets the whole
-    list although nothing changed.
+    A tag is read before the answer, so the answer is as new as its tag or newer. If reading a tag takes a
+    round trip to the database, a request without a condition gets the tag that was last read for the book, if
+    there is one. This tag may be out of date. Then the client's next conditional request gets the whole list
+    although nothing changed.
     """
 
     def __init__(self, engine: Engine, generation: str = "") -> None:

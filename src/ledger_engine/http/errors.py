@@ -161,7 +161,8 @@ def body_of(error: LedgerError, path: str) -> dict[str, Any]:
     }
 
 
-# The most ids in `Idempotency-Originals`. They take 3.1 KB; common clients and proxies refuse longer headers.
+# The most ids in `Idempotency-Originals`. They take 3.1 KB; common clients and proxies refuse a much longer
+# header.
 ORIGINALS_MAX = 100
 JSON = (b"content-type", b"application/json")
 Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
@@ -219,7 +220,7 @@ def from_wire(error: wire.BadRequest) -> LedgerError:
 
 
 def _oauth_code(error: LedgerError) -> str:
-    """Return the error's code in RFC 6749, 5.2; for an error outside OAuth, return the closest code."""
+    """Return the code of RFC 6749, 5.2, for the error; for an error without one, return the closest code."""
     if isinstance(error, OAuthRefusal):
         return error.code
     if isinstance(error, AuthenticationError):

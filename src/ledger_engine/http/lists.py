@@ -27,13 +27,13 @@ _WHOLE = re.compile(r"0|[1-9][0-9]*")
 
 
 def _digits(value: object) -> object:
-    """Refuse a text such as `1_0`, `05` or `5.0`: Python reads a number, but the text is likely a mistake."""
+    """Refuse a text such as `1_0`, `05` or `5.0`: Python accepts it, but it is probably a mistake."""
     if isinstance(value, str) and _WHOLE.fullmatch(value) is None:
         raise ValueError("must be a whole number")
     return value
 
 
-# Checks the text of a number in a query. Write it after the bounds, which check the number.
+# Checks the text of a number in a query. In an annotation, write it after the bounds of the number.
 DIGITS = BeforeValidator(_digits)
 Limit = Annotated[int, Field(ge=1, le=LIMIT_MAX), DIGITS]
 
@@ -74,12 +74,12 @@ class LookingBack(Query):
     def moment(self, clock: Clock) -> int | None:
         """Return the moment in milliseconds; None for the present.
 
-        Raises InvalidRequest for a text that is not a time, and for a time later than the clock's.
+        Raises InvalidRequest for a text that is not a time, and for a time in the future.
         """
         return None if self.at is None else moment_until_now(self.at, "at", clock.now())
 
     async def one(self, call: Call, now: Callable[..., N], then: Callable[..., T], id: str) -> N | T:
-        """Read one object, with the work `now`, or with `then` for an earlier moment."""
+        """Read one object: with the work `now`, or with `then` if the query names a moment."""
         at = self.moment(call.engine.clock)
         return await (call.read_short(now, id) if at is None else call.read(then, id, at))
 
@@ -91,7 +91,7 @@ class LookingBack(Query):
         page: PageRequest,
         **filters: Any,
     ) -> Page[N] | Page[T]:
-        """Read a page of objects, with the work `now`, or with `then` for an earlier moment."""
+        """Read a page of objects: with the work `now`, or with `then` if the query names a moment."""
         at = self.moment(call.engine.clock)
         if at is not None:
             return await call.read_long(then, page, at, **filters)
@@ -130,8 +130,9 @@ async def _parts(
 ) -> AsyncGenerator[tuple[PageRequest, Page[Any]], None]:
     """Yield the parts of a page whose first part is `page`, each with its request.
 
-    Each further part asks for about twice as many rows as the last part contains, and not for all rows that
-    are left, because a read looks up the length of every long text in its rows (`pages.FIRST_ROWS`).
+    Each part after the first asks for about twice as many rows as the part before it contains. It does not
+    ask for all the rest, because a read looks up the length of every long text in its rows
+    (`pages.FIRST_ROWS`).
     """
     rows_left = request.limit
     yield request, page
@@ -164,9 +165,9 @@ async def _newer_parts(
 ) -> AsyncGenerator[str, None]:
     """Yield a page as `_older_parts` does, for a request with `before`.
 
-    The parts are read from the oldest item on, but the answer begins with the newest item. So the first pass
-    only finds the cursors of the parts, and the second pass reads each part again. It leaves out an object
-    that the filter no longer selects.
+    The parts are read from the oldest item on, but the answer begins with the newest item. So a first pass
+    only finds the cursors of the parts, and a second pass reads the parts again in the reverse order. If an
+    object has changed in between so that the filter no longer selects it, the answer lacks this object.
     """
     requests: list[tuple[PageRequest, set[str]]] = []
     async for request, page in parts:

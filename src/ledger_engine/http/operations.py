@@ -66,8 +66,8 @@ class Call:
     `caller` is the credential, or the error that refuses it; a public operation ignores `caller`. `unread`
     is the function with which `receive_body` reads the body; None once `body` contains the body. `route` is
     the path that the operation declares, once the dispatcher has found the operation. `error_code` is the
-    code of the error in the answer. `condition` must hold in the work that writes. `traceparent` is the
-    header of this name, if it is valid.
+    code of the error in the answer. `condition` must hold in the work that writes. `traceparent` is the value
+    of the header `traceparent`; None if it is invalid.
     """
 
     engine: Engine
@@ -142,7 +142,7 @@ class Call:
     async def read_step(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run one step of a long read, a work of some milliseconds, when it is the project's turn."""
+        """Run one step of a long read when it is the project's turn; a step takes some milliseconds."""
         return await self.engine.read(LongWork(_TenantWork(work, self._known_tenant(), args, kwargs)))
 
     async def read_long(
@@ -214,7 +214,7 @@ class StreamedAnswer:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-# The answers of handlers: `text_of` turns them into JSON, except streams and the complete `Rendered`.
+# What handlers return. `text_of` turns it into JSON, except a stream and a `Rendered`, which is complete.
 Result = JsonObject | Page[Any] | list[Any] | dict[str, Any] | StreamedAnswer | Rendered
 
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Result]])
@@ -232,7 +232,7 @@ class Operation:
     yet. `in_contract` marks the operations of docs/interface.md. A `secret` answer must not be cached
     (RFC 6749, 5.1). A `tagged` answer depends on the book alone, not on the time, so it gets an ETag. An
     answer with one object gets an ETag too, unless the object was just created. `changes` is the work that
-    returns the object to change, in the form of its GET, whose tag is compared with `If-Match`.
+    returns the object to change in the form in which GET returns it; its tag is compared with `If-Match`.
     """
 
     method: str
@@ -352,9 +352,9 @@ class Routes:
     def add(self, method: str, path: str, **options: Any) -> Callable[[Handler], Handler]:
         """Declare the decorated function as the handler of a route; see Operation for the arguments.
 
-        The handler gets the Call, the variables of the path, and `body` and `query` if it takes them. The
-        annotations name the classes of body, query and answer. Unless `needs` is declared, a GET needs
-        the scope to read projects, and any other method needs the scope to write them.
+        The handler gets the Call, the variables of the path, and `body` and `query` if it has parameters of
+        these names. Its annotations name the classes of body, query and answer. Unless `needs` is declared, a
+        GET needs the scope `read:projects`, and any other method needs the scope `write:projects`.
         """
 
         def register(handler: Handler) -> Handler:
@@ -372,8 +372,8 @@ class Routes:
 def _annotated_options(handler: Callable[..., Any]) -> dict[str, Any]:
     """Return the declarations that a handler's annotations contain.
 
-    If the handler can return several classes, the first in its annotation is the record's. If the handler
-    returns no record, the route declares `answer`.
+    If the annotation of the result names several classes, the first is the class of the records. If the
+    handler returns no record, the route declares `answer`.
     """
     hints = get_type_hints(handler)
     answer = hints["return"]
@@ -392,7 +392,7 @@ def _annotated_options(handler: Callable[..., Any]) -> dict[str, Any]:
 
 
 async def _refuse_second_use(call: Call) -> None:
-    """Raise DuplicateIdempotencyKey for a used key, whatever else is wrong with the request.
+    """Raise DuplicateIdempotencyKey for a used key, even if something else is wrong with the request.
 
     See docs/decisions.md#idempotency.
     """

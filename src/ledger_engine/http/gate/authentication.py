@@ -36,8 +36,9 @@ class Authenticator:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._credentials: dict[str, tuple[float, Credential]] = {}
-        # Separate from the valid credentials, so that a flood of invalid values does not evict them. Stored
-        # as code and message, because an exception that is raised repeatedly would collect tracebacks.
+        # The refusals are separate from the valid credentials, so that a flood of invalid values does not
+        # evict valid ones. A refusal is stored as code and message, because an exception that is raised
+        # repeatedly would collect tracebacks.
         self._refusals: dict[str, tuple[float, str, str]] = {}
         self._generation = 0
         self._look_ups = asyncio.Semaphore(_LOOKED_UP_AT_ONCE)
@@ -66,8 +67,8 @@ class Authenticator:
         """Return the credential of a header that is not cached, or the error that refuses it."""
         under_way = self._under_way.get(header)
         if under_way is not None:
-            # When the entry of a busy caller expires, all connections of the caller need the same value at
-            # once; one lookup serves them all.
+            # When the cached credential of a busy caller expires, all connections of the caller need it at
+            # once. One lookup serves them all.
             unavailable = await asyncio.shield(under_way)
             if unavailable is not None:  # a second lookup would wait as long as the first
                 return StorageUnavailable(unavailable)

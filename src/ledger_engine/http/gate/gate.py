@@ -141,7 +141,7 @@ class Gate:
             log.exception("request %s failed", request_id)
             if reply.status:
                 raise
-            # If there was too little memory for the answer, the change may already be made.
+            # If there was too little memory for the answer, the requested change may already be stored.
             without_memory = isinstance(error, MemoryError)
             failure = (
                 StorageUnavailable(NO_MEMORY, unknown=True) if without_memory else InternalError(request_id)
@@ -211,7 +211,8 @@ class Gate:
         return await self.rate_limits.count(who, limits.requests_per_minute, limits.burst)
 
 
-# A host as in RFC 3986, 3.2.2, without userinfo; empty if the client sends no host.
+# Matches a host in the form of RFC 3986, 3.2.2, without userinfo. Also matches the empty text, which stands
+# for a client that sends no host.
 _HOST = re.compile(
     rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?", re.ASCII
 )
@@ -241,9 +242,9 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension |
     if refusal is not None and not is_of_path:
         raise from_wire(refusal)
     if scope["path"].startswith("//"):
-        # Quart would serve the path with a single slash, but this gate has counted a different path.
+        # Quart would serve `//path` as `/path`, but this gate has counted the request as one for `//path`.
         raise NotFound("path", scope["path"])
-    # Only another server passes on a longer URL; ours has already refused it (`head.py`).
+    # Our own server has already refused a longer URL (`head.py`), but another ASGI server may pass it on.
     query = scope["query_string"]
     if len(scope["raw_path"]) + (len(query) + 1 if query else 0) > URL_MAX:
         raise InvalidRequest("uri_too_long", f"The URL is longer than {URL_MAX} bytes.")
@@ -273,7 +274,7 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension |
 def _log_request(call: Call, scope: AsgiScope, status: int, seconds: float) -> None:
     """Log a request that was answered.
 
-    Secrets in its path are masked, and its query is left out because it could contain anything.
+    Secrets in the path are masked, and the query is left out because it could contain anything.
     """
     if not request_lines.isEnabledFor(logging.INFO):
         return

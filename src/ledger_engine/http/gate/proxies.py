@@ -43,7 +43,8 @@ class BehindProxies:
     ) -> str:
         """Return value number `hops` from the right in the headers called `name`.
 
-        If there are fewer values, return the first if there are `at_least` this many, otherwise "".
+        If there are fewer values than `hops`, but `at_least` this many, return the leftmost value. If there
+        are even fewer, return "".
         """
         values = [
             part.strip() for header, value in headers if header.lower() == name for part in value.split(b",")

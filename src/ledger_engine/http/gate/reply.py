@@ -37,7 +37,7 @@ class Reply:
         """Send a complete answer."""
         self.status, self.body = status, body[:BODY_KEPT_MAX]
         headers = self._headers(headers)
-        if status != 304:  # a 304 would give the length of a body that it does not send
+        if status != 304:  # a 304 sends no body, so it must not give the length 0
             headers.append((b"content-length", b"%d" % len(body)))
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,4 +1,4 @@
-"""Reads request bodies: counts them as they arrive, and stores nothing beyond the limit."""
+"""Reads request bodies: counts the bytes as they arrive, and keeps none beyond the limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILE_MAX = 25 * 1024 * 1024  # bytes of one file (docs/interface.md#request-size
 PARTS_MAX = 1000
 BODY_TIMEOUT_S = 60
 ANONYMOUS_BODIES_MAX = 16  # large bodies that are read at a time for callers without a valid credential
-ANONYMOUS_BODIES_PER_ADDRESS_MAX = 4  # how many of these may come from one address
+ANONYMOUS_BODIES_PER_ADDRESS_MAX = 4  # the most of these bodies that come from one address
 
 
 class ClientGone(Exception):
@@ -46,7 +46,7 @@ async def begin_body(call: Call, receive: Receive, wire: Extension | None, addre
     """
     headers = call.headers
     length = headers.get(b"content-length")
-    # Behind another server with HTTP/2 (`wire` is None), a body may come without these headers.
+    # Another ASGI server (`wire` is None) may use HTTP/2, in which a body needs neither of these headers.
     if wire is not None and length is None and b"transfer-encoding" not in headers:
         return
     is_small = length is not None and int(length) <= LARGE and b"expect" not in headers

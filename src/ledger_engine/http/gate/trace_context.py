@@ -17,8 +17,8 @@ _SAMPLED = 1
 def traceparent_of(lines: Iterable[Header]) -> str | None:
     """Return the `traceparent` in these headers; None unless there is exactly one, and it is valid.
 
-    A value of a later version is returned in the form of version 00, with the one flag that version 00
-    defines.
+    A value of a later version is converted to version 00; of its flags only the one that version 00 defines
+    is kept.
     """
     values = [value for name, value in lines if name == NAME]
     match = _SHAPE.fullmatch(values[0].strip(b" \t")) if len(values) == 1 else None

@@ -36,7 +36,8 @@ from ledger_engine.ledger.users import User
 _EVERYWHERE = ["Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]
 _SURFACES = {"v1": "Ledger", "api": "Directory", "oauth": "OAuth"}
 _REASONS = {int(status): reason for status, reason in TEXTS["statuses"].items()}
-# No operation itself answers with 405, and a 429 is the same on each surface.
+# The statuses that operations list with an error schema of their surface. The dispatcher answers with 405,
+# and the body of a 429 is the same on each surface.
 _OF_OPERATIONS = [status for status in _REASONS if status not in (405, 429)]
 _RATE_LIMITED = {"$ref": "#/components/responses/RateLimited"}
 # The class of the object of an event, by the first word of the event's type.
@@ -142,8 +143,8 @@ def _operation(
         content = json_content(reference(operation.body.__name__), example)
         declaration["requestBody"] = {"required": True, "content": content}
         if issubclass(operation.body, FormOrJson):
-            # Only the form is declared: if JSON was declared too, a generated client would choose JSON, but
-            # fill in the fields for the form, and so send an empty body.
+            # Only the form is declared: if JSON were declared too, a generated client would choose JSON, but
+            # fill in the fields of the form, and so send an empty body.
             declaration["requestBody"]["content"] = {FORM: content["application/json"]}
             declaration["requestBody"]["description"] = "A form; the same fields may also be sent as JSON."
     if not operation.public:
@@ -176,7 +177,7 @@ def _description(operation: Operation) -> str:
 def _security(operation: Operation) -> list[dict[str, list[str]]]:
     """Return the credentials that an operation accepts.
 
-    OAuth tokens are among them unless the operation's effect would outlast the app's grant.
+    OAuth tokens are accepted unless the operation's effect would outlast the app's grant.
     """
     if operation.public:
         return []
@@ -233,7 +234,7 @@ def _error_answers() -> dict[str, Any]:
             f"{surface}{status}": _error_answer(status, surface)
             for surface in _SURFACES.values()
             for status in _OF_OPERATIONS
-            if (surface, status) != ("OAuth", 412)  # no operation there changes an object
+            if (surface, status) != ("OAuth", 412)  # no operation of OAuth changes an object
         },
         "RateLimited": {
             "description": _REASONS[429],
@@ -330,8 +331,8 @@ def _webhook(kind: str, records: RecordSchemas) -> dict[str, Any]:
         "description": f"Sent at least once to each endpoint that receives `{kind}`: store the ids of the"
         " events that you have handled, to recognize an event that is sent again.",
         "security": [],
-        # openapi-generator skips internal operations; from this one it would write a class that is not valid
-        # Python.
+        # openapi-generator skips internal operations. From a webhook it would generate a class that is not
+        # valid Python.
         "x-internal": True,
         "parameters": [
             {"$ref": f"#/components/parameters/{header}"}
@@ -350,7 +351,7 @@ def _webhook(kind: str, records: RecordSchemas) -> dict[str, Any]:
 
 
 def _event(kind: str, subject: Schema, records: RecordSchemas) -> Schema:
-    """Return the schema of an event of this type as webhooks send it: without the field `request`."""
+    """Return the schema of an event of this type as webhooks send it, which is without `request`."""
     event = records.object_of(Event)
     data = {**closed_object({"object": subject}), "description": "The object as it was then."}
     members = {**event["properties"], "type": {"type": "string", "const": kind}, "data": data}

@@ -12,7 +12,7 @@ VARIABLE = re.compile(r"<(?:path:)?(\w+)>")
 
 
 class Objects:
-    """The classes of the objects at paths that end with a variable, which is also a field of the object."""
+    """For each path that ends with a variable, the class of the object; the variable is one of its fields."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self._operations = list(operations)
@@ -27,7 +27,7 @@ class Objects:
         return next((kind for place, kind in self._kinds.items() if _continues(path, place)), None)
 
     def links(self, operation: Operation) -> dict[str, Any]:
-        """Return the links from the answer of an operation that creates an object to the operations on it."""
+        """Return the links of an operation that creates an object: to the operations on this object."""
         kind = getattr(operation.answer, "OBJECT", None)
         if operation.status != 201 or kind is None:
             return {}

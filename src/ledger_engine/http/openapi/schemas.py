@@ -128,7 +128,7 @@ class RecordSchemas:
 
 
 def with_null(schema: Schema) -> Schema:
-    """Return an `anyOf` of a type and null as one schema, which is easier for people and tools."""
+    """Return `anyOf` a type and null as one schema with two types: people and tools read it more easily."""
     choices = [choice for choice in schema.get("anyOf", []) if choice != _NULL]
     if (
         len(choices) != 1
@@ -149,7 +149,7 @@ def of_bodies(models: list[type[Body]]) -> dict[str, Schema]:
     """Return the schemas of request bodies, and of the models within them, by name.
 
     Defaults are left out, because client generators treat a field with a default as required, or fail on a
-    default of null. The description of a field explains what the server does without it.
+    default of null. The description of a field explains what the server does if the field is not sent.
     """
     _, definitions = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
     components: dict[str, Schema] = definitions["$defs"]

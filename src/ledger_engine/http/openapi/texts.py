@@ -13,8 +13,8 @@ from ledger_engine.http.openapi import asset
 
 TEXTS: dict[str, Any] = tomllib.loads(asset("reference.toml").decode())
 # `bodies` and `records` contain examples by the name of their schema; `texts` contains examples by operation,
-# for media types other than JSON. `events` contains, for each type of event, the fields that the event
-# changed in the example of its object.
+# for media types other than JSON. An event's example contains the example of its object, in which `events`
+# replaces the fields that an event of this type has changed.
 EXAMPLES: dict[str, dict[str, Any]] = json.loads(asset("examples.json"))
 TERMS: dict[str, str] = TEXTS["terms"]
 
@@ -29,7 +29,7 @@ def meaning(owner: str, name: str) -> str | None:
 
 
 def explain(owner: str, schema: dict[str, Any]) -> None:
-    """Describe every member of an object's schema that has no description yet, also nested members."""
+    """Add a description to every member of an object's schema that lacks one, also to nested members."""
     for name, member in schema.get("properties", {}).items():
         description = meaning(owner, name)
         if description is not None and "$ref" not in member and "const" not in member:

@@ -1,9 +1,9 @@
 """The pages on which a user signs in and decides what an app may do (docs/decisions.md#oauth).
 
-Between two pages only the sign-in is stored. Each form contains the whole request of the app, which is
-checked every time, so there is no stored redirect address that somebody could replace. The code that a
-consent form issues is computed from the form and the browser's cookie, so a form that is sent twice, for
-instance by a double click, issues one code.
+Between two pages the server stores only the sign-in. Each form contains the whole request of the app, and the
+server checks the request every time. So there is no stored redirect address that somebody could replace. The
+code that a consent form issues is computed from the form and the browser's cookie. So a form that is sent
+twice, for instance by a double click, issues one code.
 """
 
 from __future__ import annotations
@@ -104,10 +104,10 @@ _HOST = re.compile(r"([A-Za-z0-9\-._]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 class Issuer:
     """This server's own address, by which apps know it (RFC 8414, 9207).
 
-    It is `address` if the operator has set one. Otherwise it is the address of the request, but only if its
-    host is an IP address, `localhost` or the name `host` on which the server listens. Any other name may
-    belong to a stranger who pointed it at this machine, and an app that trusts the name could talk to the
-    stranger.
+    It is `address` if the operator has set one. Otherwise it is the address to which the request was sent,
+    but only if its host is an IP address, `localhost` or the name `host` on which the server listens. Any
+    other name may belong to a stranger who pointed it at this machine. An app that trusts the name could
+    later talk to the stranger.
     """
 
     def __init__(self, address: str | None = None, host: str | None = None) -> None:
@@ -149,7 +149,8 @@ def metadata(issuer: str) -> dict[str, Any]:
 # Signing in and deciding
 
 
-# Password checks at a time. Each check takes 64 MB, and keeps several processors busy for a while.
+# How many passwords are checked at a time. A check takes 64 MB, and keeps several processors busy for a
+# while.
 CHECKED_AT_ONCE = 2
 WAITING_MAX = 50
 _COOKIE = re.compile(rf"si_[A-Za-z0-9]{{{SECRET_LENGTH}}}")
@@ -338,7 +339,7 @@ async def _sign_in_page(
 async def _form_page(
     template: str, status: int, call: Call, authorization: AuthorizationRequest, token: str, **fields: object
 ) -> Response:
-    """Return a page with a form that contains the whole request, and a token that only this form has."""
+    """Return a page with a form. The form contains the whole request, and a token that no other form has."""
     project = await call.engine.read(partial(projects.get, id=authorization.app.project))
     # Chromium applies form-action to every redirect after a form, including redirects by the app; `https:`
     # allows the app's redirects.

@@ -36,7 +36,7 @@ from ledger_engine.store.pages import Page
 
 token_routes = Routes("tokens", "/v1")
 
-GRANTS = ("api_key", "refresh_token")  # the name of each grant is also the name of the field that it requires
+GRANTS = ("api_key", "refresh_token")  # a grant of one of these types requires the field of the same name
 
 
 class ApiKeyGrant(Body):
@@ -50,13 +50,13 @@ class RefreshTokenGrant(Body):
 
 
 def _described_as(union: Any) -> Any:
-    """Return a method that gives a body the schema of a union of bodies."""
+    """Return a method that makes the schema of a body: the schema of this union of bodies."""
     schema = TypeAdapter(union).core_schema
     return classmethod(lambda cls, core_schema, handler: handler(schema))
 
 
 class TokenRequest(Body):
-    """`grant_type` and the field of the same name; the field of the other grant type is refused."""
+    """The type of a grant, and the field with its name; the field of the other grant type is refused."""
 
     grant_type: Literal["api_key", "refresh_token"]
     api_key: str = Field(default_factory=str)
@@ -140,7 +140,7 @@ class RevocationRequest(FormOrJson):
 
 @dataclass(slots=True)
 class RevokedKeys:
-    """The token does not work; the answer does not reveal whether it worked before."""
+    """The answer to a revocation: the token does not work now, whether or not it worked before."""
 
 
 @oauth_routes.add("POST", "/token", public=True, secret=True, in_contract=True)
@@ -207,7 +207,8 @@ class Whoami:
 
     `id` is the id of the app or API key; tokens have the id of their app or key. `user` is the user for whom
     an app acts, else None. `mode` is `test` or `live`; `scopes` is None for no restriction; `rate_limit` is
-    in requests a minute, `burst` in requests a second; None in a `_max` field means no limit.
+    in requests a minute, `burst` in requests a second. None in a field whose name ends in `_max` means no
+    limit.
     """
 
     OBJECT: ClassVar[str] = "credential"
@@ -302,7 +303,7 @@ async def get_api_key(call: Call, id: str) -> ApiKey:
 
 @api_key_routes.add("DELETE", "/api_keys/<id>", role="admin", changes=api_keys.get)
 async def revoke_api_key(call: Call, id: str) -> ApiKey:
-    """Revoke an API key; it and its tokens are refused at once."""
+    """Revoke an API key; the key and its tokens are refused at once."""
     return await call.write(api_keys.revoke, id)
 
 
@@ -425,7 +426,7 @@ async def get_billing(call: Call) -> Billing:
 
 @billing_routes.add("PATCH", "/billing", needs="admin:billing", role="owner", changes=projects.billing)
 async def change_billing(call: Call, body: ChangeBilling) -> Billing:
-    """Move the project to another plan, at once."""
+    """Move the project to another plan at once."""
     if "plan" not in body.model_fields_set:
         return await call.write(projects.billing)
     return await call.write(projects.change_plan, body.plan)

@@ -123,7 +123,7 @@ async def get_statement(call: Call, id: str, query: Period) -> StreamedAnswer:
 
 
 async def _whole(call: Call, pieces: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
-    """Yield an empty piece once the long read has begun, then these pieces. Raises Full."""
+    """Yield an empty piece once the long read has begun, and then `pieces`. Raises Full."""
     async with call.long_read(), aclosing(pieces):
         yield ""
         async for piece in pieces:
@@ -135,7 +135,7 @@ Render = Callable[[Statement, list[StatementLine]], str]
 
 
 async def _parts(call: Call, statement: Statement, render: Render) -> AsyncIterator[str]:
-    """Yield the lines of the statement as text, part by part; each part is read and rendered in one turn."""
+    """Yield the lines of the statement as text, part by part. One step of the long read makes one part."""
     after = None
     while True:
         text, after = await call.read_step(_part, statement, after, render)

@@ -61,7 +61,7 @@ async def get_health(call: Call) -> Health | Rendered:
 
 @health_routes.add("GET", "/health/ready", public=True)
 async def get_readiness(call: Call) -> Readiness | Rendered:
-    """Report whether the server can commit; 503 if it cannot. It tries a commit at most once a second."""
+    """Report whether the server can commit; 503 if it cannot. A commit is tried at most once a second."""
     try:
         await call.engine.check_writable()
     except StorageUnavailable as error:

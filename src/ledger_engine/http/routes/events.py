@@ -195,14 +195,14 @@ async def list_event_deliveries(call: Call, id: str) -> list[Delivery]:
 async def resend_event(call: Call, id: str, query: OneEndpoint) -> Resent:
     """Send an event again, to one endpoint or to every enabled endpoint that wants its type.
 
-    It is sent now, or after the attempt under way.
+    If an attempt is under way, the event is sent again after it, otherwise now.
     """
     return await call.write(deliveries.resend, id, query.endpoint, call.idempotency_key)
 
 
 @event_routes.add("POST", "/events/resend")
 async def resend_failed(call: Call, body: ResendFailed) -> ResentFailed:
-    """Resend now the failed deliveries whose last attempt was made since a time."""
+    """Resend now the failed deliveries that were last attempted at or after a time."""
     since = parse_moment(body.since, "since")
     tenant = call.authenticate()
     key = call.idempotency_key
@@ -212,8 +212,8 @@ async def resend_failed(call: Call, body: ResendFailed) -> ResentFailed:
 async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGenerator[str, None]:
     """Yield the session's secret, then every event after the cursor, until the listener or the server ends.
 
-    The first message is empty. From this message until its end the generator takes one of the slots of
-    `followers`; it raises PermissionDenied if no slot is free. Events are read only as fast as the client
+    The first message is empty. From then until its end, the generator occupies one of the places of
+    `followers`; it raises PermissionDenied if no place is free. Events are read only as fast as the client
     takes them, so a slow client costs the memory of a few events.
     """
     secret = endpoints.new_secret()

@@ -43,7 +43,7 @@ class PostBatch(Body):
 
 @dataclass(slots=True)
 class PostedBatch:
-    """The transactions of a batch, in its order; a transfer appears as the transaction of its source."""
+    """The transactions of a batch, in the batch's order; a transfer is listed as its source's transaction."""
 
     data: list[Transaction]
 

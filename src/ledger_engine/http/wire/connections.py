@@ -15,7 +15,7 @@ from itertools import takewhile
 from operator import itemgetter
 from typing import Protocol
 
-READING_TURNS = 2  # turns of the event loop in which a stopping server reads data that has arrived
+READING_TURNS = 2  # a stopping server still reads data that has arrived, for so many turns of the event loop
 FILES_SPARE = 128  # open files reserved for the database, the logs and webhooks
 # If there were at least this many connections and half of them have closed, free memory goes back to the
 # system.
@@ -34,9 +34,9 @@ class HttpConnection(Protocol):
 
 
 class Connections:
-    """The connections of one server; connections that wait for their client are ordered, longest wait first.
+    """The connections of one server. Connections that wait for their client are ordered, longest wait first.
 
-    One task watches all connections: a task and a timer for each would take a third of a connection's memory.
+    One task watches all connections. A task and a timer for each connection would add a third to its memory.
     """
 
     def __init__(self, idle_s: float) -> None:
@@ -45,8 +45,8 @@ class Connections:
         self._most = connections_max()
         self._open: set[HttpConnection] = set()
         self._peak = 0
-        # Since when, by the loop's clock, a connection idles, or its client must send the rest of a body or
-        # close the connection.
+        # By the loop's clock: the time since which a connection idles, and the time since which a client must
+        # send the rest of a body or close the connection.
         self._idle: dict[HttpConnection, float] = {}
         self._unfinished_since: dict[HttpConnection, float] = {}
         self.is_stopping = False  # if true, a connection is closed when it becomes idle
@@ -146,7 +146,7 @@ def connections_max() -> int:
 
 
 def trim_memory() -> None:
-    """Return free memory to the system, if the C library can: glibc would keep it."""
+    """Return free memory to the system if the C library can do so; glibc would otherwise keep it."""
     if sys.platform == "linux":
         trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

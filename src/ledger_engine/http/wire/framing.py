@@ -11,8 +11,9 @@ CHUNKS_MAX = 100_000
 FEW_CHUNKS_MAX = 100  # the most chunks of a body on a route without large bodies
 LINE_MAX = 28 * 1024  # bytes of the line before a chunk, with its extensions
 TRAILER_MAX = 16 * 1024  # bytes; the content is ignored
-# Some readers end a line at a single CR or LF (RFC 9112, 7.1.1), so the line may contain neither. A size has
-# at most 16 digits, because a reader with 64-bit numbers would read a wrong size from more digits.
+# The line before a chunk: its size, and extensions. Some readers end a line at a single CR or LF (RFC 9112,
+# 7.1.1), so the line may contain neither. A size has at most 16 digits, because a reader with 64-bit numbers
+# would read a wrong size from more digits.
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[^\r\n]*)?[ \t]*")
 _TRAILER = re.compile(TOKEN + b":" + VALUE)
 
@@ -60,9 +61,9 @@ class ChunkedBody:
         self._trailer = 0  # bytes of the trailer so far
 
     def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
-        """Append the data of up to `chunks_max` chunks, and return the same as `SizedBody.take`.
+        """Append the data to `parts` as `SizedBody.take` does, up to the end of chunk number `chunks_max`.
 
-        If a call stops at the limit, a call with a larger limit continues. Raises BadRequest.
+        If a call stops at this limit, a call with a larger limit continues. Raises BadRequest.
         """
         data, self._rest, at = self._rest + data, b"", 0
         self.is_stopped = False

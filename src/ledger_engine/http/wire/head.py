@@ -13,8 +13,8 @@ from typing import NamedTuple
 CHUNKED = -1
 TARGET_MAX = 8 * 1024  # bytes of path and query, even if the application would allow more
 TOKEN = rb"[-!#$%&'*+.^_`|~0-9a-zA-Z]+"
-VALUE = rb"[^\x00\n\v\f\r]*"  # including the spaces and tabs around the value
-_DIGITS_MAX = 4300  # digits of a Content-Length: the most that Python reads
+VALUE = rb"[^\x00\n\v\f\r]*"  # matches a header's value with the spaces and tabs around it
+_DIGITS_MAX = 4300  # digits of a Content-Length; Python converts no more digits to a number
 # The quantifiers are possessive, so that a text that does not match takes no longer than a text that matches.
 _HEAD = re.compile(
     rb"(%b) ([\x21-\x7e]++) HTTP/([0-9]\.[0-9])\r\n((?:%b+:%b+\r\n)*+)\r\n" % (TOKEN, TOKEN, VALUE)
@@ -44,7 +44,7 @@ class UnknownMethod(BadRequest):
 
 
 class BodyTooLarge(BadRequest):
-    """The length of the body is written with too many digits."""
+    """The Content-Length has too many digits, so the body would be too large."""
 
 
 class TargetTooLong(BadRequest):
@@ -173,7 +173,7 @@ def _framing(by_name: dict[bytes, bytes], headers: Headers) -> tuple[int, Header
 
 
 def _one_length(value: bytes) -> bytes:
-    """Return the one value of a Content-Length header that is repeated or longer than Python reads."""
+    """Return the value of a Content-Length that is repeated, or that is too long for Python to convert."""
     lengths = {length.strip() for length in value.split(b",")}
     if len(lengths) > 1:
         raise invalid("conflicting Content-Length headers", HeaderConflict)

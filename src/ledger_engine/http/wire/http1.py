@@ -1,6 +1,6 @@
-"""HTTP/1.1 on a connection: answers requests in order, and refuses ambiguous requests.
+"""HTTP/1.1 on a connection: passes requests in order to the application, and refuses ambiguous requests.
 
-The application `Service.refuse` answers refused requests, and requests that cannot be read.
+A second application, `Service.refuse`, answers the refused requests and the requests that cannot be read.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Http1(TcpConnection):
         self._exchange = None
         self._wants_much = False
         exchange.parts.clear()  # parts of a body that the application did not ask for
-        exchange.break_off()  # so that code that still receives learns of the end
+        exchange.break_off()  # an application that still calls `receive` must learn of the end
         if self.is_over or not (exchange.keeps_open and exchange.whole) or self._connections.is_stopping:
             self.end()
         elif self._is_blocked:
@@ -198,7 +198,7 @@ class Http1(TcpConnection):
             self._begin(head)
 
     def _refuse(self, text: bytes, error: BadRequest) -> None:
-        """Let the application answer an unreadable request; the data after it is ignored."""
+        """Let the application answer an unreadable request; ignore all data after this request."""
         self._unread = b""
         self._begin(Head("", guess_path(text), "1.1", [], 0, False, False, error))
 
@@ -296,7 +296,7 @@ class Http1(TcpConnection):
 # The stage of a request. `continue`: the client expects 100 Continue, and the application must ask for the
 # body. `body`: the client must send more of the body. `answer`: the whole body has arrived, and the
 # application must answer. `refusal`: the application must answer, but the rest of the body is unreadable.
-# Literals, because the members of an Enum take three times as long to compare.
+# These are Literals, because comparing the members of an Enum takes three times as long.
 Stage = Literal["continue", "body", "answer", "refusal"]
 
 
@@ -416,7 +416,7 @@ class HttpExchange:
                 more.append(b"Transfer-Encoding: chunked")
                 self._is_chunked = True
             else:
-                self.keeps_open = False  # the end of the connection marks the end of the answer
+                self.keeps_open = False  # the client recognises the end of the answer by the connection's end
         if self._client.is_stopping:
             self.keeps_open = False  # so the client sends its next request to another server
         if not self.whole:
@@ -455,7 +455,7 @@ def write_head(status: int, headers: Headers, more: list[bytes]) -> bytes:
 
 
 def chunk(data: bytes) -> bytes:
-    """Return the data as one chunk; b"" for no data, because an empty chunk would be the last one."""
+    """Return the data as one chunk; b"" for no data, because an empty chunk would end the body."""
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
 
 

@@ -22,7 +22,7 @@ from ledger_engine.http.wire.connections import Connections
 from ledger_engine.http.wire.http1 import Http1, Service
 
 HANDSHAKE_S = 10  # seconds for a handshake
-HANDSHAKES_MAX = 512  # handshakes in progress, 50 KB each; one more closes the oldest
+HANDSHAKES_MAX = 512  # handshakes in progress, 50 KB each; a further handshake closes the oldest
 NO_FILE_S = 0.1  # seconds to wait before accepting again if the process can open no more files
 
 
@@ -33,8 +33,8 @@ Begin = Callable[[socket.socket], None]  # a function that begins to serve a cli
 class Handshakes:
     """The handshakes in progress; `make` returns the protocol of a connection whose TLS session has begun.
 
-    The event loop could make handshakes too, but then nothing would limit the connections that never finish
-    their handshake, and each of them takes an open file and memory.
+    The event loop could make handshakes too, but it would not limit the number of connections that never
+    finish their handshake, and each of them takes an open file and memory.
     """
 
     context: ssl.SSLContext

@@ -10,15 +10,15 @@ from typing import cast
 from ledger_engine.http.wire.connections import Connections
 
 HEAD_BUFFER = 8 * 1024  # bytes that the system buffers for a connection before we read from it
-UNSENT_MAX = 128 * 1024  # bytes that the system accepts from us for a connection before it can send them
-BODY_BUFFER = 512 * 1024  # bytes that the system buffers for a connection that sends a body we need
+UNSENT_MAX = 128 * 1024  # bytes of unsent data that the system accepts from us for a connection
+BODY_BUFFER = 512 * 1024  # bytes that the system buffers for a connection on which we want a body
 HEAD_PIECE = 8 * 1024  # bytes per read; a head is small, and its body may not be needed
 BODY_PIECE = 64 * 1024  # bytes per read of a body that is needed
-DRAINED_MAX = 32  # ended connections from which we still read; the clients of further ones may see a reset
+DRAINED_MAX = 32  # ended connections from which we still read; clients of other connections may see a reset
 LINGER_S = 2  # seconds for a client to read its last answer before the connection is closed
 SEND_TIMEOUT_S = 60  # seconds for a client to read the sent data
 
-# All connections read into this buffer: the data is copied out of it before the next read.
+# All connections read into this one buffer, because the data is copied out of it before the next read.
 _BUFFER = memoryview(bytearray(BODY_PIECE))
 _FOR_HEAD = _BUFFER[:HEAD_PIECE]
 
@@ -154,7 +154,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BODY_BUFFER)
 
     def end(self) -> None:
-        """End the connection when the client has read the sent data, or when its time for that is over."""
+        """End the connection once the client has read the sent data, or has used up its time to do so."""
         self.is_over = True
         if self._transport.is_closing() or self._is_lingering:
             return
@@ -181,7 +181,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         self._close()
 
     def _close(self) -> None:
-        """Close the socket when the client has read the sent data, or its time for that is over."""
+        """Close the socket once the client has read the sent data, or has used up its time to do so."""
         self._transport.close()
         # This timer closes the socket if the client reads nothing, or does not answer the end of its TLS
         # session.
