@@ -29,7 +29,7 @@ def main() -> None:
     if first == "--version":
         print(f"ledger {__version__}")
     elif first in ("-h", "--help"):
-        # Without the words that both programs use, which mean the commands of ledger-engine.
+        # Leave out words that are commands of both programs: here they run the commands of ledger-engine.
         own_command = copy(command)
         own_command.commands = {
             name: each for name, each in command.commands.items() if name not in _commands()

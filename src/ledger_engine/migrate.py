@@ -1,7 +1,7 @@
 """Copies a ledger from a SQLite file to PostgreSQL or back: every row, with a comparison at the end.
 
-The copy goes table by table. At the end each table is read on both sides and compared, and the target is
-audited. Only then does the target exist for others; a copy that ends earlier leaves nothing in it.
+The tables are copied one after the other. At the end each table is read on both sides and compared, and the
+target is audited. Only then can other programs see the target; a copy that ends earlier leaves nothing in it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class MoveResult:
 def move(source: Location, target: Location, progress: MigrationProgress) -> MoveResult:
     """Copy the ledger `source` to `target`, which is a new file or an empty database.
 
-    Raises Conflict if the source or the target does not allow the copy, or if the copy is not equal or not
-    sound. Raises StorageUnavailable if one of them cannot be used.
+    Raises Conflict if the source or the target does not allow the copy, if the copy differs from the source,
+    or if the audit finds a fault. Raises StorageUnavailable if the source or the target cannot be used.
     """
     with open_source(source) as source_end, open_target(target) as target_end:
         tables = tables_of_ledger()

@@ -32,7 +32,7 @@ _SECRET_ALPHABET = string.ascii_letters + string.digits
 
 @dataclass(slots=True)
 class ApiKey:
-    """An API key without its value. `last4` is the end of the value; `scopes` is None without restriction."""
+    """An API key without its value. `last4` are the value's last letters; `scopes` is None for no limit."""
 
     OBJECT: ClassVar[str] = "api_key"
 
@@ -255,9 +255,9 @@ _LISTING: Listing[ApiKey] = Listing("api_keys", "API key", _read)
 
 
 # Sessions: keys that end with their server, such as the key of a dashboard that runs its own server. If
-# several servers may serve one ledger, each writes a row in `servers` and counts its `beats` there. If these
-# beats stay the same during several beats of another server, the server has ended. So no clocks are compared.
-# If the server of a session has no row, the session ends with the next beat of any server.
+# several servers may serve one ledger, each server writes a row in `servers` and counts its `beats` there. If
+# a server's count stays the same during several beats of another server, the server has ended. So the servers
+# compare no clocks. If the server of a session has no row, the session ends with the next beat of any server.
 
 
 _OPEN = "session = 1 AND revoked_at IS NULL"
@@ -306,8 +306,8 @@ def begin(unit: Unit, server: ServerEntry) -> None:
 def beat(unit: Unit, server: ServerEntry, silent: Mapping[str, int]) -> dict[str, int]:
     """Count a beat of the server, end the sessions of ended servers, and return the other servers' beats.
 
-    `silent` holds servers without a beat for too long, each with its last count of beats. If such a server
-    has counted on since, its sessions stay.
+    `silent` holds servers that sent no beat for too long, each with its last count of beats. If the stored
+    count of such a server is higher by now, its sessions stay.
     """
     _note_beat(unit, server, 1)
     for id, beats in silent.items():

@@ -45,7 +45,10 @@ class Credential:
 
     @property
     def counted_on(self) -> str:
-        """Return the name under which requests are counted (docs/decisions.md#rate-limits-tokens)."""
+        """Return the name under which this caller's requests are counted.
+
+        See docs/decisions.md#rate-limits-tokens.
+        """
         return self.id if self.user is None else f"{self.id}/{self.user}"
 
     def tenant(self, request: str, traceparent: str | None = None) -> Tenant:
@@ -145,7 +148,7 @@ def _read(kind: str, row: Row | None, param: str | None = None) -> Credential:
 
 ACCESS_SECONDS = 3600
 REFRESH_SECONDS = 30 * 86_400
-# For this time in milliseconds an expired token stays stored, and its error is `expired_credential`.
+# An expired token stays stored for this many milliseconds. Until then its error is `expired_credential`.
 FORGOTTEN_AFTER_MS = 7 * DAY
 FORGOTTEN_AT_ONCE = 100  # the most expired tokens that one transaction deletes: there may be many
 

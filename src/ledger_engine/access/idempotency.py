@@ -128,7 +128,7 @@ def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
     )
     if not rows:
         used = second_use(unit, tenant, key)
-        assert used is not None, "a key that conflicts is there"
+        assert used is not None, "a key that conflicts is stored"
         raise used
 
 

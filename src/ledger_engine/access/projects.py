@@ -31,9 +31,9 @@ _RISING_PLANS = tuple(PLANS)
 class Project:
     """A project: the owner of all objects in it, limited by its plan.
 
-    `rate_limit` (requests a minute) and `burst` (requests a second) are an enterprise project's own limits;
-    None means the limits of the plan. `parent` is the project whose credential created this project; None if
-    the administrator created it.
+    A project on the plan enterprise may have limits of its own: `rate_limit` (requests a minute) and `burst`
+    (requests a second); None means the limits of the plan. `parent` is the project whose credential created
+    this project; None if the administrator created it.
     """
 
     OBJECT: ClassVar[str] = "project"
@@ -96,7 +96,7 @@ class NewChild:
 
 @dataclass(slots=True)
 class ProjectChanges:
-    """The changes of a project; a field that is None stays."""
+    """The changes of a project; None leaves a field as it is."""
 
     name: str | None = None
     plan: str | None = None
@@ -297,7 +297,7 @@ def billing(unit: Unit, tenant: Tenant) -> Billing:
 
 
 def change_plan(unit: Unit, tenant: Tenant, plan: str) -> Billing:
-    """Move the caller's project to another plan, at once.
+    """Move the caller's project to another plan at once.
 
     Objects beyond the quota of a lower plan stay; new objects are refused until the project is below the
     quota. Raises PermissionDenied for a key of the test mode if the project has keys of the live mode.

@@ -31,8 +31,8 @@ _FRACTION = r"([.,][0-9]+)?"
 _TIME = f"{_HOUR}(:{_SIXTY}(:{_SIXTY}{_FRACTION})?|{_SIXTY}({_SIXTY}{_FRACTION})?)?{_OFFSET}?"
 _DATE = re.compile(_ANY_DATE)
 _DATE_TIME = re.compile(f"{_ANY_DATE}[Tt ]{_TIME}")
-# Matches every text that `parse_moment` accepts, in the form of JSON Schema. A match is refused only if the
-# calendar lacks its day, or if its offset leads out of the calendar.
+# A pattern in the form of JSON Schema that matches every text that `parse_moment` accepts. `parse_moment`
+# refuses a matching text only if the calendar lacks its day, or if its offset leads out of the calendar.
 MOMENT_PATTERN = f"^{_ANY_DATE}([Tt ]{_TIME})?$"
 _CALENDAR_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
@@ -103,8 +103,8 @@ class SystemClock:
 def read_together(clock: Callable[[], int], monotonic: Callable[[], float]) -> tuple[int, float]:
     """Return the times of the two clocks, read less than a second apart.
 
-    Two such pairs show whether somebody has set the clock between them. A pause between the two readings, for
-    instance of a stopped process, would look the same. After such a pause both clocks are read again.
+    Two such pairs show whether somebody has set the clock in between. A pause of the process between the two
+    readings of one pair would look the same. So after such a pause both clocks are read again.
     """
     while True:
         start = monotonic()

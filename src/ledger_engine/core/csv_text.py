@@ -10,7 +10,7 @@ _STARTS_A_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # some spreadsheets also ac
 
 
 def as_text(cell: str) -> str:
-    """Return the cell, with a ' in front if a spreadsheet would read the cell as a formula.
+    """Return the cell. If a spreadsheet would read it as a formula, put a ' in front.
 
     Call this only for texts that callers wrote: the ledger's own negative numbers must stay numbers.
     """

@@ -99,7 +99,7 @@ def _encode(moment: int, random: int) -> str:
 def _head(moment: int, random: int) -> str:
     """Return the first 18 letters: the time, the version, the variant and the upper 34 random bits.
 
-    A few hundred ids of one millisecond share these letters in a row.
+    In one millisecond, a few hundred ids in a row share these letters.
     """
     bits = moment << 40 | 7 << 36 | (random >> 22) << 24 | 2 << 22 | random & (1 << 22) - 1
     return "".join([_PAIRS[bits >> shift & 1023] for shift in range(80, -1, -10)])
@@ -114,7 +114,7 @@ def moment_of(id: str) -> int:
 
 
 def first_at(prefix: str, moment: int) -> str:
-    """Return the text that sorts just before the first id of `moment`, and after all earlier ids."""
+    """Return a text that sorts before the first id of the millisecond `moment`, and after all earlier ids."""
     return prefix + "_" + _encode(max(0, min(moment, (1 << 48) - 1)), 0)
 
 

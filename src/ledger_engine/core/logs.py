@@ -17,8 +17,8 @@ _STEERING = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
 _STEERING_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
-# Without this handler, Python would print the ledger's log records in a command; a command itself reports its
-# error in one line.
+# A command reports an error in one line. Without this handler, Python would also print the log records of the
+# ledger.
 logging.getLogger("ledger_engine").addHandler(logging.NullHandler())
 
 
@@ -30,7 +30,7 @@ def printable(text: str) -> str:
 def printable_json(text: str) -> str:
     """Return a JSON document with the same meaning that is safe to print.
 
-    JSON has already escaped C0 characters inside texts. The line ends between the members stay.
+    In a JSON document, C0 characters inside texts are already escaped. Line ends between members stay.
     """
     return _STEERING_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -62,9 +62,10 @@ _REMEMBERED_MAX = 1000
 
 
 class OncePerMinute(logging.Filter):
-    """Drops a warning or error if the same logger has written the same one within the last minute.
+    """Drops a warning or error that the same logger has already written within the last minute.
 
-    The background tasks try again about every second; without this filter each attempt in an outage logs.
+    In an outage the background tasks try again about every second; without this filter each attempt would
+    log.
     """
 
     def __init__(self) -> None:
@@ -88,7 +89,7 @@ class OncePerMinute(logging.Filter):
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
-FIELDS = "fields"  # the entries of this attribute of a record become fields of the JSON line
+FIELDS = "fields"  # the attribute of a log record with a dict whose entries become fields of the JSON line
 
 
 class JsonFormatter(logging.Formatter):
@@ -108,7 +109,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(form: str, level: str) -> None:
-    """Write the ledger's log records from this level on, and the libraries' warnings, to stderr."""
+    """Write the ledger's log records of this level and above, and the libraries' warnings, to stderr."""
     lines = logging.StreamHandler()
     text = LineFormatter("%(time)s %(levelname)s %(name)s: %(message)s")
     lines.setFormatter(JsonFormatter() if form == "json" else text)

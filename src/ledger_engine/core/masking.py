@@ -10,15 +10,15 @@ import re
 
 MASK = "••••"
 
-# The first prefixes occur in no word. A two-letter prefix could be the end of a word, as in `chat_room`. So
-# such a prefix counts only at the beginning of a word, before as many characters as a secret contains, or at
-# the end of the text, because the text may have been cut there.
+# The long prefixes, which come first, occur in no word. A two-letter prefix could be the end of a word, as in
+# `chat_room`. So it counts only in three places: at the beginning of a word; before at least as many
+# characters as a secret contains; and near the end of the text, because the text may have been cut there.
 _VALUE = re.compile(
     r"(sk_test|sk_live|whsec)_[A-Za-z0-9]{8,}"
     r"|(?:(?<![A-Za-z0-9_])(at|rt|ac|si)_[A-Za-z0-9]{8,}"
     r"|(at|rt|ac|si)_(?:[A-Za-z0-9]{32,}|[A-Za-z0-9]{8,}\Z))"
 )
-# JSON members with a secret as their value, in any form.
+# JSON members whose value is a secret, whatever the secret looks like.
 _MEMBER = re.compile(
     r'("(?:password|secret|client_secret|code_verifier|access_token|refresh_token|api_key|token)"\s*:\s*")'
     r'(?:[^"\\]|\\.)*'
@@ -45,8 +45,8 @@ def masked(text: str) -> str:
 
 def may_hold_secrets(text: str) -> bool:
     """Return whether the text could contain a secret. This check is cheap; `masked` is the full search."""
-    # This runs for every request, and nearly always returns False. To look at the letters before each
-    # underscore is faster than a search for each prefix.
+    # This runs for every request, and nearly always returns False. Looking at the letters before each
+    # underscore is faster than searching for each prefix.
     for part in text.split("_")[:-1]:
         if part[-2:] in _BEFORE_UNDERSCORE:
             return True

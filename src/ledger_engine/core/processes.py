@@ -18,8 +18,8 @@ def without_settings() -> dict[str, str]:
 
 
 _HEAD = struct.Struct("<I")  # the length of the message that follows
-# No message is this long. If the stream contains other text, four of its letters are read as a length. This
-# length is larger, because letters are bytes from 0x40 on.
+# No message is this long. If the stream contains text instead of messages, four letters are read as a length.
+# That length is larger than this one, because letters are bytes from 0x40 on.
 _LENGTH_MAX = 1 << 30
 
 

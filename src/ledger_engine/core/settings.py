@@ -51,18 +51,18 @@ class ServeSettings:
     """The settings of one server process.
 
     - `database` is None for a demo: the demo creates a file, and removes it at the end.
-    - `trusted_proxies` is the number of proxies in front; each appends to `X-Forwarded-For`.
+    - `trusted_proxies` is the number of proxies in front of the server; each appends to `X-Forwarded-For`.
     - `issuer` is the address by which apps know the server. If it is None, each request gives the address.
     - `auth_per_minute` and `auth_per_second` limit each client address at the authentication endpoints.
     - `webhook_retries_s` are the seconds to wait before each further attempt to send a webhook.
-    - `embedded` is the mode, test or live, of a dashboard that runs this server for itself.
+    - `embedded` is the mode, test or live, of the dashboard that started this server for its own use.
     - `api_key` is a test key that the server creates in the first project.
     - `cors_origins` are the origins of web pages that may read the answers.
-    - `accept_loss` confirms that a PostgreSQL database may lack acknowledged changes.
+    - With `accept_loss` the server uses a PostgreSQL database even if it lacks acknowledged changes.
     - `metrics` is the address and port of the listener for metrics.
     - `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
     - `backup_to` is a folder: the server makes a backup there every `backup_every_s` seconds, and deletes all
-      but the newest `backup_keep`.
+      backups but the newest `backup_keep`.
     - `seed` is the name or file of a data set for an empty ledger. A ledger without a key then gets one too.
     - `checkpoint_to` are folders for checkpoints of the log. `witnesses` are the URLs of the witnesses that
       sign the checkpoints, and `witness_keys` their keys in the same order.
@@ -191,8 +191,8 @@ def default_database() -> Path:
 def make_folder(database: Location) -> None:
     """Create the folder of the default database; only the user can read this folder.
 
-    No other folder is created, because that would hide a mistyped path: StorageUnavailable is raised if such
-    a folder is missing. It is also raised if the default folder cannot be created.
+    Raises StorageUnavailable if the default folder cannot be created. Also raises it if the folder of another
+    database is missing: to create that folder would hide a mistyped path.
     """
     if isinstance(database, str) or database.parent.is_dir():
         return

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 AT_ONCE = 1000  # rows that one turn changes: this takes some hundredths of a second
-# Seconds; at least as long as another process waits between two attempts to lock the database.
+# The shortest time between two turns, in seconds. Another process waits no longer than this between two
+# attempts to lock the database, so it gets its turn.
 LEAST_REST_S = 0.02
 
 

@@ -25,7 +25,7 @@ class Tenant:
     - `scopes` is None for a credential that is not restricted.
     - `quota` is the highest number of stored objects in the project and mode; None for no limit.
     - `credential` is the id of the API key or app behind the request; None for the local administrator.
-    - `request` is the id of the request, and `traceparent` its valid header of this name.
+    - `request` is the id of the request. `traceparent` is the value of its header `traceparent`, if valid.
     - `fingerprint` is the hash that is stored with the idempotency key; None for a request without a key.
     """
 
@@ -60,7 +60,7 @@ class Tenant:
         return self.scopes is None or self.scopes.issuperset(_READS)
 
     def require_role(self, role: str) -> None:
-        """Raise PermissionDenied unless the credential's role is this one or a higher one."""
+        """Raise PermissionDenied unless the credential has this role or a higher role."""
         if ROLES.index(self.role) < ROLES.index(role):
             raise PermissionDenied(
                 "missing_role", f"This needs the role {role}; this credential has the role {self.role}."

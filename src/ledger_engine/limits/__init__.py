@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol
 
 @dataclass(slots=True)
 class Verdict:
-    """The requests that remain to a caller. A request is refused if `wait`, in seconds, is more than 0.
+    """The decision about a request: it is refused if `wait`, in seconds, is more than 0.
 
     `limit` and `remaining` are requests in the current minute. `reset` is the end of this minute, in seconds
     since 1970.
@@ -49,7 +49,8 @@ class RateLimits(Protocol):
 class Semaphore(NamedTuple):
     """A semaphore that may be acquired `most` times at once.
 
-    `name` is a kind, or a kind, `/` and the address or project that the semaphore limits.
+    `name` is the semaphore's kind. If the semaphore limits one address or project, `/` and this address or
+    project follow the kind.
     """
 
     name: str
@@ -70,12 +71,12 @@ class Full(Exception):
 
 
 class Leases(Protocol):
-    """The leases of this server. A server that ends without giving them back loses them some seconds later.
+    """The leases of this server. If a server ends without giving its leases back, they end seconds later.
 
     `first` is true if no other server was working when this server took its first leases. This server holds
     its leases up to `until`, a time of the monotonic clock in seconds; each renewal moves `until`.
-    `releasing` names leases that another server with fewer leases will get. This server finishes its work for
-    them, and leaves them out of `names` as long as they are in `releasing`.
+    `releasing` names leases that another server with fewer leases will get. This server must finish its work
+    for these leases, and leave them out of the `names` in calls of `hold` as long as they are in `releasing`.
     """
 
     @property
@@ -126,7 +127,7 @@ class Windows:
     """Counts the requests of one process in each minute and second of the wall clock.
 
     The minutes of all callers end together, and the counts are then dropped: only the callers of one minute
-    take memory. Callers can read the wall clock too.
+    take memory. Callers can read the wall clock too, so they know when a minute ends.
     """
 
     def __init__(self, wall_clock: WallClock = time.time) -> None:

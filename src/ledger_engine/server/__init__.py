@@ -35,8 +35,8 @@ class Ready:
 
     `url` is None if another ASGI server owns the socket. `key` is the value of a key that is shown only here:
     the first key of the ledger, or the dashboard's key. `lacks_key` is true for a ledger without any key.
-    `notice` contains the decisions and repairs that need a person. `metrics_url` is the address of the
-    metrics, if they are served.
+    `notice` lists what a person must decide or repair. `metrics_url` is the address of the metrics, if they
+    are served.
     """
 
     url: str | None
@@ -46,7 +46,7 @@ class Ready:
     lacks_key: bool = False
 
 
-Announce = Callable[[Ready], bool]  # prints the facts, and returns whether their key was shown
+Announce = Callable[[Ready], bool]  # prints the facts, and returns whether `key` was shown
 
 
 def run(
@@ -135,7 +135,7 @@ def _require_writable(option: str, folder: Path) -> None:
 
 
 async def _accompany(url: str, database: Location, announce: Announce) -> None:
-    """Give a dashboard a key for the server that serves the database at `url`, until the dashboard ends.
+    """Give a dashboard a key for the server at `url`, which serves the database, until the dashboard ends.
 
     If the key stops working, the server was restarted. Then raise the error that refuses the key.
     """

@@ -73,7 +73,7 @@ async def seed(settings: ServeSettings, database: Location) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ServedLedger:
-    """A ledger that is being served; `server` is the id of this server, None if it is the only one."""
+    """A ledger that is being served; `server` is this server's id, None if no other server may serve it."""
 
     engine: Engine
     server: str | None
@@ -90,9 +90,9 @@ async def served(
     report: Callable[[float], None] = lambda _share: None,
     url: str | None = None,
 ) -> AsyncIterator[ServedLedger]:
-    """Yield the ledger of a server, with everything that runs next to the requests.
+    """Yield the ledger of a server, while the server's background tasks run.
 
-    `url` is where the server listens, None if another program owns its socket.
+    `url` is the server's address; None if another program owns the server's socket.
     """
     await seed(settings, database)
     async with (
@@ -130,7 +130,7 @@ async def opened(settings: ServeSettings, database: Location) -> AsyncIterator[E
 async def presence(
     engine: Engine, settings: ServeSettings, database: Location, url: str | None
 ) -> AsyncIterator[str | None]:
-    """Yield the id of this server, None if it is the only one; its sessions are revoked at the end."""
+    """Yield the server's id, None if no other server may serve the ledger; at the end revoke its sessions."""
     if isinstance(database, Path):
         # Only one process serves a file, so no other server still needs a stored session key.
         await engine.write(api_keys.end_all)
@@ -256,7 +256,7 @@ def test_helpers(engine: Engine, settings: ServeSettings, database: Location) ->
 
 
 def _state_folder() -> Path | None:
-    """Return the state folder that systemd (`StateDirectory=`) or the starting program names."""
+    """Return the state folder that systemd (`StateDirectory=`) or the program's starter names."""
     folder = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
     return Path(folder) if folder else None
 

@@ -15,7 +15,7 @@ from ledger_engine.http.wire.tcp import HEAD_BUFFER, UNSENT_MAX
 
 # Connections that the system queues while the server is busy; the system's own limit may be lower.
 BACKLOG = 4096
-IDLE_S = 30  # seconds until a connection is closed if it is idle or has not sent all its headers
+IDLE_S = 30  # seconds; a connection that is idle, or has not sent all headers of a request, is then closed
 
 
 def configure(settings: ServeSettings) -> Config:
@@ -73,7 +73,7 @@ def url_of(settings: ServeSettings, listener: socket.socket) -> str:
 
 
 def in_url(host: str) -> str:
-    """Return a host as a URL contains it: an IPv6 address in brackets."""
+    """Return a host in the form that a URL requires: an IPv6 address in brackets."""
     return f"[{host}]" if ":" in host else host
 
 

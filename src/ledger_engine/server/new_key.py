@@ -22,7 +22,7 @@ log = logging.getLogger("ledger_engine.server")
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key to show; `first_of` is the project created with it, None if the project existed before."""
+    """A key to show; `first_of` is the project that was created together with the key, else None."""
 
     id: str
     first_of: str | None
@@ -83,9 +83,9 @@ def _make(unit: Unit, value: str, settings: ServeSettings, server: str | None) -
 
 
 def _lacks_key(unit: Unit, settings: ServeSettings) -> bool:
-    """Return whether a project that is not new needs a first key.
+    """Return whether a project that existed before this start needs a first key.
 
-    In a demo it always does; with `--seed` it does if the ledger contains no key.
+    In a demo the project always needs one. With `--seed` it needs one if the ledger contains no key.
     """
     if settings.database is None:
         return True

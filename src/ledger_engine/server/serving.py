@@ -84,7 +84,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-DRAIN_S = 8  # seconds for the requests in progress to finish; container hosts kill after 10
+DRAIN_S = 8  # seconds for the requests in progress to finish; container hosts kill a process after 10 seconds
 COLLECTED_AT = 10_000  # the garbage collector runs when allocations exceed deallocations by this number
 
 
@@ -152,8 +152,9 @@ async def serve_until(
 def collect_rarely() -> None:
     """Set up the garbage collector for serving, once everything is loaded.
 
-    The objects of a request are freed with its answer, and hardly any of them are in a cycle. With the usual
-    threshold of 700 the collector would scan the open requests several times and find nothing.
+    Python frees the objects of a request with its answer, because hardly any of them refer to each other in a
+    cycle. With the usual threshold of 700, the collector would scan the objects of the open requests several
+    times and find nothing.
     """
     gc.freeze()
     gc.enable()

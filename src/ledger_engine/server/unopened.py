@@ -1,4 +1,4 @@
-"""Refuses requests until the ASGI server opens the ledger; a server without lifespan events never does."""
+"""Refuses requests until the ledger is open. An ASGI server without lifespan events never opens it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger("ledger_engine.server")
 class Unopened:
     """An ASGI application that passes lifespan events to `app`, and refuses each request with a 503.
 
-    The first request is logged as an error, with the remedy.
+    At the first request it logs an error that names the remedy.
     """
 
     def __init__(self, app: Asgi, settings: ServeSettings) -> None:

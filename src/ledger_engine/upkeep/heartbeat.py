@@ -1,9 +1,9 @@
-"""The heartbeat of a server that may share its ledger with others. It keeps the server's sessions alive.
+"""The heartbeat of a server that may share its ledger with other servers.
 
-Each server also watches the others. If another server sends no beat during several beats of this server, the
-other server has ended, and this server ends its sessions. The servers count beats instead of comparing times,
-because their clocks may differ. A suspended server counts no beats, so after its pause the others still count
-as running.
+The heartbeat keeps the sessions of the server alive. Each server also watches the other servers. If a server
+sends no beat during several beats of the watching server, it has ended, and the watching server ends its
+sessions. The servers count beats instead of comparing times, because their clocks may differ. A suspended
+server counts no beats, so after its pause it still takes the other servers for running.
 """
 
 from __future__ import annotations

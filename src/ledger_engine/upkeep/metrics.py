@@ -142,7 +142,7 @@ class Metrics:
             buckets=_REQUEST_S,
             registry=registry,
         )
-        # A histogram for each set of labels: the library's look-up takes longer than the count.
+        # The histogram of each set of labels, because the library's look-up takes longer than the count.
         self._series: dict[tuple[str, str, int], Histogram] = {}
         self._refusals = Counter(
             "ledger_limits_refused",
@@ -204,7 +204,7 @@ class _OfLedger(Collector):
         self._loop = loop
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the figures; those of webhooks are missing while the storage is not available."""
+        """Yield the figures; the figures of webhooks are missing while the storage is not available."""
         until = monotonic() + ASKED_S
         figures = self._ask(self._engine.figures())
         measured = self._ask(self._engine.read(deliveries.measure))

@@ -30,7 +30,7 @@ log = logging.getLogger("ledger_engine.upkeep.retention")
 
 
 class Retention:
-    """Cleans up an hour after `start`, and then every hour until `stop`. One of several servers does this.
+    """Cleans up an hour after `start`, and then every hour until `stop`. Only one of several servers does so.
 
     If the machine's clock is wrong at the start, everything may look old: the first hour gives you time to
     correct the clock. Retention uses the machine's clock. The ledger's clock never goes back, so one wrong
@@ -52,7 +52,7 @@ class Retention:
     async def clean_up(self) -> None:
         """Delete and erase everything that has expired, in short transactions. Raises StorageUnavailable.
 
-        It also stores the current time as the last time at which a server ran.
+        This method also stores the current time as the last time at which a server ran.
         """
         now = self._engine.clock.machine()
         await self._engine.write(partial(kept_time.note_served, machine=now))
@@ -80,7 +80,7 @@ class Retention:
             await self._repeat(partial(purge, before=before))
 
     def _turn_of_erasing(self, user: str, before: int) -> Callable[[], Awaitable[int]]:
-        """Return a function for `take_turns`: each call erases the user from the next events."""
+        """Return the `turn` for `take_turns`: each call erases the user from some more events."""
         after = ""
 
         async def turn() -> int:

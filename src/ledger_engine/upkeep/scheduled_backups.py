@@ -24,7 +24,8 @@ from ledger_engine.store.engine import Engine
 FIRST_AFTER_S = 10.0  # the wait before the first backup: it should not slow the start
 RETRY_S = 300.0  # the wait after a failure, unless the next backup is due earlier
 STOP_TIMEOUT_S = 3.0  # time for a backup in progress to remove its files
-# In another process group, Ctrl-C does not reach the backup. With this niceness, requests come before it.
+# The backup is in a process group of its own, so Ctrl-C does not reach it. Its niceness lets requests come
+# first.
 _BEHIND = "import os; os.setpgrp(); os.nice(5); "
 _PROGRAM = f"{_BEHIND}from ledger_engine.cli import main; main()"
 _STAMP = "%Y%m%dT%H%M%SZ"

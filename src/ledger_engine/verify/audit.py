@@ -2,8 +2,8 @@
 
 The whole audit reads one snapshot, in three parts: the database checks its own files; a pass over each book
 reads the transactions and events; and SQL statements check the other tables. The parts run in parallel if
-several readers can share the snapshot. Each part holds at most some thousand rows, and the balance of each
-account, in memory.
+several readers can share the snapshot. In memory each part holds at most some thousand rows, and the balances
+of recently read accounts.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _newest(points: Sequence[KeptCheckpoint]) -> KeptCheckpoint | None:
 
 
 def with_care(unit: AuditUnit, faults: Discrepancies, check: Callable[[], object]) -> None:
-    """Run a check. Note unreadable data as a fault, and let the other checks continue."""
+    """Run a check. If it meets unreadable data, note a fault, so that the other checks can still run."""
     try:
         check()
     except Exception as error:  # a changed file may contain anything, and so cause any error

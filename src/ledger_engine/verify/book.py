@@ -28,7 +28,7 @@ ROWS_AT_ONCE = 4_000
 # it becomes the older dict, and the former older dict is dropped.
 BALANCES_MAX = 150_000
 CURRENCIES_MAX = 10_000  # the currencies of so many accounts are remembered, for the check of transfers
-UNPAIRED_MAX = 100_000  # so many transactions may be without an event at the expected place
+UNPAIRED_MAX = 100_000  # the most transactions without an event at the expected place that are remembered
 _COLUMNS = (
     "id, account, amount, type, coalesce(long_description, description) AS description, balance_after,"
     " destination, transfer, reverses, created"
@@ -49,12 +49,12 @@ _BEFORE = (
 
 
 class BookDamaged(Exception):
-    """The rows are not in the order of their key, or are not the requested rows."""
+    """The database returned rows that were not requested, or that are not in the order of their key."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassStart:
-    """The start of a pass: it begins after this event and transaction; '' means the start of the book."""
+    """The event and the transaction after which a pass begins; '' means the start of the book."""
 
     event: str = ""
     transaction: str = ""
@@ -143,7 +143,7 @@ class BookPass:
         return text.encode(errors="replace")
 
     def _posting_of(self, id: str, object: str, postings: Iterator[Row]) -> Row | None:
-        """Return the transaction with this id; normally the next one: events are in the same order."""
+        """Return the transaction with this id, usually the next one, because events have the same order."""
         while (posting := self._ahead or next(postings, None)) is not None:
             self._ahead = None
             if posting[0] == object:

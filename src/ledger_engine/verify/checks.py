@@ -184,7 +184,7 @@ GROUP BY d.id, d.attempts HAVING count(a.number) <> d.attempts""",
     ),
     Check(
         "delivery",
-        "delivery {id} is {status}, but its last attempt does not match that.",
+        "delivery {id} is {status}, but its last attempt does not match that status.",
         """
 SELECT d.id, d.status FROM deliveries AS d
     LEFT JOIN delivery_attempts AS a ON a.delivery = d.id AND a.number = d.attempts
@@ -286,8 +286,8 @@ GROUP BY project, livemode ORDER BY project, livemode"""
 def misplaced_time(unit: AuditUnit, faults: Discrepancies) -> None:
     """Note a stored time far in the future: the ledger's clock would start there, and never goes back.
 
-    It is no fault if a test moved the clock: the ledger then contains events of that time, or a server ran at
-    that time.
+    If a test moved the clock, the ledger contains events of that time, or a server ran at that time. Then the
+    stored time is no fault.
     """
     reached_time, newest = kept_time.get(unit), unit.first(kept_time.NEWEST_EVENT)
     event = 0 if newest is None or newest["id"] is None else moment_of(newest["id"])
@@ -302,7 +302,7 @@ def misplaced_time(unit: AuditUnit, faults: Discrepancies) -> None:
 
 
 def misplaced_log(unit: AuditUnit, faults: Discrepancies) -> None:
-    """Note the books whose log is gone, although a server makes the log's key and seals within a second."""
+    """Note the books whose log is gone. A served book has a log, because a server seals within a second."""
     served_at = kept_time.get(unit).served
     if served_at is None:
         return  # the ledger was never served

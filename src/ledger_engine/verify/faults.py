@@ -19,7 +19,7 @@ class Discrepancy:
 
 @dataclass(slots=True)
 class Discrepancies:
-    """The faults so far, each once. Of a frequent kind only the first NAMED_MAX are listed."""
+    """The faults so far, each once. If a kind is frequent, only its first NAMED_MAX faults are listed."""
 
     found: dict[Discrepancy, None] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)

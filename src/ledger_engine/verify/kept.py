@@ -1,4 +1,4 @@
-"""Checkpoints in files outside the ledger: somebody who changes the ledger cannot change them there."""
+"""Checkpoints in files outside the ledger, where an attacker who changes the ledger cannot change them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def save(unit: Unit, file: Path) -> None:
     if not notes:
         raise Conflict(
             "not_sealed_yet",
-            "There is no checkpoint to save: a server makes the first one a second after an event.",
+            "There is no checkpoint to save: a server signs the first one within a second after an event.",
         )
     write_private(file, "".join(notes))
 

@@ -45,8 +45,8 @@ class KeptCheckpoint:
 class EntryAudit:
     """The audit of one book's log. Call `add` for each event, then `finish`.
 
-    `edge` is the edge of the log's tree after the entries that this audit skips. A stored tile is recognised
-    by its last event: if an event is missing from one tile, the following tiles are still right.
+    `edge` is the edge of the log's tree after the entries that this audit skips. The audit recognises a
+    stored tile by its last event. So if an event is missing from one tile, the following tiles still match.
     """
 
     unit: AuditUnit
@@ -55,12 +55,12 @@ class EntryAudit:
     kept: Sequence[KeptCheckpoint]
     faults: Discrepancies
     _signed_checkpoints: list[KeptCheckpoint] = field(default_factory=list)
-    # For the size of each checkpoint, the root of the computed tree.
+    # The root of the computed tree at the size of each checkpoint.
     _roots: dict[int, bytes | None] = field(default_factory=dict)
     _sizes: list[int] = field(default_factory=list)  # the sizes of checkpoints that are not reached yet
     _last: dict[int, str] = field(
         default_factory=dict
-    )  # for each size of a checkpoint that was reached, the last event
+    )  # the last event at each size of a checkpoint that was reached
     _tiles: list[Row] = field(default_factory=list)  # the next stored tiles
     _number: int = 0  # the number of the next tile to read
     _ids: list[str] = field(default_factory=list)  # the ids of the entries in the current tile

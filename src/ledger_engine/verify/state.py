@@ -23,7 +23,7 @@ from ledger_engine.verify.faults import Discrepancies
 
 _ROWS_AT_ONCE = 1000
 _LETTERS_AT_ONCE = 1_000_000  # the most letters in rows that are read together; one row may hold more
-_REPEATED = "updated"  # this word may occur any number of times in a row
+_REPEATED = "updated"  # an object may have any number of these events one after the other
 _EVENTS = (
     f"SELECT e.book, e.id, e.object, e.type, {outbox.SHORT_BODY}, e.created FROM events AS e"
     " WHERE e.body IS NOT NULL AND e.object >= :object AND e.object <= :last"
@@ -35,9 +35,9 @@ _EVENTS = (
 class ObjectKind:
     """A kind of object: its table, the order of its events, and the columns that the events do not contain.
 
-    `events` is a pattern for the types of its events in their order: of `invoice.paid` the word `paid` and a
-    comma. `texts` are the columns that can be long. `summed` names the column with the sum, and the column
-    that is added up.
+    `events` is a pattern for the types of the object's events in their order. In the matched text each event
+    is a word and a comma, for instance `paid,` for `invoice.paid`. `texts` are the columns that can be long.
+    `summed` names the column with the sum, and the column that is added up.
     """
 
     noun: str
@@ -189,7 +189,10 @@ def _body(unit: AuditUnit, event: Row) -> str:
 
 
 def _is_as_erased(body: str, event: Row, object_json: Mapping[str, Any], livemode: bool) -> bool:
-    """Return whether the event of an erased user is as erasing leaves it. The log has no salt to prove it."""
+    """Return whether the event of an erased user has the form that erasing leaves.
+
+    The log cannot prove the event, because its salt is destroyed.
+    """
     message = json.loads(body)
     stated = message["data"]["object"]
     if stated.get("name") is not None or stated.get("email") is not None:

@@ -1,8 +1,8 @@
 """Apps: programs that may ask a project's users for authorization (docs/interface.md#auth-oauth).
 
-Apps are public clients: an app has no secret. The server sends users back to the app's address, and so knows
-which app gets the answer. For 30 days after an app was deleted, the local
-administrator can restore it.
+Apps are public clients: an app has no secret. The server sends users only to a registered address of the app,
+and so knows which app gets the answer. For 30 days after an app was deleted, the local administrator can
+restore it.
 """
 
 from __future__ import annotations
@@ -203,8 +203,8 @@ def _fault_of(uri: str) -> str | None:
         return "cannot be read"
     if parts.scheme in ("http", "https"):
         return _fault_of_web(parts, port)
-    # An app's own scheme must contain a dot, like a domain name in reverse, so two apps differ.
-    # This rule refuses javascript: and similar schemes too.
+    # An app's own scheme must contain a dot, like a domain name in reverse, so that two apps do not share a
+    # scheme. This rule refuses javascript: and similar schemes too.
     if "." not in parts.scheme:
         return "must begin with https://, http://127.0.0.1 or the app's own scheme, like com.example.app:"
     return None

@@ -75,7 +75,7 @@ class RefusedToApp(Exception):
 def consider(
     unit: Unit, parameters: Sequence[tuple[str, str]], sign_in: str | None = None
 ) -> AuthorizationRequest:
-    """Return the authorization request in these parameters, for the user signed in with `sign_in`, if any.
+    """Return the authorization request in these parameters, for the user whose sign-in is `sign_in`, if any.
 
     Raises InvalidRequest or NotFound if it is uncertain which app must get the error. Raises RefusedToApp for
     every other error, such as a scope that this user cannot grant.
@@ -143,7 +143,7 @@ def _find_stored(unit: Unit, parameters: Mapping[str, str]) -> Code | Token | No
 
 
 def _own(credential: Code | Token | None) -> dict[str, str]:
-    """Return the parameters that an app may leave out, with the values of its code or refresh token."""
+    """Return the parameters that an app may leave out; their values come from its code or refresh token."""
     if credential is None or credential.ended:
         return {}
     if isinstance(credential, Code):

@@ -153,7 +153,7 @@ def find_code(unit: Unit, code: str) -> Code | None:
 def take_code(unit: Unit, code: Code) -> bool:
     """Mark the code as used; return False if it was already used or has expired.
 
-    This is one statement: of several uses at the same time, one succeeds.
+    One statement checks and marks the code, so if several requests use it at the same time, one succeeds.
     """
     row = unit.first(
         "UPDATE grants SET redeemed_at = :now WHERE id = :id AND redeemed_at IS NULL AND code_expires > :now"
@@ -252,15 +252,15 @@ def _has_expired(unit: Unit, expires: int) -> bool:
 
 
 def _forget_expired(unit: Unit) -> None:
-    """Delete some rows that expired long ago. Each new pair calls this: the tables must not grow for ever."""
+    """Delete some rows that expired long ago. Each new pair calls this, so the tables stop growing."""
     long_ago = {"expired": unit.now - FORGOTTEN_AFTER_MS, "limit": FORGOTTEN_AT_ONCE}
     unit.execute(
         "DELETE FROM oauth_tokens WHERE hash IN"
         " (SELECT hash FROM oauth_tokens WHERE expires < :expired ORDER BY expires LIMIT :limit)",
         long_ago,
     )
-    # A grant expires no earlier than its last token. It stays until all its tokens are deleted, perhaps by a
-    # later call.
+    # A grant expires no earlier than its last token. It is deleted once all its tokens are deleted, perhaps
+    # by a later call.
     unit.execute(
         "DELETE FROM grants WHERE id IN"
         " (SELECT id FROM grants WHERE expires < :expired ORDER BY expires LIMIT :limit)"

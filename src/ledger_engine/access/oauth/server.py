@@ -1,4 +1,4 @@
-"""Authlib's OAuth 2.0 server, on one unit of the database. Authlib makes the checks, in its own order.
+"""Authlib's OAuth 2.0 server, on one unit of the database. Authlib makes most checks, in its own order.
 
 `apps` and `grants` find apps, codes and tokens. This module gives them to Authlib, and adds the checks that
 Authlib lacks.
@@ -73,7 +73,8 @@ class OAuthRequest(OAuth2Request):
     """The parameters of a request in the form that Authlib reads."""
 
     def __init__(self, parameters: Sequence[tuple[str, str]]) -> None:
-        # Authlib reads the address only to require TLS. TLS may end at a proxy in front, so say https.
+        # Authlib reads the address only to require TLS. Pass an https address, because TLS may end at a proxy
+        # in front of the server.
         super().__init__("POST", "https://localhost/")
         self.payload: OAuthParameters = OAuthParameters(parameters)
 
@@ -160,8 +161,8 @@ class _CodeGrant(AuthorizationCodeGrant):
 
     @staticmethod
     def validate_authorization_redirect_uri(request: OAuth2Request, client: ClientMixin) -> str:
-        # Replaces Authlib's check: its error repeats the address, and fails on characters that an error may
-        # not contain.
+        # Replaces Authlib's check: Authlib's error repeats the address, and fails if the address contains
+        # characters that an error may not contain.
         assert request.payload is not None
         assert isinstance(client, OAuthClient)
         uri = request.payload.redirect_uri
@@ -394,7 +395,7 @@ def _require_valid(credential: Code | Token) -> None:
 
 
 def listed(scope: str) -> list[str]:
-    """Return the scopes in a text with spaces between them, in their usual order and without duplicates."""
+    """Return the scopes in a text, which separates them by spaces; in the usual order, without duplicates."""
     return [name for name in SCOPES if name in scope.split(" ")]
 
 

@@ -8,7 +8,7 @@ from ledger_engine.access.api_keys import hash_secret
 from ledger_engine.access.credentials import FORGOTTEN_AT_ONCE
 from ledger_engine.store import Unit
 
-# Milliseconds: a working day. A browser that is closed forgets the sign-in earlier.
+# A sign-in lasts for a working day (milliseconds), or until the browser is closed.
 LASTS_MS = 12 * 3_600_000
 
 
@@ -25,7 +25,7 @@ class SignedInUser:
 
 
 def begin(unit: Unit, user: str, password_hash: str, value: str, replaces: str | None) -> bool:
-    """Sign the user in with the `value` of the browser's cookie, and end the sign-in `replaces`.
+    """Sign the user in with the `value` of the browser's cookie, and end the former sign-in `replaces`.
 
     The caller has verified the password with the hash `password_hash`. Return False if the user was
     deactivated since, or if the password has changed.
