@@ -1,7 +1,7 @@
 """The command line `ledger-engine`, with one module for each group of commands.
 
-A module is imported when one of its commands runs. `--help` imports none of them, and takes a third of the
-time. Errors are one line on stderr; the exit status is 1 for a failure, and 2 for wrong usage.
+A module is imported when one of its commands runs. `--help` imports none of these modules, so it takes a
+third of the time. Errors are one line on stderr; the exit status is 1 for a failure, and 2 for wrong usage.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _VARIABLE = "_LEDGER_ENGINE_COMPLETE"
 class LazyCommands(UserDict[str, click.Command]):
     """The commands of a group by name. A command is imported at its first use.
 
-    `lazy` gives two texts for each command: the module in `package` with the variable in this module, and the
-    short help.
+    `lazy` gives two texts for each command. The first, such as `users:apps`, names a module in `package` and
+    the variable with the command; the second is the short help.
     """
 
     def __init__(self, package: str, lazy: Mapping[str, tuple[str, str]]) -> None:
@@ -84,7 +84,7 @@ class OneLineErrors(click.Group):
         except click.Abort:
             _end("Stopped.", 1)
         except BrokenPipeError:
-            # The program that read the output has ended; end too.
+            # The program that read the output has ended, so this command ends too.
             discard_output()
             sys.exit(1)
         except LedgerError as error:
@@ -205,7 +205,7 @@ _TASKS = {
         ),
     },
     "Checks and proof": {
-        "verify": ("verify:verify", "Recompute every balance and compare."),
+        "verify": ("verify:verify", "Recompute every balance and compare it with the stored one."),
         "checkpoint": (
             "log:checkpoint",
             "Print the last signed checkpoint of a log.",

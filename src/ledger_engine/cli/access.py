@@ -110,8 +110,8 @@ def _print_project(ledger: LedgerSource, project: Project) -> None:
 
 
 def _shown_project(project: Project) -> dict[str, Any]:
-    # Every object shows a mode (docs/decisions.md#conventions-objects). A project belongs to both modes: over
-    # HTTP it shows the mode of the credential. Commands use no credential; they show test, the default mode.
+    # Every object shows a mode (docs/decisions.md#conventions-objects), but a project belongs to both modes.
+    # Over HTTP it shows the mode of the credential. Commands use no credential, and show the default mode.
     return shown(project, livemode=False)
 
 

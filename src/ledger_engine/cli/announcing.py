@@ -88,8 +88,8 @@ def _is_journal(output: TextIO | None) -> bool:
 def _is_read(output: TextIO | None) -> bool:
     """Return False if the output is closed, goes to the null device, or is a pipe without a reader.
 
-    The reader of a pipe may be about to end, so this function waits until it has taken the printed text, but
-    at most READ_WITHIN_S. A slower reader counts as a reader.
+    The reader of a pipe may be about to end. So this function waits until the reader has taken the printed
+    text, but at most READ_WITHIN_S. If the reader takes longer, the result is True.
     """
     try:
         if output is None or os.path.samestat(os.fstat(output.fileno()), os.stat(os.devnull)):

@@ -1,4 +1,4 @@
-"""Selects the server that a command sends its requests to: the one at `--url`, or the ledger's own."""
+"""Selects the server that a command sends its requests to: the server at `--url`, or the ledger's server."""
 
 from __future__ import annotations
 
@@ -71,15 +71,16 @@ class ServerTarget:
     async def connected(self, name: str, *, attempts: int = 1) -> AsyncIterator[AsyncLedger]:
         """Yield a client with the rights of an owner; `name` is the name of the command.
 
-        A refused or unanswered request ends the command: a LedgerError inside becomes a ClickException. With
-        several `attempts` no notice of waiting is printed, because the command shows its own progress.
+        A LedgerError within the context becomes a ClickException, so a refused or unanswered request ends the
+        command. With several `attempts` no notice of waiting is printed, because the command shows its own
+        progress.
         """
         # Imported here, because httpx takes longer to load than most commands take to run.
         from ledger_client.errors import LedgerError
         from ledger_client.ledger import AsyncLedger
 
         root = self.root()
-        # Ignore the proxies in the environment: they are not meant for this machine, nor for --url.
+        # Ignore the proxies in the environment: they are meant neither for this machine nor for --url.
         settings: dict[str, Any] = {"trust_env": False, "seconds_max": ANSWER_SECONDS_MAX, "timeout": None}
         async with self.key(NewApiKey(name, "owner", session=True)) as key:
             try:
@@ -130,7 +131,7 @@ def any_server(command: Callable[..., None]) -> Callable[..., None]:
     return click.option(
         "--url",
         type=options.url(server=True),
-        help="The server; by default the one that serves the database.",
+        help="The server's address; by default the server that serves the database.",
     )(with_options)
 
 

@@ -35,7 +35,7 @@ _ON_POSTGRES = (
     "`backup`, `restore` and `recover` are for SQLite files; use pg_dump and pg_restore for PostgreSQL, and"
     " run `ledger-engine verify` on the restored database."
 )
-_PROGRESS_S = 0.05  # seconds between two updates of a load's progress bar
+_PROGRESS_S = 0.05  # seconds between two updates of the progress bar
 
 
 @click.command()
@@ -67,7 +67,7 @@ def seed(ledger: LedgerSource, file: str) -> None:
 async def _show(work: Coroutine[Any, Any, T], progress: LoadingProgress, name: str) -> T:
     """Await the work and show its progress on stderr."""
     loading = asyncio.create_task(work)
-    # If stderr is not a terminal, only the line of an error is printed there.
+    # If stderr is not a terminal, only errors are printed there.
     with click.progressbar(
         length=1, label=f"Loading {printable(name)}", file=sys.stderr, hidden=not sys.stderr.isatty()
     ) as bar:
@@ -156,7 +156,7 @@ def counts(report: AuditReport) -> str:
 
 # Copies for other programs and from other servers
 
-_READERS = 2  # while one page of transactions is written, the next page is read
+_READERS = 2  # two, because the next page of transactions is read while this page is written
 
 
 @click.command()

@@ -60,7 +60,7 @@ def list_events(ledger: LedgerSource, limit: int) -> None:
 @click.option("--endpoint", metavar="ID", help="Send only to the endpoint ID.")
 @options.ledger(options.project, options.mode)
 def resend(ledger: LedgerSource, id: str | None, failed_since: int | None, endpoint: str | None) -> None:
-    """Send the event ID again, now, to the enabled endpoints that accept its type.
+    """Send the event ID again now, to the enabled endpoints that accept its type.
 
     A running server sends the event within a second. If no server runs, the next server sends it when it
     starts.
@@ -223,7 +223,7 @@ def list_deliveries(ledger: LedgerSource, id: str, limit: int) -> None:
 
 
 def _new_secret() -> tuple[str, str]:
-    """Return a new signing secret, and the form of it that is stored."""
+    """Return a new signing secret, and its stored form."""
     secret = endpoints.new_secret()
     return secret, Seal.from_environment().close(secret)
 

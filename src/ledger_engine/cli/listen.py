@@ -93,7 +93,7 @@ def listen(
 @any_server
 @options.as_json
 def tail(target: ServerTarget, as_json: bool) -> None:
-    """Print each event that happens on a server, one line each, until Ctrl-C."""
+    """Print each event that happens on a server as one line, until Ctrl-C."""
 
     async def show(root: str, key: str) -> None:
         from ledger_engine.cli.listening import EventFollower

@@ -1,8 +1,8 @@
 """Follows the events of any ledger server, and posts each event to a local address, signed like a webhook.
 
 Use it for a handler on a machine that no server can reach. The listener signs all its deliveries with one
-secret, so you configure the handler once. Each session with the server has another secret; the listener uses
-that secret only to check the server's signatures.
+secret, so you configure the handler once. The server signs the events of each session with another secret,
+which the listener uses only to check these signatures.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class StreamEvent:
 class EventFollower:
     """Follows the events of one server; `write_line` gets each line for people.
 
-    `begin` is called once, when the stream is open. If the server cannot be reached before, `events` raises
-    an error, because the address may be wrong. Later it tries again without end.
+    `begin` is called once, when the stream is open. If the server cannot be reached before that, `events`
+    raises an error, because the address may be wrong. Later it tries to reconnect without end.
     """
 
     server: str

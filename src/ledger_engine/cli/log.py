@@ -71,7 +71,7 @@ def checkpoint(ledger: LedgerSource) -> None:
     "--entry",
     type=options.OfFile(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the bytes that check-proof takes as ENTRY to FILE; only you can read FILE.",
+    help="Write the proven entry to FILE, for check-proof; only you can read FILE.",
 )
 @options.ledger(with_json=False)
 def proof(ledger: LedgerSource, id: str, entry: Path | None) -> None:
@@ -94,7 +94,7 @@ def proof(ledger: LedgerSource, id: str, entry: Path | None) -> None:
     text, content = ledger.read(find)
     if entry is not None:
         with open(entry, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-            if entry.is_file():  # an existing file keeps its mode otherwise; a device is left alone
+            if entry.is_file():  # an existing file would keep its former mode; a device must keep its mode
                 os.fchmod(file.fileno(), 0o600)
             file.write(content)
     click.echo(text, nl=False)
@@ -109,7 +109,7 @@ def proof(ledger: LedgerSource, id: str, entry: Path | None) -> None:
     "witness_keys",
     type=_KEY,
     multiple=True,
-    help="The key of a witness that must have signed too; may be given more than once.",
+    help="The key of a witness that must also have signed the proof; may be given more than once.",
 )
 def check_proof(
     proof: Path, entry: Path, log_key: VerifierKey, witness_keys: tuple[VerifierKey, ...]
@@ -195,7 +195,7 @@ def rotate(ledger: LedgerSource, yes: bool) -> None:
     help="A log and its key; repeat it for several logs, or for several keys of one log.",
 )
 def witness(listen: str, state: Path, logs: tuple[tuple[str, VerifierKey], ...]) -> None:
-    """Sign a checkpoint of another ledger's log if it continues the last checkpoint signed here.
+    """Sign the checkpoints of another ledger's log, each only if it continues the last signed checkpoint.
 
     The command prints the address and the key of the witness. Start the other ledger's server with them, as
     --witness and --witness-key.

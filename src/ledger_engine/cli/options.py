@@ -53,8 +53,8 @@ def _url(text: str, *, server: bool, default_scheme: str | None) -> str:
 def url(*, server: bool = False, default_scheme: str | None = None) -> ParsedText[str]:
     """Return the option type of an http or https URL.
 
-    The URL of a `server` must be without query and user. If there is a `default_scheme`, the text may lack
-    the scheme, or may be a port of this machine.
+    The URL of a `server` must contain neither a query nor a user name. If there is a `default_scheme`, the
+    text may lack the scheme, or may be a port of this machine.
     """
     return ParsedText("url", partial(_url, server=server, default_scheme=default_scheme))
 
@@ -147,7 +147,7 @@ database = click.option(
     help="The SQLite file, or postgresql://…; or LEDGER_DATABASE.",
 )
 project = click.option(
-    "--project", metavar="ID", help="The project; by default the first one in the database."
+    "--project", metavar="ID", help="The project; by default the first project in the database."
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for a program to read.")
 limit = click.option(

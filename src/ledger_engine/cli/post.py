@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ledger_engine.cli.posted_file import RowFault
     from ledger_engine.cli.posting import Batch, PostingProgress
 
-# Attempts of each request for a file; if no answer comes, the command gives up after about half a minute.
+# For a file, each request is sent up to this many times. If no answer comes, the command gives up after about
+# half a minute.
 ATTEMPTS = 6
 _AGAIN = "Run the command again to go on: nothing is posted twice."
 
@@ -168,7 +169,7 @@ async def _send(ledger: Any, batches: Sequence[Batch], as_json: bool) -> None:
         try:
             await post_batches(ledger, batches, progress, bar.update)
         except NotPosted as error:
-            failure = f"{error} Nothing of its batch is posted."
+            failure = f"{error} Nothing of the batch is posted."
         except (NotConnected, ApiError, RateLimited) as error:
             failure = f"{refusal(error, ledger.url).removesuffix('.')}. {_AGAIN}"
     if as_json:

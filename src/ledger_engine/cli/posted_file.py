@@ -23,13 +23,13 @@ from ledger_engine.core.money import MAX_AMOUNT
 SUFFIXES = (".csv", ".jsonl")
 ROWS_MAX = 100_000
 _FILE_BYTES_MAX = 64_000_000
-_DESCRIPTION_MAX = 500  # characters, the same as on the server (docs/decisions.md#transactions-amount)
+_DESCRIPTION_MAX = 500  # characters; the server has the same limit (docs/decisions.md#transactions-amount)
 _USED = ("account", "type", "amount", "decimal_amount", "description", "destination", "currency")
 _IGNORED = ("id", "object", "balance_after", "created", "livemode", "transfer", "reverses")
 # An export writes a ' before a text that begins with one of these characters.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _DECIMAL_AMOUNT = re.compile(r"[0-9]{1,16}(?:\.[0-9]*)?|\.[0-9]+")
-_DIGITS_MAX = 20  # more than MAX_AMOUNT needs
+_DIGITS_MAX = 20  # MAX_AMOUNT has fewer digits
 
 
 class BadFile(ValueError):
@@ -114,7 +114,7 @@ def _csv_lines(text: str) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
             raise BadFile(f"The first line: {fault}")
         for values in reader:
             if None in values or None in values.values():
-                yield reader.line_num, "The number of cells differs from that of the first line."
+                yield reader.line_num, "The line has another number of cells than the first line."
             else:
                 yield reader.line_num, {name: _cell(name, value) for name, value in values.items() if value}
     except csv.Error as error:

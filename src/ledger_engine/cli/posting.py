@@ -23,7 +23,7 @@ from ledger_engine.core.money import DECIMALS
 
 BATCH_ROWS_MAX = 1000  # the server's maximum (docs/decisions.md#transactions-batch)
 _BATCH_BYTES_MAX = 900_000  # less than 1 MB, the server's limit for a body
-_READ_ONE_BY_ONE = 100  # up to so many accounts are read one by one; a list of all is faster for more
+_READ_ONE_BY_ONE = 100  # more accounts than this are read from the list of all accounts, which is faster
 _PATH = "/v1/transactions/batch"
 _ITEM = re.compile(r"transactions\.(\d+)(?:\.|$)")
 
@@ -142,7 +142,8 @@ def _posting(row: FileRow, accounts: Mapping[str, Account | str]) -> Posting:
 def batches_of(postings: Iterable[Posting], name: str | None = None) -> list[Batch]:
     """Return the transactions in batches that fit into a request.
 
-    Equal files give equal keys, so their content is posted once. Another `name` gives other keys.
+    The idempotency keys depend on the content and on `name`. So two equal files are posted only once, unless
+    their `name` differs.
     """
     batches: list[list[Posting]] = []
     size = 0

@@ -81,7 +81,7 @@ def in_words(count: int, kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LedgerSource:
-    """The ledger that the options of a command select; and the printing of the result, with or without JSON.
+    """The ledger that the options of a command select. It also prints the result, as JSON if requested.
 
     `project` and `mode` are set for commands with these options.
     """
@@ -108,7 +108,7 @@ class LedgerSource:
         return asyncio.run(using(self.database, use))
 
     def owner(self, unit: Unit) -> Project:
-        """Return the selected project, or the first one. Raises the errors of `known_project`."""
+        """Return the selected project, or the first project. Raises the errors of `known_project`."""
         return known_project(unit, self.project)
 
     def tenant(self, unit: Unit) -> Tenant:

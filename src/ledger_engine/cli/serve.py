@@ -29,7 +29,7 @@ from ledger_engine.core.settings import (
 # for `--auth-rate-limit` is LEDGER_AUTH_RATE_LIMIT; its line in the file is `auth-rate-limit = "20/5"`.
 
 
-# A key in the meta data of click's context, for a dict: the name of each parameter, and its line in the file.
+# Under this key click's context stores a dict: the name of each parameter, and its line in the file.
 _LINES = "ledger_engine.lines_of_file"
 
 
@@ -62,8 +62,8 @@ _GROUPS = {
 class ConfigurableCommand(click.Command):
     """A command whose options can be set on the command line, by variables and in a file.
 
-    Hidden options and `--config` are not allowed in the file. The error for a bad value names the variable,
-    or the file and the line, that set it.
+    Hidden options and `--config` are not allowed in the file. The error for a bad value names the variable
+    that set the value, or the file and the line.
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -271,7 +271,7 @@ backup_to = click.option(
     default=0,
     show_default=True,
     metavar="N",
-    help="How many proxies in front append to X-Forwarded-For.",
+    help="How many proxies in front of the server append to X-Forwarded-For.",
 )
 @click.option(
     "--issuer",
@@ -351,14 +351,14 @@ backup_to = click.option(
 @click.option(
     "--seed",
     metavar="FILE",
-    help="Load this data set first, if the ledger is empty: a JSON file, or the name of an included one.",
+    help="The data set to load first if the ledger is empty: a JSON file, or the name of an included one.",
 )
 @click.option(
     "--checkpoint-to",
     type=click.Path(file_okay=False, path_type=Path),
     multiple=True,
     metavar="DIR",
-    help="Keep each minute's checkpoints in this folder, best on another disk; may be given more than once.",
+    help="Write a checkpoint every minute to this folder, best on another disk; may be given more than once.",
 )
 @click.option(
     "--witness",
@@ -377,9 +377,9 @@ backup_to = click.option(
 @click.option(
     "--test-helpers",
     is_flag=True,
-    help="Offer the test helpers: an owner's test key can move the clock, cause faults and rewind.",
+    help="Offer the test helpers: an owner's test key can move the clock, cause faults, restore a snapshot.",
 )
-@click.option("--demo", is_flag=True, help="Serve demo data with live traffic; it is removed at the end.")
+@click.option("--demo", is_flag=True, help="Serve demo data with live traffic; remove the data at the end.")
 @click.option("--embedded", is_flag=True, hidden=True, help="Serve the dashboard that started this process.")
 @click.pass_context
 def serve(
@@ -394,8 +394,8 @@ def serve(
 ) -> None:
     """Serve the ledger over HTTP.
 
-    After SIGTERM or Ctrl-C it answers the open requests and ends. The first start creates a project and a
-    test key.
+    After SIGTERM or Ctrl-C the server answers the open requests and ends. The first start creates a project
+    and a test key.
     """
     if demo and context.get_parameter_source("database") is click.core.ParameterSource.COMMANDLINE:
         raise click.UsageError("--demo uses its own database; leave out --database.")

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from ledger_engine.log.stored import SealState
     from ledger_engine.store import Unit
 
-ANSWER_SECONDS_MAX = 5.0  # if its database hangs, a server answers after 4 seconds
+ANSWER_SECONDS_MAX = 5.0  # a server whose database hangs answers after 4 seconds
 _COLUMNS = 80
 _LABEL = 10
-_NAMES_MAX = 12  # the names of keys on the screen, for each mode
-_NAME_MAX = 40  # the columns of one name
+_NAMES_MAX = 12  # how many names of keys the screen shows for each mode
+_NAME_MAX = 40  # how many columns one name takes
 _UNITS_S = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 
 
@@ -42,9 +42,9 @@ _UNITS_S = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 class ServerStatus:
     """A process that serves the ledger, and its answer to the health check.
 
-    The command asks no server that has stored no address, runs on another machine, or is silent; `ok` is then
-    None. `is_silent` is true for a server whose heartbeat stopped. `failure` is the reason why the server did
-    not answer, or is not healthy.
+    `is_silent` is true for a server whose heartbeat stopped. If a server is silent, has stored no address or
+    runs on another machine, the command does not ask it, and `ok` is None. `failure` is the reason why the
+    server did not answer, or is not healthy.
     """
 
     id: str | None = None
@@ -161,8 +161,8 @@ def _backups(folder: Path, database: Path) -> BackupsStatus:
 def _servers(holder: LockHolder | None, content: LedgerContent | None, now: int) -> list[ServerStatus]:
     """Return the process that holds the lock of a file, or PostgreSQL's servers by their addresses.
 
-    A server that was killed, or that ran when a dump was made, has a row until the other servers notice its
-    end. If a later server listens at its address, the earlier server is left out.
+    On PostgreSQL a server that was killed has a row until the other servers notice its end. So does a server
+    that ran when a restored dump was made. If a later server has the same address, the row is left out.
     """
     from ledger_engine.upkeep.heartbeat import SILENT_S
 
@@ -236,7 +236,7 @@ def _key_as_object(project: str, key: ApiKey) -> dict[str, Any]:
 
 
 def _screen(state: LedgerStatus) -> Iterator[str]:
-    """Yield the lines of the screen. A long text continues in the next line, right of the label."""
+    """Yield the lines of the screen. A long text continues in the next line, under its first word."""
     for label, text in _rows(state):
         line, is_empty = label.ljust(_LABEL), True
         for word in printable(text).split(" "):

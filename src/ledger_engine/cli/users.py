@@ -114,10 +114,12 @@ def apps() -> None:
     multiple=True,
     required=True,
     metavar="URI",
-    help="An address to which the server may send users back, character by character; repeat it for several.",
+    help="An address to which the server may send users back; it must match exactly. Repeat it for several.",
 )
 @click.option(
-    "--native", is_flag=True, help="The app runs on the user's machine: loopback addresses may have any port."
+    "--native",
+    is_flag=True,
+    help="The app runs on the user's machine; its loopback addresses may have any port.",
 )
 @options.ledger(options.project)
 def create_app(ledger: LedgerSource, name: str, redirect_uris: tuple[str, ...], native: bool) -> None:

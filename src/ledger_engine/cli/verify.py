@@ -56,9 +56,9 @@ def verify(
     since: Sequence[Path],
     save: Path | None,
 ) -> None:
-    """Compute everything from the transactions and events again, and compare.
+    """Compute all results again from the transactions and events, and compare them with the stored results.
 
-    The command prints each fault on a line, and exits with 1 if there is one. With --checkpoint it also
+    The command prints each fault on a line, and exits with 1 if there is a fault. With --checkpoint it also
     compares the ledger with a checkpoint that you saved elsewhere. With --since it skips everything before
     the checkpoint.
     """
@@ -102,7 +102,7 @@ def _say_correct(report: AuditReport, older: Sequence[KeptCheckpoint]) -> None:
 
 
 def _wait_for_seal(ledger: LedgerSource) -> None:
-    """Wait until a running server has sealed the log of each book with events, normally a second."""
+    """Wait until a running server has sealed the log of each book with events; it usually takes a second."""
     from ledger_engine.verify import kept
 
     deadline = time.monotonic() + _SEALED_WITHIN_S
@@ -120,8 +120,8 @@ def _audit(
 ) -> AuditReport:
     """Run the audit in several threads, and show its progress on stderr.
 
-    If there is no fault, save the checkpoints of the audited snapshot to `save`, and no later checkpoints:
-    their events were not audited.
+    If there is no fault, save the checkpoints of the audited snapshot to the file `save`. Later checkpoints
+    are not saved, because their events were not audited.
     """
     from ledger_engine.store.engine import open_snapshot
     from ledger_engine.verify import audit, kept
@@ -134,7 +134,7 @@ def _audit(
 
     with open_snapshot(database, audit.READERS, report) as snapshot:
         verify = partial(audit.verify_all, snapshot.start, outside, older)
-        if not sys.stderr.isatty() or older:  # stderr is reserved for the lines of errors
+        if not sys.stderr.isatty() or older:  # if stderr is not a terminal, only errors are printed there
             result = verify()
         else:
             rows = audit.READINGS * snapshot.start(audit.count_transactions).result()

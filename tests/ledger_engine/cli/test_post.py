@@ -149,7 +149,7 @@ def test_a_refused_line_is_named_and_after_its_correction_the_rest_is_posted(
     done = run(server, "post", "--file", str(file), status=1)
     line = only_line(done.stderr)
     assert line.startswith("ledger-engine: Line 1003: 400 balance_out_of_range: ")
-    assert line.endswith("Nothing of its batch is posted. 1,000 of 1,002 transactions are posted.")
+    assert line.endswith("Nothing of the batch is posted. 1,000 of 1,002 transactions are posted.")
     answer = posted(server, file, status=1)
     assert answer == {"ok": False, "posted": 0, "posted_before": 1000, "transactions": 1002}
     written(file, *lines, too_much.replace("9007199254740991", "5"))
