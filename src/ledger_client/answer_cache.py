@@ -10,7 +10,7 @@ from ledger_client.calls import Answer, ApiCall
 
 ANSWERS_MAX = 32
 BYTES_MAX = 16_000_000  # the limit for all stored answers together
-# In a 304 these headers describe its own, empty body, so the stored values stay.
+# In a 304 these headers describe the empty body of the 304, so the stored values stay.
 _ABOUT_ITS_OWN_BODY = frozenset({"content-length", "content-type"})
 
 

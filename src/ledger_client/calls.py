@@ -119,7 +119,7 @@ class ApiCall(Generic[T]):
     def content(self) -> tuple[bytes | None, str]:
         """Return the body to send and its media type.
 
-        Raises ValueError for a number that JSON lacks, and TypeError for another value that JSON lacks.
+        Raises ValueError for a number that JSON cannot hold, and TypeError for any other such value.
         """
         if self.body is None or isinstance(self.body, bytes):
             return self.body, "application/json"

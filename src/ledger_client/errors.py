@@ -167,7 +167,7 @@ def error_of(status: int, headers: Mapping[str, str], body: Any) -> LedgerError:
 
 
 def _text(value: Any) -> str | None:
-    """Return a text that can be shown, without lone surrogates; None for a value that is no text."""
+    """Return the text without lone surrogates, which cannot be printed; None for a value that is no text."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
 
 
@@ -181,6 +181,6 @@ def _originals(headers: Mapping[str, str], fields: Mapping[str, Any], message: s
 
 
 def seconds(text: str | None) -> float:
-    """Return the number of seconds in a header; 0 without a whole number there."""
+    """Return the number of seconds in a header; 0 if the header contains no whole number."""
     is_number = text is not None and text.isascii() and text.isdigit() and len(text) < 16
     return float(text) if is_number and text is not None else 0.0

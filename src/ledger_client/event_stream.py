@@ -99,8 +99,8 @@ class StreamMessage:
     """A message of the live stream: the raw body of an event, and whether its signature is valid.
 
     The first message of a connection carries no event: `body` is None, and `is_signed` means that the message
-    contains a secret. After a lost connection the stream can resume from `id`; "" means that the last id
-    still counts.
+    contains a secret. After a lost connection the stream can resume from `id`. If `id` is "", resume from the
+    id of an earlier message.
     """
 
     id: str
@@ -109,7 +109,7 @@ class StreamMessage:
 
 
 class StreamSession:
-    """One connection to the live stream: its first message contains the secret that signs the next ones."""
+    """One connection to the live stream. The first message contains the secret that signs all later ones."""
 
     def __init__(self) -> None:
         self._secret: str | None = None

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from ledger_client.addresses import is_key
 
-# The values that the interface defines today, for type checkers. A newer server may send other values; a
-# record stores them too.
+# The values that the interface defines today, for type checkers. A newer server may send further values, and
+# a record stores these too.
 TransactionType = Literal["credit", "debit"]
 InvoiceStatus = Literal["draft", "open", "paid", "void"]
 UserStatus = Literal["active", "deactivated"]
@@ -199,7 +199,7 @@ class SkippedEndpoint(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Resent(Record):
-    """The deliveries that a resend started; a delivery with an attempt under way follows this attempt."""
+    """The deliveries that a resend started. If an attempt is under way, its delivery is sent again later."""
 
     data: list[Delivery]
     skipped: list[SkippedEndpoint]
@@ -294,7 +294,7 @@ class LoggedRequest(Object):
 
 @dataclass(frozen=True, kw_only=True)
 class TokenPair(Record):
-    """An access token and the refresh token that gets the next pair, once; `scope` is set for apps."""
+    """An access token, and the refresh token, which gets the next pair once; `scope` is set for apps."""
 
     access_token: str
     token_type: str = "Bearer"
@@ -305,7 +305,7 @@ class TokenPair(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Change(Record):
-    """An object that changed between two times, as it was at each time."""
+    """An object that changed between two times, with its state at each of the two times."""
 
     id: str
     kind: Literal["account", "invoice", "user", "order"]

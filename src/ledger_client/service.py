@@ -67,14 +67,14 @@ class Events(Objects[L]):
     def list(
         self, *, object: str | None = None, at: datetime | None = None
     ) -> AsyncGenerator[Sequence[Event], None]:
-        """Return the events, newest first: all up to a time, or only those about one object."""
+        """Return the events, newest first: all events up to a time, or only the events about one object."""
         return self._pages(Event, object=object, at=at)
 
     @Operation
     def resend_failed(
         self, since: datetime, *, endpoint: str | None = None, key: str | None = None
     ) -> ApiCall[ResentFailed]:
-        """Send again the deliveries that failed since a time."""
+        """Send the deliveries that failed since a time again."""
         body = body_of(since=since.isoformat(), endpoint=endpoint)
         path = path_to(self.path, "resend")
         return ApiCall(one(ResentFailed), "POST", path, body, key=key)
@@ -179,7 +179,7 @@ class ApiKeys(Objects[L]):
 
     @Operation
     def roll(self, id: str, *, key: str | None = None, if_match: str | None = None) -> ApiCall[ApiKey]:
-        """Replace a key by a new one with the same rights."""
+        """Replace a key by a new key with the same rights."""
         return self._act(ApiKey, id, "roll", key, if_match)
 
     @Operation
@@ -202,7 +202,7 @@ class Projects(Objects[L]):
     def create(
         self, name: str, *, plan: str | None = None, overdraft: str | None = None, key: str | None = None
     ) -> ApiCall[Project]:
-        """Create a project below the caller's; only this answer contains its key."""
+        """Create a child of the caller's project; only this answer contains the key of the child."""
         return self._create(Project, key, name=name, plan=plan, overdraft=overdraft)
 
     @Operation

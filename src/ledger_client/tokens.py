@@ -177,7 +177,8 @@ class Tokens:
     async def _refresh(self) -> None:
         try:
             tokens = await self._stored()
-        # the pair in memory is still valid: use it. Storing the next pair reports the problem.
+        # Use the pair in memory, which is still valid. If the store keeps failing, storing the next pair
+        # reports the problem.
         except NotStored:
             tokens = None
         own = self.pair.refresh_token if self.pair is not None else None
@@ -214,7 +215,8 @@ class Tokens:
         """Hold the store's lock.
 
         A lock may belong to a thread, so the same thread takes the lock and releases it. This thread does
-        nothing else: threads of a shared pool could all wait for the lock, and leave none to store the pair.
+        nothing else. In a shared pool all threads could wait for the lock, and no thread would be left to
+        store the pair.
         """
         store = self._store
         if store is None:

@@ -27,8 +27,8 @@ class MovableClock:
     """A clock that a test moves ahead of the machine's clock, or freezes.
 
     It begins `offset_ms` ahead of the machine's clock, or frozen at `frozen_at`. It never goes back, except
-    by `go_back`, together with the whole ledger. `monotonic` runs with it, so that the moved time also passes
-    for code that measures with `monotonic`.
+    by `go_back`, together with the whole ledger. If a test moves the clock, `monotonic` moves too, so that
+    the time also passes for code that measures with `monotonic`.
     """
 
     def __init__(
@@ -111,10 +111,10 @@ class MovableClock:
 
 
 def clock_of(database: Path) -> MovableClock:
-    """Return the clock as the last server with test helpers left it.
+    """Return the clock in the state in which the last server with test helpers left it.
 
-    Return a new clock for a ledger that does not exist yet. Raises StorageUnavailable for a file that cannot
-    be read.
+    Return a new clock for a ledger that does not exist yet. Raises StorageUnavailable if the file with the
+    state cannot be read.
     """
     file = _file(database)
     if not database.exists():  # a ledger that was deleted must not pass its time on to a new one

@@ -40,7 +40,7 @@ FAULTS_MAX = 1000  # faults of one project and mode
 
 
 class Match(TypedDict):
-    """The requests or webhooks that a fault applies to; null matches all.
+    """The requests or webhooks that a fault applies to. A field that is null matches every value.
 
     `path` is exact or ends in `*`; `header` is a name, or a name and a value: `X-Test: 1`. `endpoint` and
     `type` are for webhooks, the other fields for requests."""
@@ -101,7 +101,7 @@ class _Entry:
         self.random = random.Random(self.fault.seed)
 
     def hits(self) -> bool:
-        """Decide whether the fault happens now, count it if so, and return the decision."""
+        """Decide whether the fault happens now; count it if it does, and return the decision."""
         fault = self.fault
         if fault.times is not None and fault.hits >= fault.times:
             return False

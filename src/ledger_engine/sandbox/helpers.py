@@ -1,4 +1,4 @@
-"""The test helpers of one server; operations find them by the server's engine.
+"""The test helpers of one server. The operations look them up by the server's engine.
 
 If a test moves the clock, everything that depends on time happens as if the time had passed. The clock stops
 at each moment at which a webhook or a retry is due, until the webhook is sent and its result is recorded. At
@@ -32,7 +32,8 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.retention import Retention
 
-# Seconds to wait for webhooks, which are otherwise sent later. A receiver that hangs takes 15 s per attempt.
+# Seconds to wait for webhooks; webhooks that take longer are sent later. If the receiver hangs, an attempt
+# takes 15 s.
 PATIENCE_S = 20.0
 _LOOKS_EVERY_S = 0.005
 
@@ -158,7 +159,7 @@ async def _move_to(engine: Engine, clock: MovableClock, moment: int) -> None:
     """
     all_sent = await _until_all_is_sent(engine, clock)
     while (due := await engine.read(_next_due)) is not None and due <= moment:
-        # The clock continues, so a retry that became due since the last check is sent like any other retry.
+        # The clock keeps running, so another retry may have become due since the last check. It is sent too.
         if not all_sent and due <= clock.now():  # this retry was due, and was not sent in time
             break
         clock.move_to(due)

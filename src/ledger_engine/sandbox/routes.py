@@ -46,7 +46,7 @@ _RECENT = PageRequest(10)  # making an event of any type records fewer events
 
 
 def make_happen(unit: Unit, tenant: Tenant, type: str) -> tuple[Event, list[Record]]:
-    """Make an event of this type happen; return the event, and the objects made for it, as they are then.
+    """Make an event of this type happen. Return the event, and the present state of the objects made for it.
 
     Raises InvalidRequest for an unknown type, and the errors of creating the objects.
     """

@@ -1,6 +1,7 @@
 """Tools for testing an app against a ledger: a pytest plugin and its fixtures (docs/testing.md).
 
-It loads nothing before it is used, because pytest loads the plugin wherever this package is installed.
+The plugin loads other modules only when a test uses a fixture, because pytest loads the plugin wherever this
+package is installed.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Fault:
 class Faults:
     """Makes requests and webhooks of the key's project fail.
 
-    `match` contains `method`, `path`, `key` and `header` of a request, or `endpoint` and `type` of a webhook;
+    `match` selects requests by `method`, `path`, `key` and `header`, or webhooks by `endpoint` and `type`.
     `times` is the maximum number of failures, None for no maximum.
     """
 

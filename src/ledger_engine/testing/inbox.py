@@ -58,9 +58,9 @@ class Inbox:
         count: int = 1,
         timeout: float = WAIT_S,
     ) -> dict[str, Any]:
-        """Wait for the first event of this type that matches, or for match number `count`, and return it.
+        """Wait until `count` events of this type match, by default one, and return the last of them.
 
-        If it does not arrive in time, raises AssertionError, which lists the received events.
+        If they do not arrive in time, raises AssertionError, which lists the received events.
         """
         deadline = time.monotonic() + timeout
 

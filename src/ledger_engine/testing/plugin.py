@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def ledger_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LedgerServer]:
-    """Return a server with test helpers, for all tests; with xdist, one for each worker."""
+    """Return a server with test helpers, for all tests; with xdist, each worker has its own server."""
     from ledger_engine.testing.server import LedgerServer
 
     url, key = request.config.getoption("--ledger-url"), request.config.getoption("--ledger-key")

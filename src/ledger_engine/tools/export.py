@@ -87,8 +87,8 @@ def open_book(unit: AuditUnit, tenant: Tenant, start: int | None) -> ExportedBoo
 def read(start: Start, tenant: Tenant, since: int | None, until: int | None) -> Iterator[list[Transaction]]:
     """Yield the transactions from the millisecond `since` to `until`, both included, up to 5,000 at a time.
 
-    `start` begins a read in another thread: the next transactions are read while the caller writes these.
-    All reads see one snapshot.
+    `start` begins a read in another thread: while the caller writes one list, the next list is read. All
+    reads see one snapshot.
     """
     page = partial(transactions.oldest_first, tenant=tenant, since=since, until=until, limit=AT_ONCE)
     reading = start(partial(page, after=None))
@@ -157,8 +157,8 @@ class Journal(Writer):
     between two debit accounts, or between two credit accounts, leaves no rest; any other transfer leaves
     twice its amount.
 
-    The opening balances are dated one day before the first entry: a report on the period leaves them out. The
-    last lines assert the balance of every account.
+    The opening balances are dated one day before the first entry, so that a report on the period leaves them
+    out. The last lines assert the balance of every account.
     """
 
     def __init__(self, book: ExportedBook) -> None:
@@ -334,8 +334,8 @@ def _days_later(day: str, days: int) -> str:
 def _settlement_roots(accounts: list[OpenBook]) -> dict[str, str]:
     """Return the root of each currency's settlement account.
 
-    If the book contains asset accounts in the currency, the settlement is equity: the source of their money.
-    If it contains none, the money lies outside the book, and the settlement stands for this asset.
+    If the book contains asset accounts in the currency, the settlement is equity, the source of their money.
+    If it contains no asset account, the money lies outside the book, and the settlement stands for it.
     """
     roots = {each.currency: "assets" for each in accounts}
     return roots | {each.currency: "equity" for each in accounts if each.root == "assets"}
@@ -349,8 +349,8 @@ def _one_line(text: str, forbidden: str) -> str:
 def _component(text: str) -> str:
     """Return the text as one part of a beancount account's name, made of letters, digits and hyphens.
 
-    Beancount requires a capital letter or a digit as the first character. `X-` is put before a letter without
-    a capital form, such as a Chinese one.
+    Beancount requires a capital letter or a digit as the first character. If the first letter has no capital
+    form, such as a Chinese letter, `X-` is put before it.
     """
     letters = "".join(
         letter if unicodedata.category(letter) in _IN_COMPONENT else "-"

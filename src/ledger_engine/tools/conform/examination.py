@@ -68,7 +68,7 @@ async def examine(
 
 
 async def _require_ledger(ask: Examiner) -> None:
-    """Raise Unreachable if neither the health check nor a list is answered like a ledger answers."""
+    """Raise Unreachable unless the health check or a list gets the answer of a ledger."""
     if isinstance((await ask.send("GET", "/api/health")).field("ok"), bool):
         return
     answer = await ask.send("GET", "/v1/accounts")

@@ -33,7 +33,7 @@ class Unreachable(Exception):
 
 
 class Unusable(Exception):
-    """A check cannot continue, because an answer was wrong that its next requests need.
+    """A check cannot continue: an answer was wrong, and the next requests of the check need this answer.
 
     The examiner has already noted the broken rules.
     """
@@ -117,8 +117,8 @@ def is_number(text: str) -> bool:
 class Examiner:
     """Sends requests to one server with one key.
 
-    `mark` is part of every name, e-mail address and idempotency key that this examination sends. With another
-    mark, a second examination of the same server repeats none of them.
+    `mark` is part of every name, e-mail address and idempotency key that this examination sends. If a second
+    examination of the same server has another mark, it sends other names, addresses and keys.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Examiner:
     ) -> ExaminedExchange:
         """Send a request, and return it with its answer. An `anonymous` request is sent without the key.
 
-        A `patient` request is sent again after a 429, when its wait is over. Raises Unreachable.
+        If a `patient` request gets a 429, it is sent again after the wait in the answer. Raises Unreachable.
         """
         sent = {} if anonymous else {"Authorization": f"Bearer {self.key}"}
         sent |= headers or {}

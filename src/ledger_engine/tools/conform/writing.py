@@ -1,4 +1,4 @@
-"""The checks that write. They create the accounts, invoices and so on that they need, in the key's mode."""
+"""The checks that write. They create the accounts, invoices and other objects that they need."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Deeds: the actions, such as a payment or an order, that the demo performs for invented users.
 
-A deed creates a transaction, invoice or order like an earlier one, with another amount. So deeds fit every
-data set. They reach the ledger through the protocol `Books`, in one of two ways: `tools.seed.recent` works in
-the ledger itself, and dates each deed in the past; `tools.seed.traffic` sends requests over HTTP.
+A deed imitates an earlier transaction, invoice or order, with another amount. So deeds fit every data set.
+They reach the ledger through the protocol `Books`, in one of two ways: `tools.seed.recent` works in the
+ledger itself, and dates each deed in the past; `tools.seed.traffic` sends requests over HTTP.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Fields = dict[str, Any]
 class Past:
     """Past changes that a deed may repeat.
 
-    They are read once, before the demo adds changes; so no deed repeats a deed.
+    They are read once, before the demo adds changes, so no deed repeats another deed.
     """
 
     postings: list[Transaction]
@@ -159,9 +159,9 @@ DEEDS: dict[Deed, int] = {
 
 
 def about(amount: int, random: Random) -> int:
-    """Return a random amount at most a fifth more or less than this one, and equally round.
+    """Return a random amount, at most a fifth more or less than `amount`, and as round as `amount`.
 
-    For instance, an amount for 12,500 is a multiple of 100 too.
+    For instance, the result for 12,500 is also a multiple of 100.
     """
     grain = 1
     while amount % (grain * 10) == 0 and amount // (grain * 10) >= 10:

@@ -38,7 +38,7 @@ _HEAD_MAX = 64 * 1024
 class DemoReceiver:
     """The behaviour of one receiver.
 
-    It answers after `least_s` to `most_s` seconds: some deliveries with 503, the others with 200.
+    It answers after `least_s` to `most_s` seconds, some deliveries with 503 and all others with 200.
     """
 
     path: str

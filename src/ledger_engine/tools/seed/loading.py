@@ -64,9 +64,10 @@ class LoadResult:
 async def load(
     database: Location, project: str | None, data_set: DataSet, progress: LoadingProgress | None = None
 ) -> LoadResult:
-    """Load the data set into the project with this id, by default the first; an error changes nothing.
+    """Load the data set into the project with this id, by default the first project.
 
-    If the ledger contains no project, one is created. Call this in a process that does not use the ledger.
+    If the ledger contains no project, one is created. After an error nothing is changed. Call this in a
+    process that does not use the ledger.
     Raises the errors of `load_into`, NotFound, and StorageUnavailable.
     """
     progress = progress or LoadingProgress()

@@ -155,7 +155,7 @@ class Once(_Fields):
 class Repeat(_Fields):
     """A repetition from the entry's day to the day `until`, by default the last day.
 
-    It happens `per_day` times on a day, and `every` gives the number of days from one such day to the next.
+    The entry happens `per_day` times on a day, and again `every` days later.
     """
 
     until: Day | None = None
@@ -412,7 +412,7 @@ def names() -> list[str]:
 def path(name_or_path: str) -> Path:
     """Return the path of an included data set, or of any JSON file.
 
-    The name of an included data set comes first: a file of that name in the working directory has no effect.
+    If an included data set has this name, a file of the same name in the working directory is not used.
     Raises FileNotFoundError with a message that lists the names.
     """
     bundled_file = _folder() / f"{name_or_path}.json"

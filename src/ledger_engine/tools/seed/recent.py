@@ -26,7 +26,7 @@ from ledger_engine.tools.seed.deeds import A_SECOND, DEEDS, Deed, Fields, Past
 from ledger_engine.tools.seed.steps import UnitInThePast
 
 POSTINGS_MAX = 2000  # how many recent transactions may be repeated
-OFTEN = 10  # a transaction that occurs less often among these is not repeated, for instance wages
+OFTEN = 10  # a transaction that occurs less often among the recent ones, such as wages, is not repeated
 _A_TURN = 100  # the number of deeds in one commit
 
 log = logging.getLogger("ledger_engine.tools.seed.recent")
@@ -80,7 +80,7 @@ class BooksInThePast:
 
 
 def _do_at_once(doing: Awaitable[None]) -> None:
-    """Run a deed to its end. A transaction is not a coroutine, so the deed must not wait for anything."""
+    """Run a deed to its end. A transaction has no event loop, so the deed must not wait for anything."""
     for _ in doing.__await__():
         raise AssertionError("a deed in the past waits for nothing")
 

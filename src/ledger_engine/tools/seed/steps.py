@@ -1,7 +1,7 @@
 """The steps of a data set's history, in order, each with its time.
 
 Each entry draws its numbers from its own random stream. So the same file gives the same history, and a new
-entry changes none of the others.
+entry changes no other entry's steps.
 """
 
 from __future__ import annotations
