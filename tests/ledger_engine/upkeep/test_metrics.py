@@ -334,10 +334,13 @@ async def test_the_alerts_and_the_dashboard_of_deploy_name_metrics_that_there_ar
     assert named - known == {"ledger_replication_lag_seconds"}, "there is none without a standby"
 
 
-@pytest.mark.process
-@pytest.mark.skipif(
+needs_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="needs promtool; on Debian and Ubuntu: apt install prometheus"
 )
+
+
+@pytest.mark.process
+@needs_promtool
 def test_prometheus_accepts_the_alerts_and_what_the_dashboard_asks(tmp_path: Path) -> None:
     deploy = Path(__file__).parents[3] / "deploy"
     panels = json.loads((deploy / "grafana.json").read_text(encoding="utf-8"))["panels"]
@@ -350,6 +353,47 @@ def test_prometheus_accepts_the_alerts_and_what_the_dashboard_asks(tmp_path: Pat
     of_panels.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": records}]}))
     files = [deploy / "alerts.yaml", of_panels]
     checked = subprocess.run(["promtool", "check", "rules", *files], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+_SERVER, _ON_POSTGRES = 'up{job="ledger", instance="a"}', 'ledger_storage_older{job="ledger", instance="a"}'
+_DUMP, _CERTIFICATE = "ledger_dump_last_timestamp_seconds", "ledger_certificate_end_timestamp_seconds"
+_SERVERS_DOWN = "The metrics of every server cannot be read; is the server there?"
+_SCRIPT_MISSING = "No age of a dump or end of a certificate is measured; has metrics.sh run?"
+
+
+@pytest.mark.process
+@needs_promtool
+@pytest.mark.parametrize(
+    ("series", "alert", "summary"),
+    [
+        ([_SERVER, _ON_POSTGRES], "LedgerMetricsMissing", _SCRIPT_MISSING),
+        ([_SERVER, _ON_POSTGRES, _DUMP], "LedgerMetricsMissing", _SCRIPT_MISSING),
+        ([_SERVER, _ON_POSTGRES, _DUMP, _CERTIFICATE], "LedgerMetricsMissing", None),
+        ([_SERVER, 'ledger_wal_bytes{job="ledger", instance="a"}'], "LedgerMetricsMissing", None),
+        ([_SERVER], "LedgerDown", None),
+        (['up{job="node", instance="a"}'], "LedgerDown", _SERVERS_DOWN),
+    ],
+)
+def test_an_alert_reports_metrics_that_nobody_writes(
+    series: list[str], alert: str, summary: str | None, tmp_path: Path
+) -> None:
+    alerts = Path(__file__).parents[3] / "deploy" / "alerts.yaml"
+    labels = {
+        "LedgerMetricsMissing": {"severity": "ticket"},
+        "LedgerDown": {"severity": "page", "job": "ledger"},
+    }
+    fired = {"exp_labels": labels[alert], "exp_annotations": {"summary": summary}}
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": "1+0x60"} for name in series],
+        "alert_rule_test": [
+            {"eval_time": "1h", "alertname": alert, "exp_alerts": [fired] if summary else []},
+        ],
+    }
+    tests = tmp_path / "tests.yaml"
+    tests.write_text(yaml.safe_dump({"rule_files": [str(alerts)], "tests": [test]}))
+    checked = subprocess.run(["promtool", "test", "rules", tests], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
