@@ -104,7 +104,7 @@ class Machine:
         self.etc = root / "etc"
         self.units = self.etc / "systemd" / "system"
         self.certificate = self.etc / "letsencrypt" / "live" / "ledger.example" / "fullchain.pem"
-        of_debian = ("haproxy", "nginx/conf.d", "prometheus", "cron.daily")
+        of_debian = ("haproxy", "nginx/conf.d", "prometheus", "cron.daily", "default")
         for folder in (
             *map(self.etc.joinpath, of_debian),
             self.certificate.parent,
@@ -134,7 +134,12 @@ class Machine:
             "pg_createcluster": "true",
             "pg_lsclusters": "echo '18  main    5432 online postgres'",
             "promtool": "true",
-            "curl -sS http://127.0.0.1:9100/metrics": f"cat {root}/exporter/ledger.prom",
+            "amtool": "true",
+            "-g prometheus ": "",
+            "curl -sS --retry 10 --retry-connrefused http://127.0.0.1:9093/-/ready": "true",
+            "curl -sS --retry 10 --retry-connrefused http://127.0.0.1:9100/metrics": (
+                f"cat {root}/exporter/ledger.prom"
+            ),
             "/var/lib/prometheus/node-exporter": f"{root}/exporter",
             "127.0.0.1:443": f"127.0.0.1:{self.port}",
             "certbot certonly": f"sh {root}/certbot",
