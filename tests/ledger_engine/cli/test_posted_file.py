@@ -65,7 +65,7 @@ def test_a_file_without_rows_to_check_is_refused(text: str, sentence: str) -> No
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
-        ("a.csv", HEAD + "Till,credit,1,x,y\n", "Line 2: The number of cells differs"),
+        ("a.csv", HEAD + "Till,credit,1,x,y\n", "Line 2: The line has another number of cells"),
         ("a.csv", HEAD + "Till,credit,0,\n", "Line 2: The amount must be a whole number"),
         ("a.csv", HEAD + f"Till,credit,{'9' * 5000},\n", "Line 2: The amount is too large."),
         ("a.csv", HEAD + f"Till,credit,1,{'x' * 501}\n", "Line 2: The description has more than 500"),
