@@ -19,4 +19,4 @@ class NoLedger(NotFound):
 
 
 class NotOffered(LedgerError):
-    """This server lacks this part beyond the contract."""
+    """The server lacks the requested part of the interface, which goes beyond the contract."""

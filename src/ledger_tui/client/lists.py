@@ -1,6 +1,6 @@
-"""Reads lists page by page: one call covers the interface's three kinds of paging, and the statement.
+"""Reads lists page by page: one function covers the interface's three kinds of paging, and the statement.
 
-It also reads the accounts of rows that contain only an account's id.
+For rows that contain only the id of an account, this module also reads the account.
 """
 
 from __future__ import annotations

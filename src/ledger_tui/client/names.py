@@ -24,7 +24,7 @@ Named = TypeVar("Named", AccountName, UserName)
 
 
 class Directory(Generic[Named]):
-    """Objects seen so far, found by id, by name or by a part of either."""
+    """Objects seen so far, found by their id, by their name, or by a part of the id or the name."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, Named] = {}

@@ -1,4 +1,4 @@
-"""The ledger at an earlier moment: how requests name it, and which parts of an answer may be shown.
+"""The ledger at an earlier moment: how requests name the moment, and which parts of an answer may be shown.
 
 A moment is the end of a millisecond (docs/decisions.md#looking-back). Requests to a server that can look back
 carry `at`. Any other server shows only the present, and the dashboard reports this.
@@ -60,7 +60,7 @@ def moment_ms(text: object) -> int | None:
 
 
 def shown_moment(session: Session) -> int | None:
-    """Return the moment that a request sent now has to read, in milliseconds; None is the present."""
+    """Return the moment, in milliseconds, that a request must read if it is sent now; None is the present."""
     choice = _moment_choice.get()
     return session.moment_ms if choice is None else choice[0]
 

@@ -24,7 +24,7 @@ class Want:
     slot: int
     cursor: str | None
     limit: int = PAGE_SIZE
-    # the cursors of earlier pages; if one of them comes again, the list never ends
+    # the cursors of earlier pages; if a server sends one of them again, its list never ends
     met: Set[str | None] = frozenset()
 
 

@@ -274,11 +274,11 @@ class Session:
 
     @property
     def present_time(self) -> float:
-        """Return Unix time by the ledger's clock, whatever moment is shown."""
+        """Return the present Unix time by the ledger's clock, even if the screen shows an earlier moment."""
         return min(max(0.0, time.time() + self._server_ahead + self._ledger_ahead), _LAST_TIME)
 
     def saw_clock(self, offset_ms: object) -> None:
-        """Note how far the ledger's clock is ahead of the server's, according to the test helpers."""
+        """Note how far the ledger's clock is ahead of its machine's clock, as the test helpers report it."""
         is_known = isinstance(offset_ms, int) and abs(offset_ms) <= _OFFSET_MS_MAX
         ahead = offset_ms / 1000 if is_known and isinstance(offset_ms, int) else 0.0
         if ahead != self._ledger_ahead:

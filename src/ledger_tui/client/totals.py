@@ -45,8 +45,9 @@ class Stage:
 class Stages:
     """The number of objects in each state, in the order in which an object passes through the states.
 
-    `late` counts the objects that wait for somebody, by age: the open invoices past their date, one number
-    for each of `OVERDUE_AGES`, or the orders that are not shipped, one for each of `WAITING_AGES`.
+    `late` counts the objects that wait for somebody, by age. For invoices it counts the open invoices past
+    their due date, one number for each of `OVERDUE_AGES`; for orders the orders that are not shipped, one
+    number for each of `WAITING_AGES`.
     """
 
     stages: Sequence[Stage]
@@ -100,7 +101,7 @@ class PostingRate:
 
     Times are the server's, in seconds. A transaction without a time counts at the time of the read that first
     returned it. If no transaction of the first read carries a time, none of them counts. If more transactions
-    were posted since the last read than one read returns, the number of the unread ones is an estimate.
+    were posted since the last read than one read returns, the number of unread transactions is an estimate.
     """
 
     def __init__(self) -> None:
@@ -113,7 +114,7 @@ class PostingRate:
         self._newest_at: float | None = None
 
     def take(self, rows: Sequence[Record], *, now: float, all_read: bool) -> None:
-        """Count transactions, newest first; `all_read` means that no older one is unread."""
+        """Count transactions, newest first; `all_read` means that no older transaction is unread."""
         self.read_at = now
         first = self.newest is None
         known_id = self.newest
@@ -146,7 +147,7 @@ class PostingRate:
             oldest, newest = min(times), max(times)
             # Transactions that all count at one moment, because they carry no times, give no rate.
             rate = len(times) / max(1.0, newest - oldest) if newest > oldest else 0.0
-            # The bounds: a server's time may be thousands of years away from the present.
+            # Limit the buckets: a server's time may be thousands of years away from the present.
             present = int(now // BUCKET_SECONDS)
             start_bucket = max(int(self._newest_at // BUCKET_SECONDS), present - _KEPT_BUCKETS)
             end_bucket = min(int(oldest // BUCKET_SECONDS), present + _KEPT_BUCKETS)

@@ -39,8 +39,8 @@ def client_of(url: str, credential: str | None = None, **settings: Any) -> Async
 
 
 def decoded(text: bytes | str) -> Any:
-    """Return the value of a JSON text, or a signed note; None for any other text, and for one that is nested
-    too deeply or too large.
+    """Return the value of a JSON text, or a signed note; None for any other text, and for a JSON text that is
+    nested too deeply or too large.
 
     Lone surrogates are replaced, because a text with them cannot be sent back, shown or stored.
     """

@@ -291,7 +291,8 @@ class FlowsView(TimedTiles):
     def _since(self) -> str:
         """The moment after which all transactions were read, in the format of the interface.
 
-        If the window has more transactions than one read returns, this is just before the oldest one read.
+        If the window has more transactions than one read returns, this is just before the oldest transaction
+        that was read.
         """
         read = self._read
         oldest = None if read is None or read.whole else moment_ms(read.rows[-1].get("created"))

@@ -411,7 +411,7 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
     if not len(figure):
         return sentence("No requests of other clients yet.", width)
     counts = {str(status or "none"): count for status, count in figure.by_status()}
-    # If each status does not fit a row, the statuses of a class share a row; the successful classes go first.
+    # If there is no row for each status, all statuses of a class share a row, first those of successes.
     for class_pair in ("23", "45"):
         if len(counts) > height - figure.own:  # the tile always names the origin of the requests
             counts = _by_class(counts, class_pair)

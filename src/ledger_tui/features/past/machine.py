@@ -373,7 +373,7 @@ class TimeMachine(Widget):
     def comparison(self) -> Link:
         """Return the link to the changes between the marked moments.
 
-        For a missing mark, the shown moment stands in, or now if the shown moment is marked.
+        If a mark is missing, the shown moment replaces it; if the shown moment is the other mark, now does.
         """
         here = self.now_ms if self.ms is None else self.ms
         marks = [*self.marks.values()] or [here]
