@@ -161,8 +161,7 @@ def body_of(error: LedgerError, path: str) -> dict[str, Any]:
     }
 
 
-# The most ids in `Idempotency-Originals`. They take 3.1 KB; common clients and proxies refuse a much longer
-# header.
+# The most ids in `Idempotency-Originals`. They take 3.1 KB; common clients and proxies refuse longer headers.
 ORIGINALS_MAX = 100
 JSON = (b"content-type", b"application/json")
 Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body

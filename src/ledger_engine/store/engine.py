@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows
 
 KEEPS_TIME_EVERY_MS = 60_000  # how often the ledger's time is stored, together with other writes
-# A test write is made at most this often, and other callers get its result: anybody may call the health check
-# without a key.
+# At most one test write is made in this many seconds. All callers in between get its result, because anybody
+# may call the health check without a key.
 WRITE_TRIED_EVERY_S = 1.0
 WRITE_TRIED_FOR_S = 3.0
 

@@ -50,7 +50,7 @@ class RefreshTokenGrant(Body):
 
 
 def _described_as(union: Any) -> Any:
-    """Return a method that makes the schema of a body: the schema of this union of bodies."""
+    """Return the method of a body class that describes the body with the schema of this union of bodies."""
     schema = TypeAdapter(union).core_schema
     return classmethod(lambda cls, core_schema, handler: handler(schema))
 

@@ -80,7 +80,7 @@ class BooksInThePast:
 
 
 def _do_at_once(doing: Awaitable[None]) -> None:
-    """Run a deed to its end. A transaction has no event loop, so the deed must not wait for anything."""
+    """Run a deed to its end. A work is not a coroutine, so the deed must not wait for anything."""
     for _ in doing.__await__():
         raise AssertionError("a deed in the past waits for nothing")
 
