@@ -245,7 +245,7 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return
-    from ledger_tui.settings.config import LEFT_VARIABLE
+    from ledger_tui.settings.config import LAST_PLACE_VARIABLE
 
     demo = demo or (tour and not of_demo)
     if url is not None or profile is not None:
@@ -269,9 +269,9 @@ def command(
         other = "--web" if web else "--demo" if demo else "--of-demo"
         raise click.UsageError(f"--resume does not go with {other}.")
     options = _options(url, key, profile, database, demo, read_only)
-    left_file = os.environ.get(LEFT_VARIABLE, "") if "TEXTUAL_DRIVER" in os.environ else ""
+    last_place_file = os.environ.get(LAST_PLACE_VARIABLE, "") if "TEXTUAL_DRIVER" in os.environ else ""
     tour_pace = (pace or 1.0) if tour else None
-    options = replace(options, of_demo=of_demo, tour_pace=tour_pace, left_file=left_file)
+    options = replace(options, of_demo=of_demo, tour_pace=tour_pace, last_place_file=last_place_file)
     sys.exit(_serve(options, port or 0) if web else _draw(options, resume=resume))
 
 
@@ -313,20 +313,20 @@ def _resumed(options: Options) -> Options:
     from dataclasses import replace
     from pathlib import Path
 
-    from ledger_tui.settings.saved import read_left
+    from ledger_tui.settings.saved import read_last_place
 
-    file = Path(options.left_file or Path(options.config_file).with_name(_RESUME_FILE))
-    return replace(options, resume=read_left(file, options.connection))
+    file = Path(options.last_place_file or Path(options.config_file).with_name(_RESUME_FILE))
+    return replace(options, resume=read_last_place(file, options.connection))
 
 
-def _save_left(options: Options, app: LedgerApp) -> None:
+def _save_last_place(options: Options, app: LedgerApp) -> None:
     """Save the user's place, except in a demo, whose data is gone."""
     from pathlib import Path
 
-    from ledger_tui.settings.saved import save_left
+    from ledger_tui.settings.saved import save_last_place
 
-    if app.left is not None and not options.shows_demo and "TEXTUAL_DRIVER" not in os.environ:
-        save_left(Path(options.config_file).with_name(_RESUME_FILE), options.connection, app.left)
+    if app.last_place is not None and not options.shows_demo and "TEXTUAL_DRIVER" not in os.environ:
+        save_last_place(Path(options.config_file).with_name(_RESUME_FILE), options.connection, app.last_place)
 
 
 def _draw(options: Options, *, resume: bool) -> int:
@@ -356,13 +356,13 @@ def _draw(options: Options, *, resume: bool) -> int:
     following: Options | None = options
     while following is not None:  # the user may go on to another server
         try:
-            app = LedgerApp(_resumed(following) if resume or following.left_file else following)
+            app = LedgerApp(_resumed(following) if resume or following.last_place_file else following)
         except BadConfig as error:
             raise click.UsageError(str(error)) from None
         gc.freeze()
         gc.enable()
         asyncio.run(_run(app))
-        _save_left(following, app)
+        _save_last_place(following, app)
         following = app.next_options
     if app.failure:
         click.echo(f"Error: {app.failure}", err=True)

@@ -305,10 +305,10 @@ def choose_theme(navigation: Navigation) -> None:
 
 def _use_theme(navigation: Navigation, name: str) -> None:
     """Use a theme, also at the next start."""
-    from ledger_tui.settings.saved import set_theme, unless_saved
+    from ledger_tui.settings.saved import save_or_explain, set_theme
 
     navigation.app.theme = name
-    if problem := unless_saved("The theme could not be saved. It applies", set_theme, name):
+    if problem := save_or_explain("The theme", set_theme, name):
         navigation.notify(problem, severity="warning", markup=False)
 
 

@@ -47,8 +47,8 @@ from ledger_tui.lists.arranging import check_lists
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.registry import OVERVIEW, PLACES
 from ledger_tui.server.connection import ServerConnection
-from ledger_tui.settings.config import Left, Options
-from ledger_tui.settings.saved import SavedChoices, save_left
+from ledger_tui.settings.config import LastPlace, Options
+from ledger_tui.settings.saved import SavedChoices, save_last_place
 from ledger_tui.ui.dialogs import Dialog, DiscardScreen
 from ledger_tui.ui.handlers import KeyOrder, WorkerFailed, handles, while_running
 from ledger_tui.ui.keys import APP_KEYS, command_bindings, keymap, spelled
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from ledger_tui.features.tour import Tour
 
 
-_SAVE_LEFT_SECONDS = 0.5
+_SAVE_LAST_PLACE_SECONDS = 0.5
 # the groups of workers that keys start; the screen waits for their answers
 _OF_A_KEY = frozenset({"act", "jump", "repair"})
 
@@ -92,7 +92,7 @@ class LedgerApp(App[int]):
         self._has_begun = False
         self._exit_when_begun: Callable[[], None] | None = None
         self.failure = ""
-        self.left: Left | None = None  # its place at the end
+        self.last_place: LastPlace | None = None  # the place in the dashboard when the user quit
         self.next_options: Options | None = None  # the server to connect to after this dashboard has ended
         self.keys = KeyOrder(self, super().on_event)
         self._tour: Tour | None = None
@@ -197,8 +197,8 @@ class LedgerApp(App[int]):
 
     def on_mount(self) -> None:
         self.session.on_change = self._post_session_changed
-        if self.options.left_file:
-            self.set_interval(_SAVE_LEFT_SECONDS, self._save_left)
+        if self.options.last_place_file:
+            self.set_interval(_SAVE_LAST_PLACE_SECONDS, self._save_last_place)
         # Draw first: the user sees the screen before the server is reached.
         self.call_after_refresh(self._connecting.connect)
         # the tour presses keys that change data
@@ -212,11 +212,11 @@ class LedgerApp(App[int]):
         return Tour(self, self.keys, self.session, self._is_reading, pace)
 
     @while_running
-    def _save_left(self) -> None:
+    def _save_last_place(self) -> None:
         """Save the user's place, so that a reloaded page begins there."""
-        if self._has_begun and (left := self.dashboard.navigation.left_at) != self.left:
-            self.left = left
-            save_left(Path(self.options.left_file), self.options.connection, left)
+        if self._has_begun and (place := self.dashboard.navigation.last_place) != self.last_place:
+            self.last_place = place
+            save_last_place(Path(self.options.last_place_file), self.options.connection, place)
 
     def _is_reading(self) -> bool:
         """Return whether the screen still waits for an answer of the server."""
@@ -409,7 +409,7 @@ class LedgerApp(App[int]):
             self._exit_when_begun = partial(self.exit, result, return_code, message)
             return
         if self.is_running and self.screen_stack:
-            self.left = self.dashboard.navigation.left_at
+            self.last_place = self.dashboard.navigation.last_place
         super().exit(result, return_code, message)
 
     @handles(FirstViewShown)

@@ -35,7 +35,7 @@ from ledger_tui.resources.registry import (
     is_id,
     resource_of_id,
 )
-from ledger_tui.settings.config import Left
+from ledger_tui.settings.config import LastPlace
 from ledger_tui.ui.dialogs import ChooseScreen, HelpScreen, ShownOnceScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.keys import (
@@ -109,7 +109,7 @@ class Dashboard(Layer[None]):
         context: Context,
         first: Place = PLACES[0],
         own_keys: Sequence[Binding] = (),
-        resume: Left | None = None,
+        resume: LastPlace | None = None,
         chosen_keys: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()

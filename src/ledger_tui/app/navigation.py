@@ -31,7 +31,7 @@ from ledger_tui.resources.registry import (
     resource_of_id,
     short_id,
 )
-from ledger_tui.settings.config import Left
+from ledger_tui.settings.config import LastPlace
 from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.status_bar import StatusBar
 from ledger_tui.ui.view import (
@@ -229,23 +229,24 @@ class Navigation(Switcher):
 
     @handles(BackRequested)
     async def go_back(self) -> None:
-        """Go back to where a link was followed, or else clear the filter.
+        """Go back to where the user followed the last link.
 
-        A screen of no resource that no link led to leads back in the history, or else to the overview.
+        If no link led here, a list clears its filter; any other screen goes back in the history, or to the
+        overview if there is no history.
         """
-        left = self.view
+        here = self.view
         if self._trail:
             await self._go_to(self._trail.pop())
-        elif not isinstance(left, ResourceView):
+        elif not isinstance(here, ResourceView):
             await self.travel(-1)
-            if self.view is left:
+            if self.view is here:
                 await self.go(OVERVIEW.kind)
-        elif left.resource.under:
-            await self.show_place(left.resource.under)
-        elif left.model.filters:
-            left.set_filters({})
-        if left is not self.view and isinstance(left, ResourceView) and left.model.filters:
-            left.set_filters({})
+        elif here.resource.under:
+            await self.show_place(here.resource.under)
+        elif here.model.filters:
+            here.set_filters({})
+        if here is not self.view and isinstance(here, ResourceView) and here.model.filters:
+            here.set_filters({})
 
     # ------------------------------------------------------------------ back and forward
 
@@ -262,30 +263,30 @@ class Navigation(Switcher):
         return Location(view.place.kind, filters, str(record.get("id")), record, view.by_link)
 
     @property
-    def left_at(self) -> Left:
+    def last_place(self) -> LastPlace:
         """The user's present place, to begin there another time."""
         view = self.view
         if not isinstance(view, ResourceView):
-            return Left(view.place.kind if view.place not in (TRACE, COMPARISON) else TRACED_FROM)
+            return LastPlace(view.place.kind if view.place not in (TRACE, COMPARISON) else TRACED_FROM)
         record_id = (view.selected or {}).get("id")
         at = str(record_id) if record_id is not None and not view.model.window.following else None
-        return Left(view.place.kind, dict(view.model.filters), at, view.opened)
+        return LastPlace(view.place.kind, dict(view.model.filters), at, view.opened)
 
-    async def resume(self, left: Left) -> None:
+    async def resume(self, place: LastPlace) -> None:
         """Go to a saved place; ignore parts of it that no longer exist."""
-        if left.kind not in PLACE_OF_KIND:
+        if place.kind not in PLACE_OF_KIND:
             return
-        await self.go(left.kind)
+        await self.go(place.kind)
         view = self.view
         if not isinstance(view, ResourceView):
             return
         params = {filter_.param for filter_ in view.resource.filters}
-        view.set_filters({name: value for name, value in left.filters.items() if name in params})
-        if left.record_id is not None and view.resource.has_object_path:
-            if left.opened or view.resource.paging != "starting_after":
-                await self.open_object(left.record_id, left.kind)
+        view.set_filters({name: value for name, value in place.filters.items() if name in params})
+        if place.record_id is not None and view.resource.has_object_path:
+            if place.opened or view.resource.paging != "starting_after":
+                await self.open_object(place.record_id, place.kind)
             else:
-                self._find_row(view.resource, left.record_id)
+                self._find_row(view.resource, place.record_id)
 
     @asks(_JUMP)
     async def _find_row(self, resource: Resource, record_id: str) -> None:

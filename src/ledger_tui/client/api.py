@@ -113,7 +113,7 @@ class Api:
         if writes and self.session.read_only:
             raise ReadOnly("This dashboard is read-only: nothing was sent.")
         await self._opened.wait()
-        await self._wait_for_leave()
+        await self._wait_for_rate_limit()
         assert self._client is not None
         headers = {"If-Match": if_match} if if_match else {}
         number = self.session.sent()
@@ -137,11 +137,11 @@ class Api:
         """
         moment = past.shown_moment(self.session)
         if moment is not None:
-            params = past.asked_then(path, params, moment)
+            params = past.params_at(path, params, moment)
         while True:
             try:
                 answer = await self.call("GET", path, params=params, part=part)
-                return answer if moment is None else replace(answer, body=past.as_then(answer.body, moment))
+                return answer if moment is None else replace(answer, body=past.body_at(answer.body, moment))
             except RateLimited:
                 continue  # call() waits before the next try
             except Unreadable:
@@ -175,7 +175,7 @@ class Api:
         Raises LedgerError when the server refuses, or when the connection breaks or is silent for too long.
         """
         await self._opened.wait()
-        await self._wait_for_leave()
+        await self._wait_for_rate_limit()
         assert self._client is not None
         try:
             async for message in self._client.listen(last_event_id):
@@ -205,7 +205,7 @@ class Api:
         elif not isinstance(answer, Unreadable):
             self.session.lost(request.error)
 
-    async def _wait_for_leave(self) -> None:
+    async def _wait_for_rate_limit(self) -> None:
         if (seconds := self.session.waiting_seconds) > 0:
             await asyncio.sleep(seconds)
 

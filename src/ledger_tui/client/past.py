@@ -65,7 +65,7 @@ def shown_moment(session: Session) -> int | None:
     return session.moment_ms if choice is None else choice[0]
 
 
-def asked_then(path: str, params: Mapping[str, str] | None, ms: int) -> dict[str, str]:
+def params_at(path: str, params: Mapping[str, str] | None, ms: int) -> dict[str, str]:
     """Return the query parameters that read this path at the chosen moment."""
     query, at = dict(params or {}), moment_text(ms)
     if _TAKES_AT.fullmatch(path):
@@ -75,14 +75,14 @@ def asked_then(path: str, params: Mapping[str, str] | None, ms: int) -> dict[str
     return query
 
 
-def as_then(body: Any, ms: int) -> Any:
+def body_at(body: Any, ms: int) -> Any:
     """Return an answer without the parts that are newer than the moment."""
     if not isinstance(body, dict):
         return body
     if not isinstance(rows := body.get("data"), list):
-        return _record_then(body, moment_text(ms))
+        return _record_at(body, moment_text(ms))
     at = moment_text(ms)
-    earlier = [_record_then(row, at) for row in rows if isinstance(row, dict) and not _is_later(row, at)]
+    earlier = [_record_at(row, at) for row in rows if isinstance(row, dict) and not _is_later(row, at)]
     return {**body, "data": earlier}
 
 
@@ -91,7 +91,7 @@ def _is_later(row: Record, at: str) -> bool:
     return isinstance(created, str) and created > at
 
 
-def _record_then(record: Record, at: str) -> Record:
+def _record_at(record: Record, at: str) -> Record:
     """Return a delivery with its attempts until the moment, and a key as active if it was revoked later."""
     if str(record.get("revoked_at") or "") > at:
         record = {**record, "revoked_at": None}

@@ -24,7 +24,7 @@ from aiohttp import web
 from textual_serve.server import Server
 
 from ledger_tui.server.embedded import EmbeddedServer, ServerDied
-from ledger_tui.settings.config import LEFT_VARIABLE, Options
+from ledger_tui.settings.config import LAST_PLACE_VARIABLE, Options
 from ledger_tui.ui.styles import background_of
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -185,7 +185,7 @@ def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None
     url, key = options.url, options.key
     folder = tempfile.TemporaryDirectory()
     if options.tour_pace is None:
-        os.environ[LEFT_VARIABLE] = os.path.join(folder.name, "left.json")
+        os.environ[LAST_PLACE_VARIABLE] = os.path.join(folder.name, "last-place.json")
     try:
         if url is None and options.profile is None:
             server = EmbeddedServer(options.database, demo=options.demo)

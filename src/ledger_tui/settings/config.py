@@ -33,7 +33,7 @@ from ledger_tui.settings.own_commands import OwnCommand
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LastPlace:
     """A screen with its filters, the object under the cursor, and whether the object was open."""
 
     kind: str
@@ -377,7 +377,7 @@ def _one_line(text: object) -> str:
 
 
 # an environment variable with the file in which a browser's page finds its last place
-LEFT_VARIABLE = "LEDGER_TUI_LEFT"
+LAST_PLACE_VARIABLE = "LEDGER_TUI_LAST_PLACE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,8 +394,8 @@ class Options:
     config_file: str = "config.toml"
     of_demo: bool = False  # `url` is the server of a demo, started by another process
     tour_pace: float | None = None  # how fast to play the tour, on a demo alone; None not to play it
-    resume: Left | None = None  # the place in the dashboard to begin at
-    left_file: str = ""  # the file in which a page of a browser stores its last place for the next page
+    resume: LastPlace | None = None  # the place in the dashboard to begin at
+    last_place_file: str = ""  # the file in which a page of a browser stores its last place for the next page
 
     @property
     def shows_demo(self) -> bool:

@@ -22,7 +22,7 @@ from ledger_tui.settings.config import (
     STORED,
     BadConfig,
     Config,
-    Left,
+    LastPlace,
     ListSettings,
     PaneChoice,
     Profile,
@@ -92,15 +92,12 @@ def set_panes(file: Path, choice: PaneChoice) -> None:
     _set(file, ("panes",), entries, panes=replace(choice))
 
 
-def unless_saved(what: str, save: Callable[..., None], *values: object) -> str:
-    """Save values in the config file.
-
-    If that fails, return a sentence: `what` lasts until the user quits. Otherwise return "".
-    """
+def save_or_explain(choice: str, save: Callable[..., None], *values: object) -> str:
+    """Save values in the config file; return "", or a sentence that says why `choice` could not be saved."""
     try:
         save(config_file(), *values)
     except (BadConfig, OSError) as error:
-        return f"{what} until you quit. ({literal(error)})"
+        return f"{choice} could not be saved. Your choice applies until you quit. ({literal(error)})"
     return ""
 
 
@@ -227,8 +224,7 @@ class SavedChoices:
         """Save the settings of a list for the next start; return why that failed, or ""."""
         if not self._saves:
             return ""
-        what = "The settings of this list could not be saved. They apply"
-        return unless_saved(what, set_list, kind, self.of(kind))
+        return save_or_explain("The settings of this list", set_list, kind, self.of(kind))
 
     def in_config(self, config: Config) -> Config:
         """Return a config with all present settings, for the next dashboard of this run."""
@@ -268,17 +264,17 @@ class SavedChoices:
     def next_times(self) -> str:
         """Write times in the next style and save that; return why that failed, or ""."""
         times.chosen.style = times.chosen.style.next
-        return unless_saved("The time format could not be saved. It applies", set_times, times.chosen.style)
+        return save_or_explain("The time format", set_times, times.chosen.style)
 
 
-def read_left(file: Path, connection: str) -> Left | None:
+def read_last_place(file: Path, connection: str) -> LastPlace | None:
     """Return the last place in the dashboard of this connection; None if it is not known."""
     entry = read_entry(file, connection)
     if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
         return None
     filters, record_id = entry.get("filters"), entry.get("record_id")
     pairs = filters.items() if isinstance(filters, dict) else ()
-    return Left(
+    return LastPlace(
         entry["kind"],
         {name: value for name, value in pairs if isinstance(value, str)},
         record_id if isinstance(record_id, str) else None,
@@ -286,6 +282,6 @@ def read_left(file: Path, connection: str) -> Left | None:
     )
 
 
-def save_left(file: Path, connection: str, left: Left) -> None:
+def save_last_place(file: Path, connection: str, place: LastPlace) -> None:
     """Save the last place in the dashboard of this connection, as `save_entry` does."""
-    save_entry(file, connection, asdict(left))
+    save_entry(file, connection, asdict(place))

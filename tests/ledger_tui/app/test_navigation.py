@@ -8,7 +8,7 @@ from ledger_tui.features.trace.view import TraceView
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Link, Via
 from ledger_tui.resources.registry import TRACE
-from ledger_tui.settings.config import Left
+from ledger_tui.settings.config import LastPlace
 from ledger_tui.ui.view import LinkFollowed
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
@@ -55,9 +55,9 @@ async def test_esc_leads_from_a_screen_under_another_to_that_one(bare: Driver) -
 async def test_a_screen_without_a_list_is_begun_with_again_but_no_trace(with_till: Driver) -> None:
     navigation = with_till.app.dashboard.navigation
     await with_till.press("T")
-    assert navigation.left_at == Left("accounts")
+    assert navigation.last_place == LastPlace("accounts")
     await navigation.go("token")
-    assert navigation.left_at == Left("token")
+    assert navigation.last_place == LastPlace("token")
 
 
 async def test_nothing_is_left_of_a_ledger_that_is_another_one_now(with_till: Driver) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ledger_tui.client.past import (
-    as_then,
-    asked_then,
+    body_at,
     changed_keys,
     difference_row,
     happenings,
     moment_ms,
     moment_text,
+    params_at,
     with_shares,
 )
 
@@ -34,35 +34,35 @@ def test_a_request_about_the_past_names_the_moment() -> None:
         "/api/users",
         "/api/orders/ord_1",
     ):
-        assert asked_then(path, {"limit": "5"}, AT_MS) == {"limit": "5", "at": AT}
+        assert params_at(path, {"limit": "5"}, AT_MS) == {"limit": "5", "at": AT}
     for path in ("/v1/transactions/txn_1", "/v1/diff", "/v1/whoami", "/v1/api_keys", "/api/health"):
-        assert asked_then(path, {}, AT_MS) == {}
-    assert asked_then("/v1/transactions", {"at": BEFORE}, AT_MS) == {"at": BEFORE}
+        assert params_at(path, {}, AT_MS) == {}
+    assert params_at("/v1/transactions", {"at": BEFORE}, AT_MS) == {"at": BEFORE}
 
 
 def test_a_statement_ends_at_the_moment() -> None:
     path = "/v1/accounts/acc_1/statement"
-    assert asked_then(path, {"from": BEFORE}, AT_MS) == {"from": BEFORE, "to": AT}
-    assert asked_then(path, {"to": BEFORE}, AT_MS) == {"to": BEFORE}
+    assert params_at(path, {"from": BEFORE}, AT_MS) == {"from": BEFORE, "to": AT}
+    assert params_at(path, {"to": BEFORE}, AT_MS) == {"to": BEFORE}
 
 
 def test_later_objects_are_not_in_a_list() -> None:
     body = {"data": [{"id": "b", "created": AFTER}, {"id": "a", "created": BEFORE}], "has_more": False}
-    assert as_then(body, AT_MS) == {"data": [{"id": "a", "created": BEFORE}], "has_more": False}
+    assert body_at(body, AT_MS) == {"data": [{"id": "a", "created": BEFORE}], "has_more": False}
 
 
 def test_a_delivery_has_the_attempts_made_until_then() -> None:
     attempts = [{"number": 1, "attempted_at": BEFORE}, {"number": 2, "attempted_at": AFTER}]
     delivery = {"created": BEFORE, "status": "succeeded", "next_attempt_at": None, "attempts": attempts}
-    then = as_then({"data": [delivery]}, AT_MS)["data"][0]
+    then = body_at({"data": [delivery]}, AT_MS)["data"][0]
     assert then["attempts"] == attempts[:1]
     assert (then["status"], then["next_attempt_at"]) == ("pending", AFTER)
-    assert as_then({"data": [delivery]}, moment_ms(AFTER) or 0)["data"] == [delivery]
+    assert body_at({"data": [delivery]}, moment_ms(AFTER) or 0)["data"] == [delivery]
 
 
 def test_a_key_that_was_revoked_later_is_active() -> None:
-    assert as_then({"id": "key", "revoked_at": AFTER}, AT_MS)["revoked_at"] is None
-    assert as_then({"id": "key", "revoked_at": BEFORE}, AT_MS)["revoked_at"] == BEFORE
+    assert body_at({"id": "key", "revoked_at": AFTER}, AT_MS)["revoked_at"] is None
+    assert body_at({"id": "key", "revoked_at": BEFORE}, AT_MS)["revoked_at"] == BEFORE
 
 
 def test_each_difference_has_its_share_of_the_largest_of_its_currency() -> None:

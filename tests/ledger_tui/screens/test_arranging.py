@@ -106,7 +106,7 @@ async def test_panes_are_cycled_and_resized_and_times_written_in_another_way(
         assert driver.view.detail.outer_size.width == width + 4
         own_config.write_text("times =", encoding="utf-8")  # by an editor that is not done yet
         await driver.press("z", "z", "t", sees="created (local)")
-        await driver.sees("The time format could not be saved. It applies until you quit.")
+        await driver.sees("The time format could not be saved. Your choice applies until you quit.")
         assert own_config.read_text(encoding="utf-8") == "times ="
 
 

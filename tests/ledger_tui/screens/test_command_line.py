@@ -9,7 +9,7 @@ from textual.widgets import Input
 
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.app.command_line import CommandScreen, KeyScreen
-from ledger_tui.settings.config import Config, Left, Options, Profile, read_config
+from ledger_tui.settings.config import Config, LastPlace, Options, Profile, read_config
 from ledger_tui.settings.own_commands import OwnCommand
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import KEY, ContractServer
@@ -94,7 +94,7 @@ async def test_nothing_of_a_demo_its_tour_or_its_place_goes_on_with_another_prof
     shop = Profile("shop", "https://shop.example")
     config = Config(profiles={"shop": shop})
     begun = Options(
-        url=server.url, key=KEY, config=config, of_demo=True, tour_pace=1.0, resume=Left("accounts")
+        url=server.url, key=KEY, config=config, of_demo=True, tour_pace=1.0, resume=LastPlace("accounts")
     )
     app = LedgerApp(begun)
     async with app.run_test() as pilot:

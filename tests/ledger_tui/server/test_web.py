@@ -128,11 +128,11 @@ async def test_a_page_that_is_loaded_again_is_where_it_was(
             await websocket.send_json(["stdin", "2"])
             await sees(websocket, "No transactions here.")
             await until(
-                lambda: any("transactions" in file.read_text() for file in tmp_path.glob("*/left.json"))
+                lambda: any("transactions" in file.read_text() for file in tmp_path.glob("*/last-place.json"))
             )
         async with stranger.ws_connect(socket, headers=origin, timeout=PING) as websocket:
             await sees(websocket, "No transactions here.")
-    assert not [*tmp_path.glob("*/left.json")]
+    assert not [*tmp_path.glob("*/last-place.json")]
 
 
 PING = aiohttp.ClientWSTimeout(ws_receive=PATIENCE_SECONDS)

@@ -11,35 +11,39 @@ import pytest
 from ledger_tui import cli
 from ledger_tui.app import application as app_module
 from ledger_tui.app.application import LedgerApp
-from ledger_tui.settings.config import Left, Options, Profile
-from ledger_tui.settings.saved import read_left, save_left
+from ledger_tui.settings.config import LastPlace, Options, Profile
+from ledger_tui.settings.saved import read_last_place, save_last_place
 from tests.ledger_tui.contract_server import KEY, ContractServer
 from tests.ledger_tui.driving import Driver, until
 
 
 def test_each_connection_has_its_own_entry(tmp_path: Path) -> None:
     file = tmp_path / "new" / "resume.json"
-    left = Left("invoices", {"status": "paid"}, "inv_1", opened=True)
-    save_left(file, "a", left)
-    save_left(file, "b", Left("users"))
-    assert (read_left(file, "a"), read_left(file, "b"), read_left(file, "c")) == (left, Left("users"), None)
+    left = LastPlace("invoices", {"status": "paid"}, "inv_1", opened=True)
+    save_last_place(file, "a", left)
+    save_last_place(file, "b", LastPlace("users"))
+    assert (read_last_place(file, "a"), read_last_place(file, "b"), read_last_place(file, "c")) == (
+        left,
+        LastPlace("users"),
+        None,
+    )
     assert file.stat().st_mode & 0o777 == 0o600
     for number in range(30):
-        save_left(file, str(number), left)
-    assert read_left(file, "a") is None
-    assert read_left(file, "29") == left
+        save_last_place(file, str(number), left)
+    assert read_last_place(file, "a") is None
+    assert read_last_place(file, "29") == left
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1}', '{"a": {"kind": 1}}'])
 def test_a_broken_file_is_as_none(tmp_path: Path, text: str) -> None:
     file = tmp_path / "resume.json"
     file.write_text(text, encoding="utf-8")
-    assert read_left(file, "a") is None
+    assert read_last_place(file, "a") is None
 
 
 def test_a_file_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    save_left(tmp_path / "file" / "resume.json", "a", Left("users"))
+    save_last_place(tmp_path / "file" / "resume.json", "a", LastPlace("users"))
 
 
 class Ended:
@@ -51,7 +55,7 @@ class Ended:
     def __init__(self, options: Options, following: Options | None) -> None:
         self.options = options
         self.next_options = following
-        self.left = Left("invoices")
+        self.last_place = LastPlace("invoices")
 
 
 def test_each_profile_of_a_run_begins_where_it_was_left(
@@ -61,7 +65,7 @@ def test_each_profile_of_a_run_begins_where_it_was_left(
     first, second = (
         Options(profile=Profile(name, "http://h"), config_file=config_file) for name in ("a", "b")
     )
-    save_left(tmp_path / "resume.json", second.connection, Left("users"))
+    save_last_place(tmp_path / "resume.json", second.connection, LastPlace("users"))
     opened: list[Ended] = []
 
     def open_app(options: Options) -> Ended:
@@ -76,7 +80,7 @@ def test_each_profile_of_a_run_begins_where_it_was_left(
     monkeypatch.setattr(cli, "_collect_rarely", lambda: None)
     monkeypatch.setattr(cli, "_run", run)
     cli._draw(first, resume=True)
-    assert [each.options.resume for each in opened] == [None, Left("users")]
+    assert [each.options.resume for each in opened] == [None, LastPlace("users")]
     opened.clear()
     cli._draw(first, resume=False)
     assert [each.options.resume for each in opened] == [None, None]
@@ -86,7 +90,7 @@ def test_each_profile_of_a_run_begins_where_it_was_left(
 def test_no_place_in_a_demo_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo: Options) -> None:
     monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)
     options = replace(demo, config_file=str(tmp_path / "config.toml"))
-    cli._save_left(options, cast(app_module.LedgerApp, Ended(options, None)))
+    cli._save_last_place(options, cast(app_module.LedgerApp, Ended(options, None)))
     assert not (tmp_path / "resume.json").exists()
 
 
@@ -102,13 +106,13 @@ async def test_the_screen_the_filter_and_the_object_are_there_again(server: Cont
         await driver.sees("Safe")
         await driver.press("down", "enter", sees="→ Its transactions")
         app.exit()
-    left = app.left
-    assert left == Left("accounts", {}, account["id"], opened=True)
+    place = app.last_place
+    assert place == LastPlace("accounts", {}, account["id"], opened=True)
     for begin, seen in (
-        (left, ["→ Its transactions", "Till"]),
-        (Left("transactions", {"type": "debit", "old": "x"}), ["type:debit", "−2.00"]),
-        (Left("overview"), ["Overview"]),
-        (Left("nothing"), ["Accounts", "Safe"]),
+        (place, ["→ Its transactions", "Till"]),
+        (LastPlace("transactions", {"type": "debit", "old": "x"}), ["type:debit", "−2.00"]),
+        (LastPlace("overview"), ["Overview"]),
+        (LastPlace("nothing"), ["Accounts", "Safe"]),
     ):
         app = LedgerApp(Options(url=server.url, key=KEY, resume=begin))
         async with app.run_test() as pilot:
@@ -119,7 +123,7 @@ async def test_the_screen_the_filter_and_the_object_are_there_again(server: Cont
 @pytest.mark.dashboard
 async def test_the_cursor_is_on_its_row_again(server: ContractServer) -> None:
     accounts = [server.add_account(f"Account {number}") for number in range(5)]
-    resume = Left("accounts", {}, accounts[2]["id"])
+    resume = LastPlace("accounts", {}, accounts[2]["id"])
     app = LedgerApp(Options(url=server.url, key=KEY, resume=resume))
     async with app.run_test() as pilot:
         driver = Driver(app, pilot)
@@ -128,4 +132,4 @@ async def test_the_cursor_is_on_its_row_again(server: ContractServer) -> None:
         )
         assert not driver.view.opened
         app.exit()
-    assert app.left == resume
+    assert app.last_place == resume
