@@ -1,7 +1,7 @@
 """Sends requests to a ledger server, with one connection pool, and reads all answers in the same way.
 
-`call` tries once. `read` tries again after a rate limit or a lost connection, and notes the wait in the
-session; so a list gets its page when the server answers again.
+`call` tries once. `read` tries again after a rate limit or a lost connection until the server answers, so a
+list gets its page in the end. The session shows the wait.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ASKS_FOR_TOKENS = frozenset({"/v1/auth/token", "/oauth/token"})
 
 @dataclass(frozen=True, slots=True)
 class ApiResponse:
-    """A 2xx answer: its status, its JSON body and its headers, whose names are in any case."""
+    """A 2xx answer: its status, its JSON body and its headers. Case does not matter in their names."""
 
     status: int
     body: Any
@@ -130,7 +130,7 @@ class Api:
     async def read(
         self, path: str, params: Mapping[str, str] | None = None, *, part: str | None = None
     ) -> ApiResponse:
-        """GET until the server gives a definite answer, through rate limits and lost connections.
+        """Send a GET request, and again after a rate limit or a lost connection, until a definite answer.
 
         The answer describes the moment that the screen shows. Raises Unreadable for an answer that was not
         read to its end, because another attempt would fail in the same way.

@@ -43,12 +43,12 @@ class Directory(Generic[Named]):
         return self._by_id.get(object_id) if isinstance(object_id, str) else None
 
     def with_name(self, name: str) -> list[Named]:
-        """Return the known objects with exactly this name, in any case."""
+        """Return the known objects with this whole name, ignoring upper and lower case."""
         folded = name.strip().casefold()
         return [entry for entry in self._by_id.values() if entry.name.casefold() == folded]
 
     def having(self, text: str) -> list[Named]:
-        """Return the known objects with `text` in their name, in any case."""
+        """Return the known objects with `text` in their name, ignoring upper and lower case."""
         folded = text.strip().casefold()
         return [entry for entry in self._by_id.values() if folded in entry.name.casefold()]
 
@@ -64,9 +64,9 @@ class Directory(Generic[Named]):
     def search(
         self, text: str, limit: int = 5, fits: Callable[[Named], bool] = lambda _entry: True
     ) -> list[Named]:
-        """Return known objects that `fits` accepts, with `text` in their name, id or email, in any case.
+        """Return the known objects that `fits` accepts and whose name, id or email contains `text`.
 
-        Objects whose names begin with `text` come first.
+        Upper and lower case are the same. Objects whose names begin with `text` come first.
         """
         folded = text.strip().casefold()
         matches = [

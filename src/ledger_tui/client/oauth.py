@@ -63,7 +63,7 @@ def code_challenge(verifier: str) -> str:
 
 
 class SignIn:
-    """One sign-in with its own verifier, state and listener; redirects without its state are ignored."""
+    """One sign-in with its own verifier, state and listener. A redirect with another state is ignored."""
 
     def __init__(self, app: OAuthApp) -> None:
         self._app = app
@@ -135,7 +135,7 @@ class SignIn:
             return "405 Method Not Allowed", "This address is not the redirect of a sign-in."
         query = parse_qs(target.query, keep_blank_values=True)
         state = query.get("state", [""])
-        # Any program on this machine can call this address: only a request with the state ends the waiting.
+        # Any program on this machine can call this address; only the right state ends the wait.
         if len(state) != 1 or not hmac.compare_digest(state[0].encode(), self._state.encode()):
             return "400 Bad Request", "This answer belongs to another sign-in."
         if self._code.done():
@@ -161,7 +161,7 @@ class SignIn:
 
 
 async def issued(app: OAuthApp, **grant: str) -> TokenPair:
-    """In the app's name, exchange a code or a refresh token for new tokens. Raises SignInFailed."""
+    """Exchange a code or a refresh token of this app for new tokens. Raises SignInFailed."""
     await asyncio.to_thread(import_module, "ledger_client.ledger")
     try:
         async with client_of(app.auth_url) as server:
@@ -181,7 +181,7 @@ body {{ font: 18px system-ui; margin: 20vh auto; max-width: 32em; text-align: ce
 
 
 class OAuthTokenManager(TokenManager):
-    """Like TokenManager, but the first tokens come from the user's sign-in instead of an API key."""
+    """A TokenManager whose first tokens come from the user's sign-in and not from an API key."""
 
     def __init__(self, api: Api, app: OAuthApp, store: TokenStore) -> None:
         self.app = app

@@ -92,7 +92,7 @@ def _is_later(row: Record, at: str) -> bool:
 
 
 def _record_at(record: Record, at: str) -> Record:
-    """Return a delivery with its attempts until the moment, and a key as active if it was revoked later."""
+    """Return a record as it was then: a delivery without later attempts, a key without a later revocation."""
     if str(record.get("revoked_at") or "") > at:
         record = {**record, "revoked_at": None}
     attempts = record.get("attempts")

@@ -15,7 +15,7 @@ _FASTEST_POLL_SECONDS = 2.0
 # Seconds without an answer before the screen says that the server is slow.
 PATIENT_SECONDS = 2.5
 _LOOK_SECONDS = 0.15  # seven requests a second, which the burst of every plan allows
-# a century; a much larger offset leads to years that no date can represent
+# a century; with a much larger offset, the ledger's time would be in a year that no date can represent
 _OFFSET_MS_MAX = 100 * 365 * 86_400_000
 _WRITES = "write:projects"
 _LAST_TIME = 253_402_300_799.0  # the last second of the year 9999
@@ -34,10 +34,10 @@ class ConnectionState(Enum):
     STARTING = "starting"  # the embedded server is starting
     CONNECTING = "connecting"  # nothing answered yet
     ONLINE = "online"
-    LOST = "lost"  # no answer; tried again by itself
-    REFUSED = "refused"  # 401: it answers, but refuses this credential
-    FAILING = "failing"  # 5xx: it answers that it cannot work
-    FOREIGN = "foreign"  # something answers, and it is not a ledger
+    LOST = "lost"  # the server does not answer any more; the dashboard tries again by itself
+    REFUSED = "refused"  # 401: the server answers, but refuses this credential
+    FAILING = "failing"  # 5xx: the server answers that it cannot work
+    FOREIGN = "foreign"  # another program answers, which is not a ledger
     ENDED = "ended"  # the dashboard's own server has ended
     SIGNED_OUT = "signed out"  # nobody has signed in yet
 

@@ -1,5 +1,6 @@
-"""Receives events as they happen, over server-sent events; so the dashboard needs no address that a webhook
-could reach.
+"""Receives events as they happen, over server-sent events.
+
+So the dashboard needs no address to which a server could send webhooks.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class ReceivedEvent:
 
 
 class EventLine:
-    """A connection to the stream; each call of `listen` resumes after the last event received."""
+    """The stream of events; each call of `listen` opens a connection that resumes after the last event."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

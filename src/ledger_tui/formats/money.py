@@ -24,7 +24,7 @@ def decimals(currency: str) -> int | None:
 
     entry = iso4217.raw_table.get(currency.upper())
     units = str(entry["CcyMnrUnts"]) if entry else ""
-    # the table writes "N.A." for the decimals of gold and similar units
+    # for gold and similar units the table contains "N.A." instead of a number
     return int(units) if units.isdigit() else None
 
 
@@ -42,12 +42,12 @@ def decimal_comma() -> bool:
 
 
 def localised(text: str) -> str:
-    """Exchange the locale's decimal sign and the point, in either direction."""
+    """Return the text with the locale's decimal sign for each point, and a point for each decimal sign."""
     return text.translate(_SWAPPED) if decimal_comma() else text
 
 
 def as_number(text: str) -> Decimal:
-    """Return the number that a shown amount stands for. Raises InvalidOperation."""
+    """Return the number in an amount as the screen shows it. Raises InvalidOperation."""
     return Decimal(localised(text).replace(MINUS, "-").replace(",", "").rstrip("u"))
 
 

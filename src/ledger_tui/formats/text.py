@@ -49,7 +49,7 @@ def literal(value: object) -> str:
 
 
 def _letter(of_flag: re.Match[str]) -> str:
-    """Return the letter that a half of a flag stands for."""
+    """Return the letter of one half of a flag: a flag is drawn from two letters."""
     return chr(ord("A") + ord(of_flag[0]) - ord(_FIRST_OF_FLAGS))
 
 

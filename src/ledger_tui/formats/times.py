@@ -20,7 +20,7 @@ class TimeStyle(Enum):
 
     @property
     def next(self) -> TimeStyle:
-        """Return the style that follows this style when the user changes it."""
+        """Return the style to use when the user asks for the next one."""
         styles: list[TimeStyle] = [*TimeStyle]
         return styles[(styles.index(self) + 1) % len(styles)]
 

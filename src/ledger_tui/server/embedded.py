@@ -23,8 +23,9 @@ _STDERR_LINES_KEPT = 20
 
 
 def _sets_another_server(name: str) -> bool:
-    """Return whether a variable is a setting of `serve`, which holds only for servers that the user
-    starts.
+    """Return whether this variable configures servers that the user starts with `serve`.
+
+    The dashboard's own server must not inherit such a variable.
     """
     ours = ("LEDGER_DATABASE", "LEDGER_SECRET_KEY", "LEDGER_SECRET_KEY_PREVIOUS")
     return name.startswith("LEDGER_") and name not in ours
@@ -56,7 +57,7 @@ class EmbeddedServer:
     def start(self, report: Callable[[float], None] = lambda _share: None) -> Address:
         """Start the server and wait until it accepts requests. Raises ServerDied.
 
-        `report` is called with the share of a demo's data that is loaded, as long as that takes.
+        While a demo loads its data, `report` is called repeatedly with the fraction loaded so far (0 to 1).
         """
         # The child gets our sys.path, so that it finds the package where we did, also in a one-file archive.
         environment = {
@@ -123,7 +124,7 @@ class EmbeddedServer:
                 continue
 
     def _lines(self) -> queue.Queue[str]:
-        """Return the queue of the lines that the server prints; "" at their end."""
+        """Return a queue that receives each line that the server prints, and "" when the output ends."""
         assert self._process is not None
         stdout = self._process.stdout
         assert stdout is not None

@@ -1,7 +1,8 @@
 """`ledger-tui --web`: the dashboard in a browser on this machine, served by textual-serve.
 
-The printed link contains a token that works once, in exchange for a session cookie. The server answers 403
-unless Host, and Origin if the browser sends it, names this server, which stops DNS rebinding.
+The printed link contains a token that works once: the server exchanges it for a session cookie. To stop DNS
+rebinding, the server answers 403 if the Host header, or the Origin header if there is one, names another
+server.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class AccessGuard:
         if len(request.headers.getall("Host", [])) != 1 or host not in own:
             return False
         origin = request.headers.get("Origin")
-        if origin is None:  # a browser always sends it for a websocket
+        if origin is None:  # a browser always sends Origin for a websocket
             return request.headers.get("Upgrade") is None
         return origin == f"http://{host}"
 
@@ -178,8 +179,8 @@ class CannotServe(Exception):
 def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None:
     """Serve dashboards with these options until Ctrl-C, SIGTERM or SIGHUP.
 
-    `show_link` is called with the link. Without a URL or profile, start one server for all the dashboards,
-    and stop it at the end. Raises CannotServe.
+    `show_link` is called with the link. Without a URL or profile, start one ledger server for all the
+    dashboards, and stop it at the end. Raises CannotServe.
     """
     server = None
     url, key = options.url, options.key

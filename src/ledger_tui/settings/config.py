@@ -191,7 +191,7 @@ def write_private(file: Path, text: str) -> None:
 
 def parse_config(text: str, file: str) -> Config:
     """Parse `text` as a config. An error names the file as `file`."""
-    import tomllib  # imported here, because the first paint needs it only if there is a file
+    import tomllib  # imported here, because the first paint needs the module only if there is a config file
 
     try:
         data = tomllib.loads(text)
@@ -376,7 +376,7 @@ def _one_line(text: object) -> str:
     return literal(" ".join(str(text).split()).rstrip("."))
 
 
-# an environment variable with the file in which a browser's page finds its last place
+# the environment variable that names the file with the last place of a page in a browser
 LAST_PLACE_VARIABLE = "LEDGER_TUI_LAST_PLACE"
 
 

@@ -1,4 +1,7 @@
-"""The user's own commands: a key, and a shell command that gets the selected record in its environment."""
+"""The commands that users define in the config file.
+
+Each has a key, and a line for the shell, which gets the selected record in its environment.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ def environment(record: Mapping[str, Any], kind: str, url: str) -> dict[str, str
 
 
 def without_secrets(key_variables: Collection[str]) -> dict[str, str]:
-    """Return this process's environment without keys and without the programs' settings."""
+    """Return this process's environment without API keys and without settings of our programs."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -110,7 +110,7 @@ def _set(file: Path, entry: tuple[str, ...], value: Any, **expected: Any) -> Non
 
     before = read_config(file)
     *tables, name = entry
-    # A new line goes to the top, because further down it could stand under a comment on another entry.
+    # A new entry goes to the top, because further down it could stand under a comment on another entry.
     is_new = isinstance(value, str) and getattr(before, name) is None
     document = _document(file, f"{name} = ''\n\n" if is_new else "")
     table: Any = document

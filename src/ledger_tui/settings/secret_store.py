@@ -180,4 +180,4 @@ def _decoded(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return {"api_key": text}  # the user may have added it with the keyring's own program
+        return {"api_key": text}  # the user may have added the key with the keyring's own program
