@@ -9,6 +9,7 @@ from functools import lru_cache
 
 LARGEST_AMOUNT = 2**53 - 1
 _AMOUNT = re.compile(r"\d+(?:\.\d*)?|\.\d+")
+_WRONG_SIGN = re.compile(r"[0-9]+,[0-9]{1,2}")  # 1,250 may be meant as one thousand
 _SWAPPED = str.maketrans(",.", ".,")
 MINUS = "−"  # U+2212, as wide as a plus
 
@@ -77,6 +78,10 @@ def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
     places = decimals(currency)
     if places is None:
         raise BadAmount(f"The number of decimals of {currency} is not known.")
+    if _WRONG_SIGN.fullmatch(text_written) and places:
+        signs = ("comma", "point") if decimal_comma() else ("point", "comma")
+        example = localised(text_written.replace(",", "."))
+        raise BadAmount(f"Write {example}: a decimal {signs[0]}, not a {signs[1]}.")
     if not _AMOUNT.fullmatch(text_written) or not text_written.isascii():
         raise BadAmount(f"Write an amount like {localised(_example(places))}, without thousands separators.")
     if len(text_written.partition(".")[2]) > places:

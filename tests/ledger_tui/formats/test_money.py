@@ -62,6 +62,9 @@ def test_an_amount_is_read_in_major_units(typed: str, currency: str, minor: int)
         ("0", "EUR", "The amount must be more than zero."),
         ("-5", "EUR", "Write an amount like 12.50, without thousands separators."),
         ("1e3", "EUR", "Write an amount like 12.50, without thousands separators."),
+        ("25,50", "EUR", "Write 25.50: a decimal point, not a comma."),
+        ("1,250.00", "EUR", "Write an amount like 12.50, without thousands separators."),
+        ("1,250", "KWD", "Write an amount like 12.500, without thousands separators."),
         ("1,250", "JPY", "Write an amount like 1250, without thousands separators."),
         ("١٢", "EUR", "Write an amount like 12.50, without thousands separators."),
         ("NaN", "EUR", "Write an amount like 12.50, without thousands separators."),
@@ -90,5 +93,5 @@ def test_where_the_locale_has_a_comma_amounts_are_written_and_typed_with_it(
     assert parse_amount("12,5", "EUR") == 1250
     assert editable_amount(123450, "EUR") == "1234,50"
     assert as_number("−1.234,50") == Decimal("-1234.5")
-    with pytest.raises(BadAmount, match="12,50"):
+    with pytest.raises(BadAmount, match="Write 12,5: a decimal comma, not a point"):
         parse_amount("12.5", "EUR")
