@@ -69,6 +69,28 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+_WORD = re.compile(r"\S+")
+_PARTS = re.compile(r"[^/?&]+[/?&]*|[/?&]+")
+
+
+def breakable(text: str, width: int) -> str:
+    """Return `text` with a line break inside each word longer than `width`, such as a URL: after the last
+    `/`, `?` or `&` of each line.
+    """
+    return _WORD.sub(lambda word: _broken(word[0], width), text)
+
+
+def _broken(word: str, width: int) -> str:
+    if cell_len(word) <= width:
+        return word
+    lines = [""]
+    for part in _PARTS.findall(word):
+        if lines[-1] and cell_len(lines[-1] + part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
 def fit(text: str, width: int, align: str = "left") -> str:
     """Return `text` in exactly `width` cells, padded or cut with an ellipsis; wide characters are two."""
     length = cell_len(text)

@@ -24,8 +24,8 @@ from textual.widgets.option_list import Option
 from ledger_client.errors import LedgerError
 from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.records import Record
-from ledger_tui.formats.text import fit, literal
-from ledger_tui.resources.base import Detail, Resource, Section
+from ledger_tui.formats.text import breakable, fit, literal
+from ledger_tui.resources.base import Cell, Detail, Resource, Section
 from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.settings.config import DETAIL_COLUMNS, LEAST_COLUMNS, PaneChoice
 from ledger_tui.ui.handlers import asks, while_running
@@ -86,7 +86,7 @@ LABEL_WIDTH = 14
 
 def drawn(detail: Detail, width: int) -> Content:
     """Return a detail as text, wrapped to a width."""
-    lines = [toned(detail.headline), Content("")]
+    lines = [toned(_in_lines(detail.headline, width)), Content("")]
     for section in detail.sections:
         lines.extend(_section_lines(section, width))
     return Content("\n").join(lines)
@@ -101,9 +101,17 @@ def _section_lines(section: Section, width: int) -> list[Content]:
     for label, value in section.facts:
         name = Content.styled(fit(label, LABEL_WIDTH - 1) + " ", "$muted")
         # The second and later lines of a long value start below the value, not below its label.
-        for number, part in enumerate(toned(value).wrap(width - LABEL_WIDTH)):
+        for number, part in enumerate(_wrapped(value, width - LABEL_WIDTH)):
             lines.append(Content.assemble(name if number == 0 else " " * LABEL_WIDTH, part))
     return [*lines, Content("")]
+
+
+def _in_lines(cell: Cell, width: int) -> Cell:
+    return cell._replace(text=breakable(cell.text, width))
+
+
+def _wrapped(value: Cell, width: int) -> list[Content]:
+    return toned(_in_lines(value, width)).wrap(width)
 
 
 @dataclass

@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 
 from ledger_tui.client.session import Mode
 from ledger_tui.client.traffic import masked
-from ledger_tui.formats.text import literal
+from ledger_tui.formats.text import breakable, literal
 from ledger_tui.ui.handlers import WorkerFailed, handles, while_running
 from ledger_tui.ui.keys import KeyBar, usefulness
 from ledger_tui.ui.layer import Layer
@@ -164,11 +164,14 @@ class ConfirmScreen(Dialog[bool]):
     def __init__(self, question: str, proof: str | None, mode: Mode, *, what: str = "") -> None:
         super().__init__("confirm", "Confirm", mode)
         self._question = question
+_DIALOG_WIDTH = 76
+_FRAME = 6  # the border and the padding of a box
         self._proof = proof
         self._what = what  # describes the text to type
 
     def content(self) -> ComposeResult:
-        yield Static(Content(self._question))
+        width = min(_DIALOG_WIDTH, self.app.size.width) - _FRAME
+        yield Static(Content(breakable(self._question, width)))
         if self._proof is not None:
             yield Static(Content.assemble("\nType ", (self._proof, "bold"), " to confirm, then press enter."))
             yield Input(compact=True)
@@ -268,7 +271,6 @@ class ShownOnceScreen(Dialog[None]):
 _KEY_WIDTH = 10
 _WIDEST = 100  # the maximum width of the help
 _TWO_COLUMNS = 80  # the minimum width of a screen with two columns of help
-_FRAME = 6  # the border, the padding and the scrollbar of the box
 
 # Prefixes of the actions on an object, then of the actions in time and everywhere.
 _ON_OBJECT = (

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ledger_tui.formats.text import fit, literal
+from ledger_tui.formats.text import breakable, fit, literal
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,16 @@ def test_fitted_text_has_exactly_its_width(text: str, width: int, align: str) ->
 
 def test_a_text_that_is_too_long_ends_in_an_ellipsis() -> None:
     assert fit("Main operating account", 10) == "Main oper…"
+
+
+def test_a_url_is_broken_after_a_slash_a_question_mark_or_an_ampersand() -> None:
+    url = "https://shop.example.com/hooks/ledger?team=north&region=eu"
+    assert breakable(f"Delete {url}?\n\nIt ends.", 30).split("\n") == [
+        "Delete https://shop.example.com/",
+        "hooks/ledger?team=north&",
+        "region=eu?",
+        "",
+        "It ends.",
+    ]
+    assert breakable(url, 80) == url
+    assert breakable("x" * 40, 30) == "x" * 40
