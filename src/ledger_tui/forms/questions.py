@@ -182,6 +182,5 @@ class Movement(NamedTuple):
         if self.after is None:
             return text
         holds = ("holds" if is_done else "then holds") if is_credit else "is left with"
-        return (
-            f"{text}{separator}{name} {holds} {format_amount(self.after, self.account.currency)} {currency}"
-        )
+        balance = f"{format_amount(self.after, self.account.currency)} {currency}"
+        return f"{text}{separator}{name} {holds} {balance}{', overdrawn' * (self.after < 0)}"

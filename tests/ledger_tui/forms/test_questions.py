@@ -214,3 +214,4 @@ def test_of_many_objects_their_sums_are_asked_about_and_five_are_named() -> None
         f"For each: {void.effect}",
     ]
     assert "and 2 more" not in bulk_question(INVOICES, void, invoices[:5], 0, names)
+    assert what_moves(TRANSFER, transfer, names, {"acc_1": 50}).endswith("is left with −12.00 EUR, overdrawn")
