@@ -155,7 +155,10 @@ def offer_way_back(
 def way_back_text(navigation: Navigation) -> str:
     """Return the end of a message, which offers the way back; "" without one."""
     way = navigation.way_back
-    return f" · u {way.action.label}s it" if way is not None else ""
+    if way is None:
+        return ""
+    is_reversal = way.record.get("reverses") is not None
+    return f" · u {'undoes the reversal' if is_reversal else f'{way.action.label}s it'}"
 
 
 def take_back(navigation: Navigation) -> None:

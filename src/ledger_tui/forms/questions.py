@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -21,8 +22,24 @@ def question(resource: Resource, action: ResourceAction, record: Record, names: 
 
     The effect of the action follows below, or the object's id for an action without an `effect`.
     """
+    if record.get("reverses") is not None:
+        reversal = named(replace(resource, singular="reversal"), record, names)
+        return f"Undo {reversal}?\n\n{_posts_again(record, names)}"
     begins = action.asks or action.label.capitalize()
     return f"{begins} {named(resource, record, names)}?\n\n{action.effect or literal(record.get('id'))}"
+
+
+def _posts_again(reversal: Record, names: AccountNames) -> str:
+    """Return the effect of reversing a reversal: the transaction that was undone is posted again."""
+    account, other = names.get(reversal.get("account")), names.get(reversal.get("destination"))
+    amount, kind = reversal.get("amount"), "debit" if reversal.get("type") == "credit" else "credit"
+    if account is None or not isinstance(amount, int):
+        return "This undoes the undo: the original amount is posted again."
+    if other is not None and kind == "credit":
+        account, other = other, account
+    moved = Movement(account, kind, amount, other.name if other else None, None)
+    text = moved.in_words("", is_done=False)
+    return f"This undoes the undo: it {text[0].lower()}{text[1:]} again."
 
 
 def named(resource: Resource, record: Record, names: AccountNames) -> str:

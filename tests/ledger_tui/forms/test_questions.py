@@ -81,6 +81,31 @@ def test_a_question_names_its_object_as_people_know_it_and_the_consequence(
     assert consequence == (asked.effect or record["id"])
 
 
+@pytest.mark.parametrize(
+    ("reversal", "question_text"),
+    [
+        ({"type": "credit"}, "Undo the reversal, +12.50 EUR, Till?|it debits Till 12.50 EUR again."),
+        (
+            {"type": "credit", "destination": "acc_2"},
+            "Undo the reversal, +12.50 EUR, Till?|it moves 12.50 EUR from Till to Safe again.",
+        ),
+        (
+            {"type": "debit", "destination": "acc_2"},
+            "Undo the reversal, −12.50 EUR, Till?|it moves 12.50 EUR from Safe to Till again.",
+        ),
+    ],
+)
+def test_a_reversal_is_undone_in_words_that_say_what_is_posted_again(
+    reversal: dict[str, object], question_text: str
+) -> None:
+    names = AccountNames()
+    names.learn({"id": f"acc_{n}", "name": name, "currency": "EUR"} for n, name in ((1, "Till"), (2, "Safe")))
+    record = {**POSTED_DEBIT, "reverses": "txn_0", **reversal}
+    (reverse,) = TRANSACTIONS.actions
+    text = question(TRANSACTIONS, reverse, record, names)
+    assert text == question_text.replace("|", "\n\nThis undoes the undo: ")
+
+
 def test_each_action_with_a_lasting_effect_names_its_consequence() -> None:
     final = [action for resource in RESOURCES for action in resource.actions if action.final]
     assert final
@@ -195,6 +220,7 @@ def test_a_posting_is_named_while_it_is_typed_once_it_is_complete() -> None:
         "Moves 12.50 EUR from Till to Safe\nTill is left with 7.50 EUR"
     )
     assert what_moves(TRANSFER, transfer | {"destination": "saf"}, names, {}) == ""
+    assert what_moves(TRANSFER, transfer, names, {"acc_1": 50}).endswith("is left with −12.00 EUR, overdrawn")
     assert what_moves(form, typed | {"amount": "1.234"}, names, {}) == ""
     assert what_moves(form, typed | {"account": "Till"}, names, {}) == ""
 
@@ -214,4 +240,3 @@ def test_of_many_objects_their_sums_are_asked_about_and_five_are_named() -> None
         f"For each: {void.effect}",
     ]
     assert "and 2 more" not in bulk_question(INVOICES, void, invoices[:5], 0, names)
-    assert what_moves(TRANSFER, transfer, names, {"acc_1": 50}).endswith("is left with −12.00 EUR, overdrawn")

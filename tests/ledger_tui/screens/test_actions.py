@@ -216,7 +216,7 @@ async def test_a_transaction_is_reversed_once_after_asking(driver: Driver) -> No
     await driver.press(
         "y", sees=("The transaction on Till is reversed: −12.50 EUR", "↩ debit", "−12.50  EUR")
     )
-    assert " · u reverses it" in " ".join(driver.text().split())
+    assert " · u undoes the reversal" in " ".join(driver.text().split())
     await driver.press("down", "u", "y", sees="Could not reverse: ")
 
 
@@ -232,7 +232,9 @@ async def test_u_takes_a_posting_back_from_any_screen_after_asking(driver: Drive
     await driver.press("y", sees="The transaction on Till is reversed: ")
     await driver.press("2", sees=("↩ credit", "+5.00  EUR  Till"))
     driver.app.clear_notifications()
-    await driver.press("0", "u", "y", sees="The transaction on Till is reversed: ")
+    await driver.press("0", "u", sees="Undo the reversal, +5.00 EUR, Till?")
+    assert "This undoes the undo: it moves 5.00 EUR from Till to Safe again." in driver.text()
+    await driver.press("y", sees="The transaction on Till is reversed: ")
     rows = (await driver.app.api.read("/v1/transactions")).record["data"]
     assert sum(row["reverses"] is not None for row in rows) == 4  # a reversal is reversed too
 
