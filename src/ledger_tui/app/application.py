@@ -381,12 +381,18 @@ class LedgerApp(App[int]):
 
     async def action_quit(self) -> None:
         """Quit; ask first if input in an open dialog would be lost. Pressed again, the key quits."""
-        dialogs = [screen for screen in self.screen_stack if isinstance(screen, Dialog)]
-        question = next((text for dialog in reversed(dialogs) if (text := dialog.unfinished)), "")
-        if not question or isinstance(self.screen, DiscardScreen):
+        question = self.screen if isinstance(self.screen, DiscardScreen) else None
+        loss = next((text for dialog in reversed(self._dialogs) if (text := dialog.unfinished)), "")
+        if not loss or (question is not None and question.quits):
             self.exit()
-        else:
-            self.push_screen(DiscardScreen(question, "ctrl+q or esc"), self._quit_answered)
+            return
+        if question is not None:  # the question whether to leave the form
+            question.dismiss(False)
+        self.push_screen(DiscardScreen(loss, quits=True), self._quit_answered)
+
+    @property
+    def _dialogs(self) -> list[Dialog[Any]]:
+        return [screen for screen in self.screen_stack if isinstance(screen, Dialog)]
 
     def _quit_answered(self, quits: bool | None) -> None:
         if quits:
@@ -394,7 +400,7 @@ class LedgerApp(App[int]):
 
     def action_help_quit(self) -> None:
         """Ask like ctrl+q if input in an open dialog would be lost; otherwise show which keys quit."""
-        if any(screen.unfinished for screen in self.screen_stack if isinstance(screen, Dialog)):
+        if any(dialog.unfinished for dialog in self._dialogs):
             self.call_later(self.action_quit)
         else:
             self.notify("q or ctrl+q quits.")

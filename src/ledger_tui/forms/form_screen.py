@@ -57,10 +57,10 @@ _TYPING_SECONDS = 0.3  # after the user stops typing for this time, the form ask
 
 
 _ROOMY_ROWS, _FEW_FIELDS = 30, 4
-_DISCARD = "Discard what you typed?"
-_NOT_TAKEN = "The form is being sent: what you type or paste now is dropped."
-_LEAVE_UNANSWERED = "The change may have been made. Leave the form?"
-_LEAVE_IN_FLIGHT = "It was sent and may still succeed. Leave without the answer?"
+_DISCARD = "What you typed is lost."
+_NOT_TAKEN = "The form was being sent, so it takes no text until you press tab."
+_LEAVE_UNANSWERED = "The change may have been made."
+_LEAVE_IN_FLIGHT = "It was sent and may still succeed."
 _LOOK_FIRST = "The change may have been made: check before you send it again."
 
 
@@ -81,6 +81,7 @@ class FormScreen(Dialog[Created | None]):
         Binding("ctrl+n", "add_line", "add a line", show=True, priority=True),
         Binding("ctrl+r", "remove_line", "remove it", show=True, priority=True),
         Binding("escape", "cancel", "cancel", show=True),
+        Binding("ctrl+c", "screen.cancel", show=False),
     ]
 
     def __init__(self, submission: Submission, context: Context, about: str = "") -> None:
@@ -405,8 +406,8 @@ class FormScreen(Dialog[Created | None]):
         if self.working and not self.submission.in_flight:
             self.workers.cancel_group(self, "form")
             self.rest("Nothing was sent.")
-        elif question := self.unfinished:
-            self._ask_to_leave(question)
+        elif loss := self.unfinished:
+            self._ask_to_leave(loss)
         else:
             self.dismiss(self._result)
 
@@ -420,8 +421,8 @@ class FormScreen(Dialog[Created | None]):
         if self.working and event.text:
             self.notify(_NOT_TAKEN, severity="warning")
 
-    def _ask_to_leave(self, question: str) -> None:
-        self._question = DiscardScreen(question)
+    def _ask_to_leave(self, loss: str) -> None:
+        self._question = DiscardScreen(loss)
         self.app.push_screen(self._question, self._leave_answered)
 
     def _leave_answered(self, leave: bool | None) -> None:

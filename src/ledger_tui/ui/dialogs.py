@@ -87,8 +87,8 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
 
     @property
     def unfinished(self) -> str:
-        """The question to ask before the dashboard quits with this dialog open; "" if nothing is lost."""
-        return "A request is still running. Quit without its answer?" if self.working else ""
+        """A sentence about the loss if the dashboard quits with this dialog open; "" if nothing is lost."""
+        return "The answer to a running request is lost." if self.working else ""
 
     @handles(WorkerFailed)
     def work_failed(self, message: WorkerFailed) -> None:
@@ -114,19 +114,33 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
 
 
 class DiscardScreen(Dialog[bool]):
-    """Returns True for esc and False for any other key; ctrl+q quits the dashboard."""
+    """Asks whether to leave a form or, if it `quits`, the dashboard.
 
-    def __init__(self, question: str, key: str = "esc") -> None:
+    Returns True for `y` and for the keys that open the question, and False for any other key.
+    """
+
+    BINDINGS = [
+        Binding("y", "dismiss(True)", "leave", show=True),
+        Binding("n", "dismiss(False)", "stay", show=True),
+    ]
+
+    def __init__(self, loss: str, *, quits: bool = False) -> None:
         super().__init__("discard")
-        self._question = question
-        self._key = key
+        self._loss = loss
+        self.quits = quits
 
     def content(self) -> ComposeResult:
-        yield Static(Content(f"{self._question}  {self._key} again: yes; any other key: no"))
+        yield Static(Content(f"{'Quit the dashboard' if self.quits else 'Leave the form'}? {self._loss}"))
+        self.note("The same key again also means yes.")
+        yield self.notes
+
+    def key_text(self, binding: Binding) -> str:
+        """Return the label of a key in the key bar."""
+        return "quit" if self.quits and binding.key == "y" else binding.description
 
     def on_key(self, event: events.Key) -> None:
         event.stop()
-        self.dismiss(event.key == "escape")
+        self.dismiss(event.key in ("y", "ctrl+c", "ctrl+q" if self.quits else "escape"))
 
 
 class Offers(OptionList, can_focus=False):
@@ -150,6 +164,8 @@ class Offers(OptionList, can_focus=False):
             self.highlighted = (at + step) % count
 
 
+_DIALOG_WIDTH = 76
+_FRAME = 6  # the border and the padding of a box
 YES_OR_NO = "Press y to confirm, n to cancel."
 
 
@@ -159,13 +175,12 @@ class ConfirmScreen(Dialog[bool]):
     BINDINGS = [
         Binding("y", "dismiss(True)", "yes", show=True),
         Binding("escape,n", "dismiss(False)", "no", show=True),
+        Binding("ctrl+c", "screen.dismiss(False)", show=False),
     ]
 
     def __init__(self, question: str, proof: str | None, mode: Mode, *, what: str = "") -> None:
         super().__init__("confirm", "Confirm", mode)
         self._question = question
-_DIALOG_WIDTH = 76
-_FRAME = 6  # the border and the padding of a box
         self._proof = proof
         self._what = what  # describes the text to type
 
@@ -261,7 +276,7 @@ class ShownOnceScreen(Dialog[None]):
 
     @property
     def unfinished(self) -> str:
-        return "The secret cannot be shown again. Quit?"
+        return "The secret cannot be shown again."
 
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self._secret)

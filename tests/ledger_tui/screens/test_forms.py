@@ -337,8 +337,8 @@ async def test_with_the_account_known_the_direction_is_asked_first_and_has_lette
 
 async def test_typed_text_is_thrown_away_only_on_a_second_escape(bare: Driver) -> None:
     await bare.press("n")
-    await bare.type("Beans", "escape", sees="Discard what you typed?")
-    await bare.press("x", gone="Discard what you typed?")
+    await bare.type("Beans", "escape", sees=("Leave the form? What you typed is lost.", "y leave   n stay"))
+    await bare.press("x", gone="Leave the form?")
     form = bare.app.screen
     assert isinstance(form, FormScreen)
     assert form.typed()["name"] == "Beans"

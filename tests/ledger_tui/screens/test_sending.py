@@ -112,7 +112,7 @@ async def test_a_change_after_a_lost_answer_is_not_reported_as_done(server: Cont
         line.swallows_answers = True
         await driver.press("ctrl+s", sees="Sending again is safe")
         line.swallows_answers = False
-        await driver.press("escape", sees="The change may have been made. Leave the form?")
+        await driver.press("escape", sees="Leave the form? The change may have been made.")
         await driver.press("x")
         await driver.press("backspace")
         await driver.type("X", "ctrl+s")
@@ -189,26 +189,46 @@ async def test_an_unknown_user_is_reported_at_the_field(driver: Driver) -> None:
     await driver.sees("✕ No such user: 'usr_nobody'.")
 
 
-async def test_ctrl_q_and_ctrl_c_in_a_half_typed_form_ask_as_esc_does(server: ContractServer) -> None:
+async def test_ctrl_c_in_a_half_typed_form_asks_once_like_esc(server: ContractServer) -> None:
     async with account_form(server) as (driver, _line):
-        for key in ("ctrl+q", "ctrl+c"):
-            await driver.press(
-                "end", key, sees="Discard what you typed?"
-            )  # of a selection ctrl+c makes a copy
-            await driver.press("x", gone="Discard what you typed?")
-            assert form_of(driver).typed()["name"] == "Till"
-        assert driver.app.is_running
-        await driver.press("ctrl+q", sees="Discard what you typed?")
+        await driver.press("end", "ctrl+c", sees="Leave the form? What you typed is lost.")
+        await driver.press("n", gone="Leave the form?")  # end: with a selection, ctrl+c would copy
+        assert form_of(driver).typed()["name"] == "Till"
+        await driver.press("ctrl+c", "ctrl+c", gone="New account")
+        assert driver.app.screen is driver.app.dashboard
+
+
+async def test_ctrl_q_in_a_half_typed_form_quits_only_after_a_question_that_names_it(
+    server: ContractServer,
+) -> None:
+    async with account_form(server) as (driver, _line):
+        question = "Quit the dashboard? What you typed is lost."
+        await driver.press("ctrl+q", sees=(question, "y quit   n stay"))
+        await driver.press("escape", gone=question)
+        await driver.press("escape", sees="Leave the form?")
+        await driver.press("ctrl+q", sees=question, gone="Leave the form?")
+        await driver.press("n", gone=question)
+        assert form_of(driver).typed()["name"] == "Till"
+        await driver.press("ctrl+q", sees=question)
         driver.app.post_message(key_event("ctrl+q"))
         await until(lambda: not driver.app.is_running)
 
 
 async def test_ctrl_q_while_a_form_is_sent_asks(server: ContractServer) -> None:
+async def test_ctrl_c_cancels_a_question_before_sending(server: ContractServer) -> None:
+    server.add_account("Safe")
+    async with account_form(server) as (driver, _line):
+        driver.turn_live()
+        await driver.press("ctrl+s", sees="New account, in LIVE mode?")
+        await driver.press("ctrl+c", sees="Nothing was sent.")
+        assert form_of(driver).typed()["name"] == "Till"
+
+
     async with account_form(server) as (driver, line):
         line.hold.clear()
         await driver.press("ctrl+s")
         await until(lambda: posts(server))
-        await driver.press("ctrl+q", sees="It was sent and may still succeed.")
+        await driver.press("ctrl+q", sees="Quit the dashboard? It was sent and may still succeed.")
         await driver.press("x", gone="may still succeed")
         line.hold.set()
         await driver.sees("Account Till exists")
@@ -217,7 +237,7 @@ async def test_ctrl_q_while_a_form_is_sent_asks(server: ContractServer) -> None:
 async def test_ctrl_q_asks_before_a_secret_is_gone_that_is_shown_once(server: ContractServer) -> None:
     async with account_form(server) as (driver, _line):
         driver.app.push_screen(ShownOnceScreen("The key", "sk_test_1"))
-        await driver.press("ctrl+q", sees="The secret cannot be shown again. Quit?")
+        await driver.press("ctrl+q", sees="Quit the dashboard? The secret cannot be shown again.")
         await driver.press("x", sees="sk_test_1")
 
 
