@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,12 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input
 
+from ledger_client.errors import LedgerError
 from ledger_tui.app import actions
 from ledger_tui.app.navigation import Navigation, ScreenTabs, load_the_rest
 from ledger_tui.client import past
+from ledger_tui.client.lists import learn_accounts_until
+from ledger_tui.client.names import AccountName
 from ledger_tui.client.records import FoundId, Record, ids_in
 from ledger_tui.client.session import ConnectionState, Mode
 from ledger_tui.client.traffic import KEY_VARIABLE, as_curl
@@ -319,9 +323,29 @@ class Dashboard(Layer[None]):
         actions.take_back(self.navigation)
 
     def action_transfer(self) -> None:
-        view = self.navigation.resource_view
-        if view.resource.transfer is not None:
-            self._open_form(view.resource.transfer, view.selected)
+        view, names = self.navigation.resource_view, self.context.names
+        form, record = view.resource.transfer, view.selected
+        if form is None:
+            return
+        source = names.get(form.prefill(record, view.model.filters).get("account"))
+        if source is None or names.search("", 1, source.is_partner_of):
+            self._open_form(form, record)
+        else:
+            self._look_for_partner(form, record, source)
+
+    @asks("jump")
+    async def _look_for_partner(self, form: Form, record: Record | None, source: AccountName) -> None:
+        """Open the form of a transfer, unless the server has no account that can take the money."""
+        has_partner = True
+        with suppress(LedgerError):
+            has_partner = await learn_accounts_until(
+                self.context.api, self.context.names, "", source.is_partner_of
+            )
+        if has_partner:
+            self.call_later(self._open_form, form, record)
+        else:
+            why = f"{literal(source.name)} is the only account in {literal(source.currency)}"
+            self.notify(f"{why}, and a transfer needs two. Create another first: 1, then n.", markup=False)
 
     def action_edit(self) -> None:
         view = self.navigation.resource_view

@@ -5,7 +5,7 @@ For rows that contain only the id of an account, this module also reads the acco
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
@@ -17,7 +17,7 @@ from ledger_client.pages import page_of
 from ledger_tui.client import past
 from ledger_tui.client.api import Api, ApiResponse
 from ledger_tui.client.errors import NO_LEDGER
-from ledger_tui.client.names import AccountNames
+from ledger_tui.client.names import AccountName, AccountNames
 from ledger_tui.client.records import ListPage, Record, Want
 
 _PAGES_SEARCHED = 10
@@ -62,18 +62,23 @@ async def learn_account(api: Api, names: AccountNames, account_id: str) -> bool:
     return True
 
 
-async def learn_accounts_until(api: Api, names: AccountNames, name: str) -> None:
-    """Read accounts, newest first, until one contains `name` in its name, up to a maximum of pages.
+async def learn_accounts_until(
+    api: Api, names: AccountNames, name: str, fits: Callable[[AccountName], bool] = lambda _account: True
+) -> bool:
+    """Read accounts, newest first, until one fits and contains `name` in its name, up to a maximum of pages.
 
-    The server cannot search by name. Raises LedgerError.
+    Return False if no such account exists. The server cannot search by name. Raises LedgerError.
     """
     want = Want(0, "page", 0, None)
     for _page in range(_PAGES_SEARCHED):
         page = await fetch_page(api, "/v1/accounts", {}, want)
         names.learn(page.rows)
-        if names.having(name) or page.older is None:
-            return
+        if any(map(fits, names.having(name))):
+            return True
+        if page.older is None:
+            return False
         want = Want(0, "page", 0, page.older)
+    return True
 
 
 async def learn_users_until(api: Api, names: AccountNames, name: str) -> None:

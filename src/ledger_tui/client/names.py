@@ -13,6 +13,10 @@ class AccountName(NamedTuple):
     name: str
     currency: str
 
+    def is_partner_of(self, other: AccountName) -> bool:
+        """Whether a transfer can lead from one account to the other."""
+        return self.currency == other.currency and self.id != other.id
+
 
 class UserName(NamedTuple):
     id: str

@@ -189,7 +189,7 @@ class PickerField(Vertical):
         source = self._source()
         if source is None or not isinstance(entry, AccountName):
             return True
-        return entry.currency == source.currency and entry.id != source.id
+        return entry.is_partner_of(source)
 
     def take_offered(self) -> bool:
         """Choose the highlighted object; return False if no object is listed."""

@@ -102,7 +102,7 @@ async def test_a_transfer_goes_the_way_that_its_form_says(
 async def test_a_transfer_to_an_account_of_another_currency_is_refused_with_their_names(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
-    server.add_account("Main till"), server.add_account("Kuwait branch", "KWD")
+    server.add_account("Safe"), server.add_account("Main till"), server.add_account("Kuwait branch", "KWD")
     async with dashboards.open() as driver:
         await driver.sees("Main till", "Kuwait branch")
         await driver.press("down", "x", sees="Main till · EUR")
@@ -123,6 +123,23 @@ async def test_a_transfer_offers_only_other_accounts_in_the_currency_of_the_firs
         assert "Kuwait" not in offers
         assert "Berlin" not in offers
         await driver.type(" in kuw", sees="No other account in EUR has this in its name.")
+
+
+async def test_without_a_second_account_of_its_currency_an_account_has_no_transfer(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Till"), server.add_account("Yen box", "JPY")
+    async with dashboards.open() as driver:
+        await driver.sees("Yen box")
+        told = (
+            "Yen box is the only account in JPY, and a transfer needs two. Create another first: 1, then n."
+        )
+        await driver.press("x")
+        await until(lambda: told in [each.message for each in driver.app._notifications])
+        assert driver.app.screen is driver.app.dashboard
+        server.add_account("Yen safe", "JPY")
+        await driver.sees("Yen safe")
+        await driver.press("down", "x", sees="Yen box · JPY")
 
 
 async def test_of_a_long_name_the_notification_has_the_beginning(dashboards: Dashboards) -> None:
