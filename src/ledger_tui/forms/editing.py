@@ -93,7 +93,7 @@ class ChangedScreen(Dialog[bool | None]):
 
     BINDINGS = [
         Binding("o", "dismiss(True)", "overwrite", show=True),
-        Binding("k", "dismiss(False)", "keep theirs, go on editing", show=True),
+        Binding("k", "dismiss(False)", "keep their values", show=True),
         Binding("escape", "dismiss(None)", "back to the form", show=True),
     ]
 
@@ -121,7 +121,7 @@ class ChangedScreen(Dialog[bool | None]):
 
     @property
     def answers(self) -> str:
-        return "Press o to overwrite, k to keep theirs."
+        return "Press o to overwrite, k to keep their values."
 
     def _shown(self, field: Field, value: str) -> str:
         """Return a value in words; "–" for an empty value."""

@@ -250,7 +250,7 @@ class FormScreen(Dialog[Created | None]):
         if guesses:  # the user sees the chosen object before the form is sent
             self.set_focus(guesses[0].query_one(Input))
             self._guesses = self.typed()
-            question = "Is this the right one? Send the form again to confirm."
+            question = "Check the name that was filled in, then send the form again."
             self.notes.update(Content.styled(question, "bold $warning"))
             return
         self._show_errors({})

@@ -131,7 +131,7 @@ _MORE_KEPT = 50
 # With a smaller rate limit, the pane reads figures beyond the record only after the user opens the detail.
 _GENEROUS_LIMIT = 600
 _ON_ONE_LINE = 100_000  # columns, enough that no line of a drawing wraps
-_HERE = {"newest": "its beginning", "oldest": "its end"}
+_HERE = {"newest": "top", "oldest": "bottom"}
 
 
 def _as_here(binding: BindingType) -> BindingType:

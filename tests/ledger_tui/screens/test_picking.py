@@ -16,7 +16,7 @@ async def test_the_only_account_of_a_name_is_taken_by_sending(
         await driver.press("2", "n")
         await driver.type("dollar", sees="Dollars, New York")
         await driver.press("tab", "tab")
-        await driver.type("5", "ctrl+s", sees=("Is this the right one?", "Dollars, New York · USD"))
+        await driver.type("5", "ctrl+s", sees=("Check the name", "Dollars, New York · USD"))
         assert not server.transactions
         await driver.press("ctrl+s", sees="Credits Dollars, New York 5.00 USD")
         await driver.press("y", sees=("Credited Dollars, New York 5.00 USD", "+5.00  USD"))
