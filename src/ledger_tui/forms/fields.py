@@ -154,6 +154,13 @@ class PickerField(Vertical):
         text = self.value
         return bool(text) and self._directory.get(text) is None and not self._directory.search(text, 1)
 
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether several known objects match the typed text, so that the form cannot choose one."""
+        text = self.value
+        is_chosen = self._directory.get(text) or self._directory.resolve(text, self._fits)
+        return bool(text) and not is_chosen and len(self._directory.search(text, 2, self._fits)) > 1
+
     def directory_changed(self) -> None:
         """Search the known objects again, because the text or the objects have changed."""
         self._offer(self.value if self.has_focus_within else "")

@@ -206,25 +206,19 @@ class FormScreen(Dialog[Created | None]):
     # ------------------------------------------------------------------ sending
 
     def action_next(self) -> None:
-        """Take the picker's choice, else move to the next field; in the last field, send the form.
-
-        An empty required field keeps the focus, and shows an error.
+        """Take the picker's choice, if it offers one, and move to the next field; in the last field, send
+        the form.
         """
         picker = self.focused_picker()
         took = picker is not None and picker.take_offered()
         if not took and self._in_last_field():
             self.action_send()
-        elif (
-            not took
-            and (field := self._focused_field())
-            and (error := missing(field, self._form, self.typed()))
-        ):
-            self._show_error(field, error)
         else:
-            self.focus_next()
+            self.action_go(1)
 
-    def _focused_field(self) -> Field | None:
-        rows = [] if self.focused is None else [node.id for node in self.focused.ancestors]
+    def _field_around(self, widget: Widget | None) -> Field | None:
+        """Return the field that a widget belongs to."""
+        rows = [] if widget is None else [node.id for node in widget.ancestors]
         return next((field for field in self._form.fields if f"row-{field.name}" in rows), None)
 
     def key_text(self, binding: Binding) -> str:
@@ -237,7 +231,11 @@ class FormScreen(Dialog[Created | None]):
         return "send" if self._in_last_field() else "next"
 
     def action_go(self, step: int) -> None:
+        """Move to the next or the previous field; an empty required field shows an error when passed."""
         if step > 0:
+            field = self._field_around(self.focused)
+            if field and field.name not in self._form.either:
+                self._show_fault(field, missing(field, self._form, self.typed()))
             self.focus_next()
         else:
             self.focus_previous()
@@ -327,7 +325,9 @@ class FormScreen(Dialog[Created | None]):
                 self.rest(f"{sentence} Sending again is safe: it takes effect only once.", problem=True)
             case FormRefused(errors):
                 self.rest(errors.get("", ""), problem=True)
-                self._show_errors(errors)
+                typed = self.typed()
+                for field in self._form.fields:
+                    self._show_error(field, errors.get(field.name) or self.submission.fault_of(field, typed))
                 if names := [field.name for field in self._form.fields if field.name in errors]:
                     self._focus_field(names[0])
             case None:
@@ -452,6 +452,10 @@ class FormScreen(Dialog[Created | None]):
             as_sent = self._typed_as_sent.get(field.name)
             if message.entry == f"field-{field.name}" and self._value(field) != as_sent:
                 self._show_error(field, "")
+            elif (
+                message.entry == "field-account" and field.kind in ("amount", "lines") and self._value(field)
+            ):  # the text may be no amount of the new currency
+                self._show_error(field, self.submission.fault_of(field, self.typed()))
 
     def _say_what_moves(self) -> None:
         """Show the effect of the form while the user types, unless the note shows something else."""
@@ -513,11 +517,23 @@ class FormScreen(Dialog[Created | None]):
 
     @handles(events.DescendantBlur)
     def check_left(self, event: events.DescendantBlur) -> None:
-        """Read an unknown account or user from the server when the user leaves the field."""
-        for field in self._form.fields:
-            entry = self.query_one(f"#field-{field.name}")
-            if isinstance(entry, PickerField) and entry in event.widget.ancestors and entry.is_unknown:
-                self._check(field, entry.value)
+        """Check the value of a field that the user leaves; the server checks an unknown account or user."""
+        field = self._field_around(event.widget)
+        # without a focus the terminal lost it, or the form is being sent
+        if field is None or self.focused is None or field is self._field_around(self.focused):
+            return
+        entry = self.query_one(f"#field-{field.name}")
+        if isinstance(entry, PickerField) and entry.is_unknown:
+            self._check(field, entry.value)
+        elif isinstance(entry, PickerField) and entry.is_ambiguous:
+            self._show_fault(field, f"Several {field.kind}s match: choose one.")
+        else:
+            self._show_fault(field, self.submission.fault_of(field, self.typed()))
+
+    def _show_fault(self, field: Field, fault: str) -> None:
+        """Show a fault of a field; without one, the field keeps the error that the server gave it."""
+        if fault:
+            self._show_error(field, fault)
 
     @asks("check")
     async def _check(self, field: Field, text: str) -> None:

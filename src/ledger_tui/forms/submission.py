@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import date
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -155,7 +156,11 @@ class Submission:
     def _in_words(self, error: LedgerError) -> str:
         edited = self.edited.record
         words = words_for(self._resource, edited, self._names) if edited else ""
-        return in_words(error, self._names, edited.get("id"), words)
+        text = in_words(error, self._names, edited.get("id"), words)
+        # The server begins its sentence with the field's name on the wire; the user knows the label.
+        labels = {field.name: field.label.removeprefix("→ ") for field in self.form.fields}
+        name, space, rest = text.partition(" ")
+        return f"{labels.get(name, name)}{space}{rest}"
 
     async def _read_original(self, record_id: str | None) -> Record | None:
         """Return the object that an earlier request made; None if the object cannot be read."""
@@ -249,6 +254,23 @@ class Submission:
             )
             raise FieldErrors({"destination": f"{there}, but {here}."})
 
+    def fault_of(self, field: Field, values: Mapping[str, str]) -> str:
+        """Return why the typed value of a field is wrong; "" if only the server can tell."""
+        text, account = (values.get(name, "").strip() for name in (field.name, "account"))
+        currency = self._names.currency(account)
+        reads_currency = field.kind in ("amount", "lines")
+        if not text or (reads_currency and account and currency is None):
+            return ""
+        try:
+            if field.name == "destination":
+                self._require_same_currency(values)
+            _value(field, text, currency)
+        except FieldErrors as error:
+            return error.errors[field.name]
+        except ValueError as error:
+            return str(error)
+        return ""
+
     async def learn_named(self, name: str, *, users: bool) -> bool:
         """Read accounts or users until a name contains `name`; return whether there is such a name.
 
@@ -305,6 +327,7 @@ class Submission:
 
 
 _MOST_PAIRS = 20
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PRICE = r"(?:\s*@\s*([\d.,]{1,20})(?:\s*([A-Za-z]{3}))?)?"
 _ITEM = re.compile(r"(?:(\d{1,9})(?:\s*[xX]\s+|\s*×\s*))?([^@;\s][^@;]*?)" + _PRICE)
 # Do not guess: `2xl shirt` may be a name, and `2,000 x Mug` may mean 2 or 2000.
@@ -372,12 +395,24 @@ def _value(field: Field, text: str, currency: str | None) -> Any:
         return parse_amount(text, currency) if field.kind == "amount" else parse_lines(text, currency)
     if field.kind == "currency":
         return text.upper()
+    if field.kind == "date":
+        return _date(text)
     if field.kind == "metadata":
         return _pairs(text)
     if field.kind == "items":
         return _items(text)
     if field.kind == "words":
         return text.split()
+    return text
+
+
+def _date(text: str) -> str:
+    if not _DATE.fullmatch(text):
+        raise ValueError("Write a date like 2026-12-31.")
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"There is no day {text}.") from None
     return text
 
 

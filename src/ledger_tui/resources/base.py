@@ -136,7 +136,7 @@ class Filter:
 
 
 FieldKind = Literal[
-    "text", "currency", "account", "user", "amount", "lines", "choice", "metadata", "items", "words"
+    "text", "currency", "account", "user", "amount", "lines", "choice", "date", "metadata", "items", "words"
 ]
 
 

@@ -250,7 +250,7 @@ _FIELDS = (
     Field("customer", "Customer", hint="who pays it"),
     Field("amount", "Amount", "amount", hint="in the currency of the account"),
     Field("lines", "Lines", "lines", required=False, hint="instead of an amount: ^n adds a line"),
-    Field("due_date", "Due", required=False, hint="a date such as 2026-12-31, or nothing"),
+    Field("due_date", "Due", "date", required=False, hint="a date such as 2026-12-31, or nothing"),
     Field("description", "Description", required=False),
 )
 

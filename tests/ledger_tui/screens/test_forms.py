@@ -202,13 +202,52 @@ async def test_a_missing_value_is_reported_at_its_field_and_nothing_is_sent(
     assert "POST" not in [method for method, _path, _args in server.requests]
 
 
-async def test_enter_stays_in_an_empty_required_field_and_says_that_it_is_required(bare: Driver) -> None:
-    await bare.press("n", "enter", sees="✕ Name is required.")
-    assert bare.app.focused is bare.app.screen.query_one("#field-name")
-    await bare.type("Beans", gone="✕ Name is required.")
-    await bare.press("enter")
+@pytest.mark.parametrize("key", ["enter", "tab"])
+async def test_an_empty_required_field_is_marked_when_you_pass_it_and_holds_no_one(
+    bare: Driver, key: str
+) -> None:
+    await bare.press("n", key, sees="✕ Name is required.")
     assert bare.app.focused is bare.app.screen.query_one("#field-currency")
-    await bare.press("escape", "escape", "2", "n", "enter", sees="✕ Account is required.")
+    await bare.press("shift+tab")
+    await bare.type("Beans", gone="✕ Name is required.")
+    assert "✕" not in bare.text()  # whoever goes back is not told about the field left
+    await bare.press("escape", "escape", "2", "n", key, sees="✕ Account is required.")
+
+
+async def test_each_value_is_checked_when_you_leave_its_field(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Till east"), server.add_account("Till west"), server.add_account("Yen box", "JPY")
+    async with dashboards.open() as driver:
+        await until(lambda: driver.app.names.search("west"))
+        await driver.press("3", "n")
+        await driver.type("till", "tab", sees="✕ Several accounts match: choose one.")
+        await driver.press("shift+tab")
+        await driver.type("east", "enter", gone="✕")
+        await driver.type("Ada", "tab")
+        await driver.type("25.555", "tab", sees="✕ EUR has 2 decimals.")
+        await driver.type("31.12.2026", "enter", sees="✕ Write a date like 2026-12-31.")
+        assert driver.app.focused is driver.app.screen.query_one("#field-description")
+        await driver.press("shift+tab", "home", "shift+end")
+        await driver.type("2026-02-30", "tab", sees="✕ There is no day 2026-02-30.")
+        await driver.press("shift+tab", "shift+tab", "home", "shift+end")
+        await driver.type("25,50", "shift+tab", sees="✕ Write 25.50: a decimal point, not a comma.")
+        await driver.press("shift+tab")
+        await driver.type("yen", "enter", sees="✕ Write an amount like 1250")
+    assert "POST" not in [method for method, _path, _args in server.requests]
+
+
+async def test_a_refusal_that_begins_with_a_name_of_the_interface_shows_the_label(
+    server: ContractServer, bare: Driver
+) -> None:
+    await bare.press("n")
+    await bare.type("Beans", "tab")
+    await bare.type("eur")
+    await bare.rests()
+    bare.view.next_poll_at = float("inf")  # the next to be answered is the form
+    error = {"code": "invalid_value", "message": "metadata must be small.", "param": "metadata"}
+    server.refuse(400, {"error": error})
+    await bare.press("ctrl+s", sees="✕ Metadata must be small.")
 
 
 async def test_the_hint_of_the_amount_follows_the_currency_of_the_account(
