@@ -103,6 +103,10 @@ class FormScreen(Dialog[Created | None]):
         self._focus_as_sent: Widget | None = None
         self._selection_as_sent = Selection.cursor(0)
         self._question: DiscardScreen | None = None
+        # After text was dropped during a request, no field has the focus, or it would take the end of the
+        # text: the user presses tab to go to this widget.
+        self._has_dropped = False
+        self._focus_after: Widget | None = None
 
     # ------------------------------------------------------------------ look
 
@@ -232,7 +236,10 @@ class FormScreen(Dialog[Created | None]):
 
     def action_go(self, step: int) -> None:
         """Move to the next or the previous field; an empty required field shows an error when passed."""
-        if step > 0:
+        if self.focused is None and self._focus_after is not None:
+            self.set_focus(self._focus_after)
+            self._focus_after = None
+        elif step > 0:
             field = self._field_around(self.focused)
             if field and field.name not in self._form.either:
                 self._show_fault(field, missing(field, self._form, self.typed()))
@@ -254,7 +261,8 @@ class FormScreen(Dialog[Created | None]):
         self._show_errors({})
         self.note("Sending…")
         self._typed_as_sent = self.typed()
-        self._focus_as_sent = self.focused
+        self._has_dropped = False
+        self._focus_as_sent = self.focused or self._focus_after
         if isinstance(self.focused, Input):
             self._selection_as_sent = self.focused.selection
         self._lock(sending=True)
@@ -332,6 +340,9 @@ class FormScreen(Dialog[Created | None]):
                     self._focus_field(names[0])
             case None:
                 self.rest("Nothing was sent.")
+        if self._has_dropped:
+            self._focus_after = self.focused
+            self.set_focus(None)
 
     def _ask_about(self, changes: OtherChanges) -> None:
         """Ask whether to overwrite the changes of other people, or to take the changes into the form."""
@@ -412,13 +423,18 @@ class FormScreen(Dialog[Created | None]):
             self.dismiss(self._result)
 
     def on_key(self, event: events.Key) -> None:
-        """Warn that the fields ignore keys while the request is running."""
-        if self.working and event.is_printable:
-            self.notify(_NOT_TAKEN, severity="warning")
+        """Warn that the fields ignore keys while the request is running, and until the user goes on."""
+        if event.is_printable:
+            self._drop()
 
     def on_paste(self, event: events.Paste) -> None:
-        """Warn that the fields ignore pasted text while the request is running."""
-        if self.working and event.text:
+        """Warn that the fields ignore pasted text, like keys."""
+        if event.text:
+            self._drop()
+
+    def _drop(self) -> None:
+        if self.working or (self.focused is None and self._focus_after is not None):
+            self._has_dropped = True
             self.notify(_NOT_TAKEN, severity="warning")
 
     def _ask_to_leave(self, loss: str) -> None:

@@ -103,6 +103,7 @@ async def test_nothing_can_be_changed_while_it_is_sent(server: ContractServer) -
         assert form_of(driver).typed() == {"name": "Till", "currency": "EUR", "metadata": ""}
         line.hold.set()
         await driver.sees("✕ Not so.")
+        await driver.press("tab", "end")
         await driver.type("X")
         assert form_of(driver).typed()["currency"] == "EURX"
 
@@ -214,7 +215,6 @@ async def test_ctrl_q_in_a_half_typed_form_quits_only_after_a_question_that_name
         await until(lambda: not driver.app.is_running)
 
 
-async def test_ctrl_q_while_a_form_is_sent_asks(server: ContractServer) -> None:
 async def test_ctrl_c_cancels_a_question_before_sending(server: ContractServer) -> None:
     server.add_account("Safe")
     async with account_form(server) as (driver, _line):
@@ -224,6 +224,7 @@ async def test_ctrl_c_cancels_a_question_before_sending(server: ContractServer) 
         assert form_of(driver).typed()["name"] == "Till"
 
 
+async def test_ctrl_q_while_a_form_is_sent_asks(server: ContractServer) -> None:
     async with account_form(server) as (driver, line):
         line.hold.clear()
         await driver.press("ctrl+s")
@@ -246,13 +247,29 @@ async def test_a_form_that_is_sent_warns_that_it_drops_keys_and_pasted_text(serv
         line.hold.clear()
         await driver.press("ctrl+s")
         await until(lambda: posts(server))
-        await driver.press("x", sees="what you type or paste now is dropped")
+        await driver.press("x", sees="takes no text until you press tab")
         driver.app.clear_notifications()
-        await driver.sees_no_more("what you type or paste now is dropped")
+        await driver.sees_no_more("takes no text until you press tab")
         driver.app.post_message(Paste("Till west"))
-        await driver.sees("what you type or paste now is dropped")
+        await driver.sees("takes no text until you press tab")
         line.hold.set()
         await driver.sees("Account Till exists")
+
+
+async def test_of_a_text_typed_during_a_request_that_is_refused_no_letter_is_kept(
+    server: ContractServer,
+) -> None:
+    async with account_form(server) as (driver, line):
+        await driver.type("X")
+        line.hold.clear()
+        await driver.press("ctrl+s")
+        await driver.type("ab", sees="takes no text until you press tab")
+        line.hold.set()
+        await driver.sees("✕ That is no currency.")
+        await driver.type("cd", sees="takes no text until you press tab")
+        assert form_of(driver).typed() == {"name": "Till", "currency": "EURX", "metadata": ""}
+        await driver.press("tab", "end", "backspace")
+        assert form_of(driver).typed()["currency"] == "EUR"
 
 
 async def test_of_several_pasted_lines_a_field_says_that_it_kept_the_first(server: ContractServer) -> None:
