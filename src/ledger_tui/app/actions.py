@@ -69,10 +69,10 @@ def _fail(navigation: Navigation, sentence: str) -> None:
 
 
 def ask_action(navigation: Navigation, message: ActionRequested) -> None:
-    """Run an action; ask first if it cannot be undone or if the mode is live."""
+    """Run an action; ask first if it cannot be undone, if it needs caution, or if the mode is live."""
     action, record, context = message.action, message.record, navigation.context
     mode = context.session.mode
-    if not action.final and mode is Mode.TEST:
+    if not (action.final or action.caution(record)) and mode is Mode.TEST:
         _start(navigation, "act", _act(navigation, message))
         return
     text = question(message.resource, action, record, context.names)

@@ -20,13 +20,14 @@ from ledger_tui.resources.webhooks import known_by, subject
 def question(resource: Resource, action: ResourceAction, record: Record, names: AccountNames) -> str:
     """Return a question such as `Pay INV-000202, 151.00 EUR from Market hall GmbH to Till?`.
 
-    The effect of the action follows below, or the object's id for an action without an `effect`.
+    The reason for caution or the effect of the action follows below; without both, the object's id.
     """
     if record.get("reverses") is not None:
         reversal = named(replace(resource, singular="reversal"), record, names)
         return f"Undo {reversal}?\n\n{_posts_again(record, names)}"
     begins = action.asks or action.label.capitalize()
-    return f"{begins} {named(resource, record, names)}?\n\n{action.effect or literal(record.get('id'))}"
+    effect = action.caution(record) or action.effect or literal(record.get("id"))
+    return f"{begins} {named(resource, record, names)}?\n\n{effect}"
 
 
 def _posts_again(reversal: Record, names: AccountNames) -> str:

@@ -17,6 +17,8 @@ from ledger_tui.resources.base import Resource
 from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.view import Context
 
+_ARRIVAL_SECONDS = 1.0  # a person needs this long to read a row that came under the cursor by itself
+
 
 class ListModel:
     """The list of one resource. Read `window` freely, but change it only with the methods of the model.
@@ -42,6 +44,7 @@ class ListModel:
         self._poll_rows_next = False
         self._end_page_at = 0.0  # the earliest time for another page while the cursor is at the end
         self._created: object = None  # the id of a created object that is not listed yet
+        self._arrived_at = float("-inf")  # when a newer row last came under the cursor by itself
         self._refused_as: int | None = None  # the number of the credential that may not read this list
 
     # ------------------------------------------------------------------ what is shown
@@ -216,7 +219,9 @@ class ListModel:
 
     def take_page(self, want: Want, page: ListPage, top: int) -> int | None:
         """Add a page that arrived; return how many rows the selected object moved, None for a stale page."""
+        current = self.window.current
         moved_by = self.window.apply(want, page, top)
+        self._note_arrival(current)
         if moved_by is not None:
             self.problem = ""
             self.summary = page.summary or self.summary
@@ -269,7 +274,9 @@ class ListModel:
 
     def push(self, records: Sequence[Record]) -> None:
         """Add rows that the server pushed, newest first."""
+        current = self.window.current
         self.window.push(records)
+        self._note_arrival(current)
 
     def replace(self, record: Record) -> bool:
         """Show a newer state of an object in its row; return whether its row is loaded."""
@@ -281,6 +288,18 @@ class ListModel:
     def selected(self) -> Record | None:
         """The object that keys act on: the pinned object, or else the object under the cursor."""
         return self.pinned or self.window.current
+
+    def _note_arrival(self, before: Record | None) -> None:
+        """Note the time if another row than `before` has come under the cursor."""
+        now = self.window.current
+        if before is not None and now is not None and before.get("id") != now.get("id"):
+            self._arrived_at = self.context.session.clock()
+
+    @property
+    def has_arrived_just_now(self) -> bool:
+        """Whether the row under the cursor came there so recently that the user may mean another row."""
+        passed = self.context.session.clock() - self._arrived_at
+        return self.pinned is None and self.window.following and passed < _ARRIVAL_SECONDS
 
     def move(self, row: int) -> None:
         """Put the cursor on a row."""

@@ -22,7 +22,7 @@ from ledger_tui.lists.filter_bar import FilterBar
 from ledger_tui.lists.list_model import ListModel
 from ledger_tui.lists.paged_table import PagedTable
 from ledger_tui.lists.record_list import PageFailed, RecordList
-from ledger_tui.resources.base import Resource, ResourceAction, offers, why_not
+from ledger_tui.resources.base import Resource, ResourceAction, offers, why_not, words_for
 from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.keys import RESOURCE_KEYS, letter_of
@@ -511,8 +511,15 @@ class ResourceView(View):
             self.model.hold()
             self.post_message(BulkRequested(action, records))
         elif selection is not None:
+            is_sure = action.final or not self.model.has_arrived_just_now  # a question names the object
             self.model.hold()
-            self.post_message(ActionRequested(self.resource, action, selection))
+            if is_sure:
+                self.post_message(ActionRequested(self.resource, action, selection))
+            else:
+                self.changed()
+                words = words_for(self.resource, selection, self.context.names)
+                sentence = f"A newer row came under the cursor. Press again to {action.label} {words}."
+                self.notify(sentence, markup=False)
 
     def why_not(self, binding: Binding) -> str:
         """Return why a greyed key does nothing now; "" if there is no reason to show."""

@@ -187,6 +187,8 @@ class ResourceAction:
     )
     asks: str = ""  # the beginning of the question, if the label does not fit into it
     effect: str = ""  # the consequence, in sentences that the question shows
+    # Returns why to ask even in test mode, in sentences; "" if the object's state gives no reason.
+    caution: Callable[[Record], str] = lambda _record: ""
     way_back: ResourceAction | None = None  # the action that undoes this action, if there is one
     creates: bool = False  # creates an object, so the request carries an idempotency key
     target: Callable[[Record], str] | None = None

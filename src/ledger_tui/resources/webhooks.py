@@ -257,6 +257,13 @@ def _resent(answer: Record, event: str) -> str:
     return ". ".join([f"Sending {event} again", *sentences])
 
 
+def _second_delivery(deliveries: Iterable[Record], endpoints: Mapping[str, Record]) -> str:
+    """Return sentences about the endpoints that already received the event; "" if no delivery succeeded."""
+    ids = [str(each.get("endpoint")) for each in deliveries if each.get("status") == "succeeded"]
+    urls = [literal(endpoints.get(endpoint, {}).get("url", f"endpoint {endpoint}")) for endpoint in ids]
+    return "\n".join(f"Already delivered to {url}: it receives the event a second time." for url in urls)
+
+
 def _resend_path(record: Record) -> str:
     event, endpoint = (quote(str(record.get(name)), safe="") for name in ("event", "endpoint"))
     return f"/v1/events/{event}/resend?endpoint={endpoint}"
@@ -300,6 +307,7 @@ DELIVERIES = Resource(
             "resend",
             "Sending again",
             target=_resend_path,
+            caution=lambda delivery: _second_delivery((delivery,), {}),
             creates=True,
             result=_resent,
         ),
@@ -484,6 +492,12 @@ def _filters(log: WebhookLog) -> tuple[Filter, ...]:
 def events_resource(log: WebhookLog) -> Resource:
     """Return the screen of events, which shows the signatures and deliveries from `log`."""
 
+    def caution(record: Record) -> str:
+        deliveries = log.deliveries(record.get("id"))
+        if log.endpoints and not deliveries:
+            return "Its deliveries are not known here: an endpoint may receive the event a second time."
+        return _second_delivery(deliveries, log.endpoints)
+
     def detail(record: Record, names: AccountNames) -> Detail:
         about = subject(record)
         facts = (
@@ -526,7 +540,11 @@ def events_resource(log: WebhookLog) -> Resource:
             Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
         ),
         detail=detail,
-        actions=(ResourceAction("resend", "resend", "Sending again", creates=True, result=_resent),),
+        actions=(
+            ResourceAction(
+                "resend", "resend", "Sending again", caution=caution, creates=True, result=_resent
+            ),
+        ),
         filters=_filters(log),
         related=(RelatedView("endpoints", "endpoints", lambda _r, _f: Link("", "webhook_endpoints")),),
         part="events",

@@ -42,7 +42,9 @@ POSTED_DEBIT: dict[str, object] = {"id": "txn_1", "amount": 1250, "type": "debit
 ENDPOINT: dict[str, object] = {"id": "whe_1", "url": "https://example.com/hook"}
 EVENT: dict[str, object] = {"id": "evt_1", "type": "invoice.paid", "data": {"object": INVOICE}}
 DELIVERY: dict[str, object] = {"id": "dlv_1", "event_type": "invoice.paid", "event": "evt_1"}
-EVENTS = events_resource(WebhookLog())
+LOG = WebhookLog()
+LOG.endpoints = {"whe_1": ENDPOINT}
+EVENTS = events_resource(LOG)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,23 @@ def test_a_question_names_its_object_as_people_know_it_and_the_consequence(
     assert first == words
     asked = resource.action(action)
     assert asked is not None
-    assert consequence == (asked.effect or record["id"])
+    assert consequence == (asked.caution(record) or asked.effect or record["id"])
+
+
+def test_a_second_delivery_needs_caution_and_a_retry_of_a_failed_one_does_not() -> None:
+    resend, again = EVENTS.action("resend"), DELIVERIES.action("resend_delivery")
+    assert resend is not None
+    assert again is not None
+    assert "not known here" in resend.caution({"id": "evt_9"})
+    for status, sentence in (
+        ("succeeded", "Already delivered to {}: it receives the event a second time."),
+        ("failed", ""),
+        ("pending", ""),
+    ):
+        delivery = {**DELIVERY, "endpoint": "whe_1", "status": status}
+        LOG.note_deliveries([delivery])
+        assert resend.caution(EVENT) == sentence.format("https://example.com/hook")
+        assert again.caution(delivery) == sentence.format("endpoint whe_1")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from ledger_client.webhooks import is_signed
 from ledger_tui.app.navigation import ScreenTabs
 from ledger_tui.features import events
 from ledger_tui.features.events import EventsView
+from ledger_tui.lists import list_model
 from ledger_tui.resources.webhooks import Listening
 from tests.ledger_tui.driving import Driver, until
 
@@ -144,10 +145,33 @@ async def test_an_event_is_sent_again(driver: Driver, receiver: str) -> None:
     await make_account(driver, "Twice")
     await until(lambda: len(Receiver.came) == 1)
     await driver.press("escape", sees=("Twice", "✓ 1/1"))
-    await driver.press("s", sees="Sending account.created again")
+    await driver.press("s", sees=("Resend account.created", f"Already delivered to {receiver}: it", "second"))
+    await driver.press("n", gone="Resend account.created")
+    await driver.press("s", "y", sees="Sending account.created again")
     await until(lambda: len(Receiver.came) == 2)
     assert Receiver.came[0][0] == Receiver.came[1][0]
     await driver.sees("✓ 1/1 ×2")
+
+
+async def test_a_key_acts_on_no_row_that_has_just_come_under_the_cursor(
+    driver: Driver, receiver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_model, "_ARRIVAL_SECONDS", 3600)
+    await open_log(driver)
+    await register(driver, receiver)
+    await driver.press("escape")
+    await make_account(driver, "Read")
+    await driver.sees("Read")
+    await make_account(driver, "Arrived")
+    await driver.sees("Arrived", "following")
+    await driver.press("s", sees="A newer row came under the cursor. Press again to resend account.created.")
+    await make_account(driver, "Later")
+    await driver.sees("▲ 1 new")
+    await until(lambda: len(Receiver.came) == 3)
+    await driver.sees("✓ 1/1")
+    await driver.press("s", "y", sees="Sending account.created again")
+    await until(lambda: len(Receiver.came) == 4)
+    assert b"Arrived" in Receiver.came[3][0]
 
 
 async def test_a_failing_delivery_waits_for_its_next_attempt_and_is_resent_from_its_list(
