@@ -85,6 +85,19 @@ def largest(flows: Sequence[Flow], most: int) -> list[Flow]:
     return [*flows[: max(1, most - 1)], others_flow]
 
 
+def shares(needs: Sequence[int], rows: int) -> list[int]:
+    """Return the number of rows for each currency: a fair share of `rows`, but no more than it needs.
+
+    Each currency gets two rows even without room: its largest flow, and "others".
+    """
+    numbers = [min(need, 2) for need in needs]
+    while sum(numbers) < rows and numbers != [*needs]:
+        for at, need in enumerate(needs):
+            if numbers[at] < need and sum(numbers) < rows:
+                numbers[at] += 1
+    return numbers
+
+
 # ---------------------------------------------------------------------- drawing
 
 
@@ -375,14 +388,17 @@ class FlowsView(TimedTiles):
 
         The list and the bands show the same number of flows, so that "others" means the same in both.
         """
-        currencies = dict.fromkeys(flow.currency for flow in self._flows)
         rows, bands = (tile.content_size.height - 1 for tile in (self._list, self._bands))  # below the title
-        shown: list[Flow] = []
-        for number, currency in enumerate(currencies):
-            share = max(2, (rows - len(shown)) // (len(currencies) - number))
-            flows = [flow for flow in self._flows if flow.currency == currency]
-            shown += largest(flows, max(1, min(share, bands // _ROWS_EACH)))
-        return shown
+        by_currency: dict[str, list[Flow]] = {}
+        for flow in self._flows:
+            by_currency.setdefault(flow.currency, []).append(flow)
+        most = max(1, bands // _ROWS_EACH)
+        numbers = shares([min(most, len(flows)) for flows in by_currency.values()], rows)
+        return [
+            flow
+            for flows, number in zip(by_currency.values(), numbers, strict=True)
+            for flow in largest(flows, number)
+        ]
 
     def _draw_bands(self, width: int, height: int) -> TileContent:
         if not self._flows:

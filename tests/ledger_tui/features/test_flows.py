@@ -14,6 +14,7 @@ from ledger_tui.features.flows import (
     draw,
     flows_of,
     largest,
+    shares,
     tone_of,
 )
 
@@ -54,6 +55,13 @@ def test_all_but_the_largest_are_summed_as_others() -> None:
     assert shown[:3] == many[:3]
     assert shown[3] == Flow(OTHERS, OTHERS, "EUR", sum(range(91, 98)), 7)
     assert largest(many, 10) == many
+
+
+def test_rows_that_one_currency_does_not_need_go_to_another() -> None:
+    assert shares([9, 1, 1], 7) == [5, 1, 1]
+    assert shares([9, 9], 7) == [4, 3]
+    assert shares([2, 1], 7) == [2, 1]
+    assert shares([9, 9], 3) == [2, 2]  # the largest flow and the others, even without room
 
 
 def text_of(drawn: Any) -> list[str]:
