@@ -53,6 +53,8 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[FittedColumn]:
         longest = next((each for each in columns_left if each.short and each.width > each.short), None)
         if longest is not None and last.rank <= _SHORTENED_FROM:
             columns_left[columns_left.index(longest)] = replace(longest, width=longest.short)
+        elif last.short and _needed(columns_left, 0) <= width:
+            break  # a shortened time stays, and other columns get less than their `easy` width
         else:
             columns_left.remove(last)
     spare = max(0, width - _needed(columns_left, 0))
@@ -96,6 +98,8 @@ class TableHeader(Widget):
 
     def _title(self, fitted_column: FittedColumn) -> str:
         title = times.heading(fitted_column.column.title)
+        if len(title) > fitted_column.width:
+            title = title.partition(" (")[0]  # without the time zone
         if fitted_column.column.name != self.sort.removeprefix("-"):
             return fit(title, fitted_column.width, fitted_column.column.align)
         arrow = "▼" if self.sort.startswith("-") else "▲"

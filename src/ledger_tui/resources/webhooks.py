@@ -532,12 +532,14 @@ def events_resource(log: WebhookLog) -> Resource:
         path="/v1/events",
         id_prefix="evt_",
         columns=(
-            Column("time (UTC)", 14, lambda r, _n: clock_of(r, "created"), by="created"),
+            Column(
+                "time (UTC)", 14, lambda r, _n: clock_of(r, "created"), by="created", rank=1, short=8
+            ),
             Column("signed", 6, lambda r, _n: _signature(r, log)),
             Column("event", 19, lambda r, _n: _type(r)),
             Column("sent", 8, lambda r, _n: _delivered(r, log)),
-            Column("about", 12, lambda r, n: summary(subject(r), n), grow=1, easy=24),
-            Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
+            Column("about", 12, lambda r, n: summary(subject(r), n), grow=1, easy=20),
+            Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=3),
         ),
         detail=detail,
         actions=(
