@@ -343,6 +343,17 @@ class HelpScreen(Dialog[None]):
             yield line
             yield Static(self._text())
 
+    def on_mount(self) -> None:
+        super().on_mount()
+        box = self.query_one("#help", VerticalScroll)
+        for attribute in ("scroll_y", "virtual_size", "size"):
+            self.watch(box, attribute, self._show_rest)
+
+    def _show_rest(self) -> None:
+        """Show on the border whether keys are below the shown part."""
+        box = self.query_one("#help", VerticalScroll)
+        box.border_subtitle = "↓ more" if box.scroll_y < box.max_scroll_y else ""
+
     def action_search(self) -> None:
         line = self.query_one(Input)
         line.display = True

@@ -150,7 +150,11 @@ FIRST_IN_PAST = (
 )
 # The actions on the marked objects come even before these.
 FIRST_ON_MARKED = ("screen.compare", "export", "back", "mark")
-FIRST_ON = {"events": ("open", "select", "trace"), "deliveries": ("open", "select", "trace")}
+FIRST_ON = {
+    "accounts": ("open", "select", "back", "filter", "create", "transfer"),
+    "events": ("open", "select", "trace"),
+    "deliveries": ("open", "select", "trace"),
+}
 # The keys that a bar of at least `_STAYS_FROM` cells always shows: they lead to everything else.
 _STAY = ("help", "step(", "command_line")
 _STAYS_FROM = 98  # a screen of 100 columns without the padding of the bar

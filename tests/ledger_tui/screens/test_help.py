@@ -50,6 +50,22 @@ async def test_the_keys_of_the_screen_and_of_the_object_are_seen_at_once_in_two_
         await driver.sees("F  finalize", "e  edit", "T  trace", "P E  in $PAGER, in $EDITOR")
 
 
+async def test_a_help_with_keys_below_its_frame_shows_that_and_its_end_does_not(own_project: Address) -> None:
+    async with dashboard_on(own_project, (80, 24)) as driver:
+        await drafted(driver)
+        await driver.press("question_mark", sees="↓ more")
+        await driver.press("end", gone="↓ more")
+        await driver.press("slash")
+        await driver.type("pag", gone="finalize")
+        assert "↓ more" not in driver.text()
+
+
+async def test_the_bar_of_the_accounts_names_the_transfer_on_80_columns(own_project: Address) -> None:
+    async with dashboard_on(own_project, (80, 24)) as driver:
+        await drafted(driver)
+        await driver.press("1", sees=" ⏎ open   / filter   n new   x transfer   h statement   , past ")
+
+
 async def test_the_help_and_the_bar_offer_nothing_that_is_impossible_now(own_project: Address) -> None:
     async with dashboard_on(own_project, (250, 70)) as driver:
         await drafted(driver)
