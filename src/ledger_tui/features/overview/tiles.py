@@ -464,7 +464,7 @@ def webhooks(figure: Sequence[EndpointHealth], width: int, height: int, today: s
         high = _share(room, len(healths), number)
         link = Link("Deliveries", "deliveries", filters={"endpoint": str(each.endpoint.get("id"))})
         is_disabled = each.endpoint.get("status") == "disabled"
-        healthy: Tone = "warn" if each.count("failed", "retrying") else "plus"
+        healthy: Tone = "warn" if each.fails else "plus"
         dot = Cell("✕ ", "minus") if is_disabled else Cell("● ", healthy)
         share = "" if each.success is None else f"{floor(each.success * 100)} %"
         if high < 2:
@@ -486,11 +486,14 @@ def webhooks(figure: Sequence[EndpointHealth], width: int, height: int, today: s
 
 
 def _failing(figure: Sequence[EndpointHealth], width: int) -> Cell:
-    """Return how many endpoints fail, with their names if these fit next to the tile's title."""
-    pairs = zip(figure, _names(figure), strict=True)
-    names = [name for health, name in pairs if health.count("failed", "retrying")]
+    """Return how many endpoints fail, with their names if these fit next to the tile's title.
+
+    If the newest delivery of each endpoint arrived, return how many older deliveries did not.
+    """
+    names = [name for health, name in zip(figure, _names(figure), strict=True) if health.fails]
     if not names:
-        return Cell("all well", "dim")
+        missing = sum(health.count("failed", "retrying") for health in figure)
+        return Cell(f"{missing} not delivered" if missing else "all well", "dim")
     text = f"{len(names)} of {len(figure)} failing"
     named = f"{text}: {', '.join(names)}"
     return Cell(named if cell_len(named) <= width - _TITLE_WIDTH else text, "warn")

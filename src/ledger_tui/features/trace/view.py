@@ -96,15 +96,26 @@ class TraceTree(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ the cursor
 
     def _go_to(self, number: int) -> None:
+        """Put the cursor on this node; from a note, go on to the next node that can be opened."""
         before, self.moved = self.cursor, True
-        self.cursor = max(0, min(number, len(self.nodes) - 1))
+        number = max(0, min(number, len(self.nodes) - 1))
+        rest, back = range(number, len(self.nodes)), range(number, -1, -1)
+        ways = (*rest, *back) if number > before else (*back, *rest)
+        self.cursor = next((n for n in ways if self.nodes[n].kind != "note"), number)
         self._bring_into_view()
         self.refresh()
         if self.cursor != before:
             self.post_message(self.Moved())
 
     def _bring_into_view(self) -> None:
-        lines, top, height = self._lines_of(self.cursor), round(self.scroll_y), self.size.height
+        """Scroll to the node under the cursor and to the notes next to it."""
+        first, last = self.cursor, self.cursor
+        while first > 0 and self.nodes[first - 1].kind == "note":
+            first -= 1
+        while last + 1 < len(self.nodes) and self.nodes[last + 1].kind == "note":
+            last += 1
+        lines = [at for at, (number, _cells) in enumerate(self._lines) if first <= number <= last]
+        top, height = round(self.scroll_y), self.size.height
         if lines and height:
             target = min(max(top, lines[-1] - height + 1), lines[0])
             if target != top:
@@ -311,7 +322,8 @@ class TraceView(View):
             same = [n for n, node in enumerate(nodes) if _same(node, before)]
             return min(same, key=lambda n: abs(n - at), default=at)
         id = self.trace.record_id
-        return max((n for n, node in enumerate(nodes) if node.record_id == id), default=0)
+        places = [n for n, node in enumerate(nodes) if node.kind != "note"]
+        return max((n for n in places if nodes[n].record_id == id), default=next(iter(places), 0))
 
     def _draw_caption(self) -> None:
         trace = self.trace

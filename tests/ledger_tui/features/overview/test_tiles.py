@@ -11,6 +11,7 @@ from ledger_tui.client.totals import BalanceSums, PostingRate, Stage, Stages, Su
 from ledger_tui.features.overview import tiles
 from ledger_tui.features.overview.tiles import RequestFigures, RequestOutcome
 from ledger_tui.formats import plot
+from ledger_tui.resources.base import Cell
 from ledger_tui.ui.tiles import TileContent
 
 MARKS: list[Mark] = ["sent", "late", "waiting", "retrying", "failed"]
@@ -143,6 +144,13 @@ def test_the_failing_endpoints_are_named_next_to_the_title_if_they_fit() -> None
     named = tiles.webhooks(healths, 60, 4, TODAY)
     assert [cell.text for cell in named.fact] == ["2 of 3 failing: /books, /store"]
     assert [cell.text for cell in tiles.webhooks(healths, 30, 4, TODAY).fact] == ["2 of 3 failing"]
+
+
+def test_an_endpoint_whose_newest_delivery_arrived_does_not_fail() -> None:
+    health = EndpointHealth({"id": "whe_1", "url": "http://h/a"}, ["failed", "retrying", "sent"], None)
+    shown = tiles.webhooks([health], 60, 4, TODAY)
+    assert [cell.text for cell in shown.fact] == ["2 not delivered"]
+    assert shown.rows[0].cells[0] == Cell("● ", "plus")
 
 
 @pytest.mark.parametrize(

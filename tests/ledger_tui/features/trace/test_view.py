@@ -152,6 +152,22 @@ async def test_keys_go_by_nodes_and_by_pages_and_stop_at_either_end() -> None:
 
 
 @pytest.mark.slow
+async def test_the_cursor_passes_over_notes_and_brings_them_into_view() -> None:
+    app = TreeApp()
+    note = Node("note", 1, (Cell("nothing to open"),))
+    async with app.run_test(size=(40, 4)) as pilot:
+        app.shown.show([note, *nodes(2), note, *nodes(1), note], 1, from_top=True)
+        await pilot.press("down", "down", "down", "up", "end", "home")
+        assert app.moved_to == [2, 4, 2, 4, 1]
+        assert app.shown.scroll_y == 0  # the first line is a note
+        await pilot.press("end")
+        assert app.shown.scroll_y == app.shown.max_scroll_y  # and so is the last
+        app.shown.show([note], 0, from_top=True)
+        await pilot.press("down")
+        assert app.shown.cursor == 0
+
+
+@pytest.mark.slow
 async def test_keys_in_a_tree_without_nodes_do_nothing() -> None:
     app = TreeApp()
     async with app.run_test(size=(40, 7)) as pilot:
