@@ -222,7 +222,7 @@ def outcome_of(request: HelperRequest, answer: Record) -> str:
     """Return the effect of a request, in one sentence."""
     name = literal(answer.get("name", ""))
     if request.path.endswith("/clock"):
-        state = "stands still at" if answer.get("frozen") else "is"
+        state = "is stopped at" if answer.get("frozen") else "is"
         return f"The ledger's time {state} {time_of(answer, 'now').text}."
     if request.path.endswith("/events"):
         event = answer.get("event")
@@ -283,7 +283,7 @@ def clock_lines(clock: Record) -> list[list[Cell]]:
     """Return the lines about the ledger's time."""
     now, frozen = clock.get("now"), clock.get("frozen") is True
     text = written(now) if isinstance(now, str) else None
-    state = Cell("  ❚❚ stands still", "warn") if frozen else Cell("  ▶ runs", "plus")
+    state = Cell("  ❚❚ stopped", "warn") if frozen else Cell("  ▶ runs", "plus")
     offset = clock.get("offset_ms")
     seconds = round(offset / 1000) if isinstance(offset, int) else 0
     ahead = f"{_span(abs(seconds))} {'ahead of' if seconds > 0 else 'behind'} the machine's clock"

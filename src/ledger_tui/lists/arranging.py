@@ -72,7 +72,7 @@ def selected_by(resource: Resource, filters: Filters, names: AccountNames, text:
     tests: list[Keep] = []
     for filter_ in resource.filters:
         value = filters.get(filter_.param, filter_.default)
-        if filter_.matches is not None and value:
+        if filter_.matches is not None and value and not filter_.is_sent(value):
             tests.append(_test(filter_.matches, value, names))
     if text:
         tests.append(_has_text(resource, text, names))
@@ -127,7 +127,7 @@ def check_lists(lists: Mapping[str, ListSettings], file: str) -> None:
                     raise BadConfig(f'{where}: there is no column "{name}"; choose one of {choices}.')
 
 
-_NOTE = "No server sorts its lists: the rows that are loaded are sorted, and m loads older ones."
+_NOTE = "Only the rows loaded so far are sorted. m loads older rows."
 
 
 class ColumnsScreen(Dialog[ListSettings]):

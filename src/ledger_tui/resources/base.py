@@ -116,7 +116,8 @@ class Filter:
     name of an account instead of its id; a filter with `user` accepts the name of a user.
 
     If `matches` is set, the dashboard, not the server, applies the filter to the loaded rows: `matches` takes
-    a record, the value and the names. If the user types no value, `default` applies.
+    a record, the value and the names. The server still applies a value for which `is_sent` returns True. If
+    the user types no value, `default` applies.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Filter:
     user: bool = False
     suggests: Callable[[], Sequence[str]] = tuple  # returns values to offer while the user types
     matches: Callable[[Record, str, AccountNames], bool] | None = None
+    is_sent: Callable[[str], bool] = lambda _value: False
     default: str = ""
 
     @property
@@ -315,7 +317,11 @@ class Resource(Place):
 
     def list_path(self, filters: Filters) -> tuple[str, dict[str, str]] | None:
         """Return the list's path and query; None while a filter that the path needs is missing."""
-        here = {each.param for each in self.filters if each.matches is not None}
+        here = {
+            each.param
+            for each in self.filters
+            if each.matches is not None and not each.is_sent(filters.get(each.param, ""))
+        }
         params = {name: value for name, value in filters.items() if name not in here}
         path = self.path
         for name in _PATH_NAME.findall(path):
@@ -454,8 +460,8 @@ def to_events(record: Record) -> tuple[Link, ...]:
     newest = (("object", str(record.get("id"))), ("limit", "1"))
     request = Via("/v1/events", named="request", query=newest)
     return (
-        Link("Its newest event", "events", via=Via("/v1/events", query=newest)),
-        Link("The request that changed it last", "requests", via=request),
+        Link("Newest event", "events", via=Via("/v1/events", query=newest)),
+        Link("Request of the last change", "requests", via=request),
     )
 
 
@@ -463,14 +469,14 @@ def to_delivery(delivery: Record, url: str) -> Link:
     """Return the link from an event to one of its deliveries, in the list of its endpoint."""
     event = quote(str(delivery.get("event")), safe="")
     via = Via(f"/v1/events/{event}/deliveries", "endpoint", str(delivery.get("endpoint")))
-    return Link(f"Its delivery to {literal(url)}", "deliveries", via=via)
+    return Link(f"Delivery to {literal(url)}", "deliveries", via=via)
 
 
 def to_objects_in(path: str) -> tuple[Link, ...]:
     """Return the links to the objects whose ids are in the path of a request."""
     ids = dict.fromkeys(_IN_PATH.findall(path))
     return tuple(
-        Link(f"The {_OF_PREFIX[prefix][0]} in its path", _OF_PREFIX[prefix][1], record_id=record_id)
+        Link(f"{sentence(_OF_PREFIX[prefix][0])} in the path", _OF_PREFIX[prefix][1], record_id=record_id)
         for record_id, prefix in ids
     )
 

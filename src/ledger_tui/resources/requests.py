@@ -174,10 +174,18 @@ def fits(record: Record, filters: Filters) -> bool:
     """
     path = filters.get("path", "").rstrip("/")
     return (
-        filters.get("status", str(record.get("status"))) == str(record.get("status"))
+        _has_status(record, filters.get("status", ""))
         and filters.get("method", "").upper() in ("", record.get("method"))
         and (not path or str(record.get("path")) == path or str(record.get("path")).startswith(f"{path}/"))
     )
+
+
+_A_STATUS = re.compile(r"\d{3}|[1-5]xx")
+
+
+def _has_status(record: Record, value: str) -> bool:
+    """Return whether the answer has a status such as `404`, or one of a class such as `4xx`."""
+    return str(record.get("status")).startswith(value.removesuffix("xx"))
 
 
 _METHODS = ("GET", "POST", "PATCH", "DELETE")
@@ -201,7 +209,15 @@ _LOG = Resource(
     ),
     detail=_detail,
     filters=(
-        Filter("status", "status", "404", lambda v: None if v.isdigit() else "A status is like 404."),
+        Filter(
+            "status",
+            "status",
+            "404",
+            lambda value: None if _A_STATUS.fullmatch(value) else "A status is like 404 or 4xx.",
+            suggests=lambda: ("4xx", "5xx"),
+            matches=lambda record, value, _names: _has_status(record, value),
+            is_sent=str.isdigit,
+        ),
         Filter("method", "method", "POST", suggests=lambda: _METHODS),
         Filter("path", "path", "/v1/accounts"),
         Filter("before", "at", "2026-11-20T07:18", check_date),
@@ -209,7 +225,7 @@ _LOG = Resource(
     more=More(_read_events, _events_section, links=_to_events),
     part="requests",
     missing_text="This server keeps no request log; these are this dashboard's own requests.",
-    empty="Only this dashboard's own; own:yes shows them.",
+    empty="No other program sent a request. own:yes shows this dashboard's.",
 )
 
 REQUESTS = requests_resource(lambda _id: False)

@@ -48,8 +48,8 @@ async def test_an_account_leads_to_its_invoices_statement_event_and_request(driv
     for label, seen in (
         ("Its invoices", "account:Till"),
         ("Its statement", "Opening balance"),
-        ("Its newest event", "account.created"),
-        ("The request that changed it last", "POST /v1/accounts"),
+        ("Newest event", "account.created"),
+        ("Request of the last change", "POST /v1/accounts"),
     ):
         await follow(driver, label)
         await driver.sees(seen)
@@ -90,9 +90,9 @@ async def test_a_request_leads_to_the_object_of_its_path_and_a_user_to_their_ord
     links = driver.view.query_one("#links", OptionList)
     await follow(driver, next(label for label in labels(links) if label.startswith("Order of")))
     await until(lambda: shown(driver) == ("orders", order))
-    await follow(driver, "The request that changed it last")
+    await follow(driver, "Request of the last change")
     await driver.sees(f"POST /api/orders/{order}/pay")
-    await follow(driver, "The order in its path")
+    await follow(driver, "Order in the path")
     await until(lambda: shown(driver) == ("orders", order))
 
 
@@ -101,7 +101,7 @@ async def test_an_event_leads_to_each_of_its_deliveries(driver: Driver) -> None:
     await send(driver, "/v1/accounts", {"name": "Safe", "currency": "EUR"})
     await driver.press("7", sees="0/1")
     await driver.press("enter")
-    await follow(driver, "Its delivery to http://127.0.0.1:9/hooks")
+    await follow(driver, "Delivery to http://127.0.0.1:9/hooks")
     await until(lambda: shown(driver)[0] == "deliveries")
     await driver.press("home", sees=("Connection refused", "endpoint:…"))
     await driver.press("escape")
@@ -119,7 +119,7 @@ async def test_a_server_with_the_contract_alone_has_no_link_to_events_once_it_ha
     server.add_account("Beans")
     async with dashboards.open() as driver:
         await driver.press("enter")
-        await follow(driver, "Its newest event")
-        await driver.sees("Its newest event: ")
+        await follow(driver, "Newest event")
+        await driver.sees("Newest event: ")
         assert shown(driver)[0] == "accounts"
-        await driver.press("escape", "enter", sees="→ Its transactions", gone="→ Its newest event")
+        await driver.press("escape", "enter", sees="→ Its transactions", gone="→ Newest event")

@@ -2,9 +2,11 @@
 
 import asyncio
 import shlex
+from contextlib import suppress
 
 import httpx
 
+from ledger_client.errors import LedgerError
 from ledger_tui.server.embedded import Address
 from tests.ledger_tui.driving import Driver, until
 
@@ -54,6 +56,20 @@ async def test_filters_of_the_log_run_on_the_server(driver: Driver) -> None:
     await driver.type("status:2xx", "enter", sees="A status is like 404.")
     await driver.press("home", "shift+end")
     await driver.type("status:201 own:yes", "enter", sees="✓ 201", gone="✓ 200")
+
+
+async def test_the_answers_of_a_class_of_status_are_selected_from_the_loaded_rows(driver: Driver) -> None:
+    for number in range(2):
+        with suppress(LedgerError):
+            await driver.app.api.call("GET", f"/v1/accounts/acc_{number}")
+    await show_own(driver, "status:4xx")
+    await driver.sees(
+        "✕ 404   GET     /v1/accounts/acc_0", "✕ 404   GET     /v1/accounts/acc_1", "status:4xx"
+    )
+    rows = [row for _n, row in driver.view.model.window.at_hand()]
+    assert {row["status"] for row in rows} == {404}
+    await driver.press("slash", "ctrl+u")
+    await driver.type("status:44", "enter", sees="A status is like 404 or 4xx.")
 
 
 async def test_a_logged_request_is_copied_as_curl(driver: Driver) -> None:

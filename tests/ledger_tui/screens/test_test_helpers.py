@@ -47,7 +47,7 @@ async def test_a_tester_moves_the_clock_breaks_requests_and_rewinds_the_ledger(h
         assert driver.app.session.server_time > time.time() + 86_400  # by which the overview counts
         await driver.press("colon")
         await goes_on(driver, "clock freeze")
-        await driver.sees("❚❚ stands still")
+        await driver.sees("❚❚ stopped")
 
         await driver.press("colon")
         await goes_on(driver, "fault unavailable")

@@ -280,7 +280,7 @@ def _deliveries(trace: Trace, step: TraceStep, event: str, start: float | None) 
             yield _note(3, step.no_deliveries)
         return
     if not step.deliveries[event]:
-        yield _note(3, "not sent: no endpoint has this event type, or it is still waiting")
+        yield _note(3, "not sent: no endpoint receives this type, or the delivery has not begun")
     for delivery in step.deliveries[event]:
         endpoint = str(delivery.get("endpoint"))
         url = str(trace.endpoints.get(endpoint, {}).get("url", endpoint))
@@ -328,7 +328,7 @@ def _without_steps(trace: Trace, names: AccountNames) -> Iterator[Node]:
     if trace.problem:
         yield _note(0, trace.problem)
     elif trace.complete:
-        yield _note(0, "no events found for it (another server may have them)")
+        yield _note(0, "no event is recorded for this object on this server")
     else:
         return
     below = [

@@ -39,7 +39,7 @@ def changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         (
             {"complete": True},
             [
-                "no events found for it (another server may have them)",
+                "no event is recorded for this object on this server",
                 "◆ invoice  Ada",
                 "created      2026-11-20 04:31:00",
             ],
@@ -105,7 +105,7 @@ def test_a_command_is_not_counted_as_a_request(steps: list[TraceStep], counted: 
         (TraceStep("req_1", {**REQUEST, "events": []}), "it changed nothing"),
         (
             TraceStep("req_1", REQUEST, events=(event(1),), deliveries={"evt_1": ()}),
-            "not sent: no endpoint has this event type, or it is still waiting",
+            "not sent: no endpoint receives this type, or the delivery has not begun",
         ),
         (TraceStep("req_1", REQUEST, events=(event(1),), no_deliveries="none here"), "none here"),
     ],
