@@ -203,7 +203,7 @@ class Dashboard(Layer[None]):
             case "travel", int(step):
                 return self.context.history.leads(step)
             case "trace", *_:
-                return bool(self._traced_kind)
+                return bool(self._traced_kind) or self._is_list_loading
             case "prove", *_:
                 has_log = LOG_PART not in self._session.missing_parts
                 return has_log and bool(actions.proof_kind(self._selected_id))
@@ -517,9 +517,23 @@ class Dashboard(Layer[None]):
 
     async def action_trace(self) -> None:
         """Trace the selected object, event, delivery or request."""
-        record, kind = self.view.selected, self._traced_kind
+        record, kind, view = self.view.selected, self._traced_kind, self.view
         if record is not None and kind:
             await self.navigation.open_trace(kind, record)
+        elif self._is_list_loading and isinstance(view, ResourceView):
+            view.when_loaded(partial(self._trace_first, view))
+        else:
+            self.notify(_WHY_NOT["trace"])
+
+    async def _trace_first(self, view: ResourceView) -> None:
+        """Trace the first row of a list that was still loading when the key was pressed."""
+        if view is self.view:
+            await self.action_trace()
+
+    @property
+    def _is_list_loading(self) -> bool:
+        view = self.view if self.navigation.is_mounted else None
+        return isinstance(view, ResourceView) and view.place.kind in TRACED and view.model.is_loading
 
     @property
     def _selected_id(self) -> str:

@@ -79,13 +79,13 @@ class Caption(Widget):
     def _right(self) -> Content:
         model, window = self._model, self._model.window
         # If the detail covers the list, only the row under the cursor is shown.
-        eye = (
+        rows = (
             (window.cursor, 1)
             if self._is_covered()
             else (self._list.table.top, self._list.table.height_in_rows)
         )
         news = self._searching() if model.searching else self._window_news()
-        position = self._sorted() + window.position(*eye)
+        position = self._sorted() + window.position(*rows)
         return Content.assemble(self._news(), self._marks(), news, position, " ")
 
     def _sorted(self) -> str:

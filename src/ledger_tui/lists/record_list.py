@@ -21,10 +21,11 @@ from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.lists import fetch_page, learn_account, learn_users_until
 from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
 from ledger_tui.formats.text import literal
-from ledger_tui.lists.arranging import columns_of
+from ledger_tui.lists.arranging import ColumnsScreen, columns_of
 from ledger_tui.lists.list_model import ListModel
 from ledger_tui.lists.paged_table import PagedTable, TableHeader
 from ledger_tui.resources.base import records_of
+from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.handlers import WorkerFailed, asks, handles, while_running
 from ledger_tui.ui.view import NamesLoaded, Stack
 
@@ -194,6 +195,21 @@ class RecordList(Stack):
         self.table.show_columns(columns_of(self.resource, self.model.settings))
         self._tell_change()
 
+    def choose_columns(self) -> None:
+        """Open the dialog of the columns and the order, and save the user's choice."""
+        saved_lists, kind = self.context.saved, self.resource.kind
+        before = saved_lists.of(kind)
+
+        def preview(settings: ListSettings) -> None:
+            saved_lists.use(kind, settings)
+            self.settings_changed()
+
+        def closed(settings: ListSettings | None) -> None:
+            if settings is not None and settings != before and (problem := saved_lists.save(kind)):
+                self.notify(problem, severity="warning", markup=False)
+
+        self.app.push_screen(ColumnsScreen(self.resource, before, preview), closed)
+
     @handles(TableHeader.Clicked)
     def sort_by(self, message: TableHeader.Clicked) -> None:
         """Sort by the column whose heading the user clicked.
@@ -330,7 +346,7 @@ class RecordList(Stack):
 
     @asks("jump")
     async def _find_date(self, date: str) -> None:
-        with self._said_if_refused():
+        with self._refusals_shown():
             rows, _more = await self._rows_until(date, 1)
             if rows:
                 self.call_later(self.open_at, rows[0])
@@ -346,7 +362,7 @@ class RecordList(Stack):
         """
         first, last = _NO_LEDGER_BEFORE, datetime.now(UTC)
         oldest: Record | None = None
-        with self._said_if_refused():
+        with self._refusals_shown():
             for _step in range(_HALVINGS):
                 middle = first + (last - first) / 2
                 rows, more = await self._rows_until(middle.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), PAGE_SIZE)
@@ -358,7 +374,7 @@ class RecordList(Stack):
             self.call_later(self.open_at, oldest)
 
     @contextmanager
-    def _said_if_refused(self) -> Iterator[None]:
+    def _refusals_shown(self) -> Iterator[None]:
         try:
             yield
         except LedgerError as error:

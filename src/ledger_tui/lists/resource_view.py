@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from textual import events
@@ -15,7 +15,6 @@ from textual.widgets import Static
 from ledger_tui.client.records import Record
 from ledger_tui.formats import times
 from ledger_tui.formats.text import literal
-from ledger_tui.lists.arranging import ColumnsScreen
 from ledger_tui.lists.caption import Caption
 from ledger_tui.lists.detail_pane import DetailPane, Panes, RecordFailed, RecordLoaded
 from ledger_tui.lists.filter_bar import FilterBar
@@ -23,7 +22,6 @@ from ledger_tui.lists.list_model import ListModel
 from ledger_tui.lists.paged_table import PagedTable
 from ledger_tui.lists.record_list import PageFailed, RecordList
 from ledger_tui.resources.base import Resource, ResourceAction, offers, why_not, words_for
-from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.keys import RESOURCE_KEYS, letter_of
 from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, View, recent_of
@@ -69,6 +67,7 @@ class ResourceView(View):
         self.opened = False  # whether the detail is open
         self.panes = Panes(self.record_list, self.detail, context.saved.panes)
         self.by_link = False  # whether a link led to this view; then one press of esc leads back
+        self._call_when_loaded: Callable[[], Awaitable[None]] | None = None
         self._awaited_id: str | None = None  # the id that the user typed, until the object is read
 
     def compose(self) -> ComposeResult:
@@ -102,7 +101,7 @@ class ResourceView(View):
 
     def on_resize(self, event: events.Resize) -> None:
         self.panes.lay_out(event.size.width, is_open=self.opened)
-        self._say_problem()
+        self._show_problem()
 
     def open(self, is_open: bool) -> None:
         """Focus the detail if `is_open`, else the list. A narrow screen shows only the focused pane."""
@@ -169,14 +168,21 @@ class ResourceView(View):
     def changed(self) -> None:
         if not self.opened and self.model.is_pinned_listed:
             self.model.pin(None)
-        self._say_problem()
+        if self._call_when_loaded is not None and not self.model.is_loading:
+            self.call_later(self._call_when_loaded)
+            self._call_when_loaded = None
+        self._show_problem()
         super().changed()
+
+    def when_loaded(self, call: Callable[[], Awaitable[None]]) -> None:
+        """Make a call once the list is loaded, unless the user changes the filters before."""
+        self._call_when_loaded = call
 
     def failed(self, problem: str) -> None:
         self.model.note_problem(problem)
         self.changed()
 
-    def _say_problem(self) -> None:
+    def _show_problem(self) -> None:
         """Show a problem on its own line if the caption is too short for it.
 
         A missing list shows a note above its rows instead.
@@ -391,6 +397,7 @@ class ResourceView(View):
     # ------------------------------------------------------------------ the filter line
 
     def action_filter(self) -> None:
+        self._call_when_loaded = None
         self.filter_bar.open()
 
     @handles(FilterBar.Closed)
@@ -402,11 +409,13 @@ class ResourceView(View):
     def apply_filters(self, message: FilterBar.Applied) -> None:
         self.close_filter()
         self.open(False)
+        self._call_when_loaded = None
         self.record_list.apply_filters(message.params)
 
     def set_filters(self, params: dict[str, str]) -> None:
         """Show the list with these filters."""
         self.open(False)
+        self._call_when_loaded = None
         self.record_list.set_filters(params)
 
     def forget(self) -> None:
@@ -435,18 +444,7 @@ class ResourceView(View):
 
     def action_arrange(self) -> None:
         """Sort the list and choose its columns, with a preview of each change."""
-        saved_lists, kind = self.context.saved, self.resource.kind
-        before = saved_lists.of(kind)
-
-        def preview(settings: ListSettings) -> None:
-            saved_lists.use(kind, settings)
-            self.record_list.settings_changed()
-
-        def closed(settings: ListSettings | None) -> None:
-            if settings is not None and settings != before and (problem := saved_lists.save(kind)):
-                self.notify(problem, severity="warning", markup=False)
-
-        self.app.push_screen(ColumnsScreen(self.resource, before, preview), closed)
+        self.record_list.choose_columns()
 
     def action_times(self) -> None:
         """Switch all screens to the next style of times."""

@@ -524,12 +524,12 @@ class Window:
         surplus = self.resident - self.cap
         # In an arranged list, the rows on the screen may come from any page. Keep the oldest pages, because
         # they were read last.
-        eye = len(self.slots) if self.arranged else self._slot_at(max(0, min(top, len(self) - 1)))
+        screen_slot = len(self.slots) if self.arranged else self._slot_at(max(0, min(top, len(self) - 1)))
         while surplus > 0 and self._run:
             run = self._run
-            is_top_far = eye - run.start >= run.stop - 1 - eye
+            is_top_far = screen_slot - run.start >= run.stop - 1 - screen_slot
             far = run.start if is_top_far else run.stop - 1
-            if abs(far - eye) <= 1:
+            if abs(far - screen_slot) <= 1:
                 break
             self._drop(far)
             surplus -= self.slots[far].count

@@ -161,24 +161,24 @@ async def _read_related(api: Api, record: Record) -> list[Record]:
     return records_of((await api.read(path, part="transactions.related")).record.get("data"))
 
 
-class Beyond(NamedTuple):
+class TransactionExtras(NamedTuple):
     """Data about a transaction from other requests. Each field holds the data, or the LedgerError raised."""
 
     invoice: Any
     related: Any
 
 
-async def _read_more(api: Api, record: Record) -> Beyond:
+async def _read_more(api: Api, record: Record) -> TransactionExtras:
     async def tried(reading: Awaitable[Any]) -> Any:
         try:
             return await reading
         except LedgerError as error:
             return error
 
-    return Beyond(await tried(_read_invoice(api, record)), await tried(_read_related(api, record)))
+    return TransactionExtras(await tried(_read_invoice(api, record)), await tried(_read_related(api, record)))
 
 
-def _more_sections(_record: Record, more: Beyond, _names: AccountNames) -> tuple[Section, ...]:
+def _more_sections(_record: Record, more: TransactionExtras, _names: AccountNames) -> tuple[Section, ...]:
     return _invoice_section(more.invoice)
 
 
@@ -192,7 +192,7 @@ def _invoice_section(invoice: Any) -> tuple[Section, ...]:
     return (Section("", (Fact("pays invoice", cell),)),)
 
 
-def _more_links(record: Record, more: Beyond) -> tuple[Link, ...]:
+def _more_links(record: Record, more: TransactionExtras) -> tuple[Link, ...]:
     return (*_to_invoice(more.invoice), *_to_related(record, more.related))
 
 

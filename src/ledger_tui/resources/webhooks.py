@@ -532,9 +532,7 @@ def events_resource(log: WebhookLog) -> Resource:
         path="/v1/events",
         id_prefix="evt_",
         columns=(
-            Column(
-                "time (UTC)", 14, lambda r, _n: clock_of(r, "created"), by="created", rank=1, short=8
-            ),
+            Column("time (UTC)", 14, lambda r, _n: clock_of(r, "created"), by="created", rank=1, short=8),
             Column("signed", 6, lambda r, _n: _signature(r, log)),
             Column("event", 19, lambda r, _n: _type(r)),
             Column("sent", 8, lambda r, _n: _delivered(r, log)),

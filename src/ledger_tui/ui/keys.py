@@ -99,6 +99,7 @@ _BY_USE = (
     "use_key",
     "filter",
     "create",
+    "transfer",
     "snapshot",
     "go",
     "act",
@@ -110,7 +111,6 @@ _BY_USE = (
     "command_line",
     "trace",
     "screen.compare",
-    "transfer",
     "window",
     "unit",
     "screen.group",
@@ -150,11 +150,7 @@ FIRST_IN_PAST = (
 )
 # The actions on the marked objects come even before these.
 FIRST_ON_MARKED = ("screen.compare", "export", "back", "mark")
-FIRST_ON = {
-    "accounts": ("open", "select", "back", "filter", "create", "transfer"),
-    "events": ("open", "select", "trace"),
-    "deliveries": ("open", "select", "trace"),
-}
+FIRST_ON = {"events": ("open", "select", "trace"), "deliveries": ("open", "select", "trace")}
 # The keys that a bar of at least `_STAYS_FROM` cells always shows: they lead to everything else.
 _STAY = ("help", "step(", "command_line")
 _STAYS_FROM = 98  # a screen of 100 columns without the padding of the bar
@@ -249,6 +245,7 @@ RESOURCE_KEYS: list[BindingType] = [
     *_COPY,
     _key("arrange", "sort, columns"),
     _key("look", "more rows"),
+    _key("screen.group", "sums"),
     _key("screen.compare", "compare accounts"),
     _key("panes", "panes"),
     _key("widen(-1)", "narrow", "less_than_sign"),
@@ -296,7 +293,6 @@ TABLE_KEYS: list[BindingType] = [
 ]
 LIST_TABLE_KEYS: list[BindingType] = [
     *TABLE_KEYS,
-    _key("screen.group", "sums"),
     _key("mark", "mark", "space"),
     _key("mark_all", "mark all", "ctrl+a"),
 ]

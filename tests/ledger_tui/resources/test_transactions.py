@@ -12,7 +12,7 @@ from ledger_tui.client.session import Session
 from ledger_tui.client.traffic import Traffic
 from ledger_tui.lists.arranging import selected_by
 from ledger_tui.resources.filtering import BadLine, parse_filters
-from ledger_tui.resources.transactions import TRANSACTIONS, Beyond
+from ledger_tui.resources.transactions import TRANSACTIONS, TransactionExtras
 from tests.ledger_tui.contract_server import KEY, ContractServer
 
 PAYMENT = {"id": "txn_1", "type": "credit", "account": "acc_1", "description": "Invoice INV-7: Rent"}
@@ -81,9 +81,9 @@ def test_the_invoice_of_a_transaction_is_one_line_with_a_link(
 ) -> None:
     more = TRANSACTIONS.more
     assert more is not None
-    sections = more.sections(PAYMENT, Beyond(found, None), AccountNames())
+    sections = more.sections(PAYMENT, TransactionExtras(found, None), AccountNames())
     assert [fact.value.text for section in sections for fact in section.facts] == facts
-    assert [link.record_id for link in more.links(PAYMENT, Beyond(found, None))] == links
+    assert [link.record_id for link in more.links(PAYMENT, TransactionExtras(found, None))] == links
 
 
 def test_the_detail_leads_to_the_other_account_and_to_what_it_reverses() -> None:

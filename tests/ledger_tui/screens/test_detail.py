@@ -22,6 +22,14 @@ def add_long_account(server: ContractServer) -> None:
     account["metadata"] = {f"key {number}": f"value {number}" for number in range(60)}
 
 
+async def test_g_sums_the_list_also_while_a_row_is_open(driver: Driver) -> None:
+    account = driver.view.selected or {}
+    body = {"account": account["id"], "amount": 700, "type": "credit"}
+    await driver.app.api.write("POST", "/v1/transactions", body, "t")
+    await driver.press("2", sees="+7.00")
+    await driver.press("enter", "g", sees="Sums")
+
+
 async def test_pages_ends_and_lines_of_a_detail_are_scrolled_to(
     server: ContractServer, dashboards: Dashboards
 ) -> None:

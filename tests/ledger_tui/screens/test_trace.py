@@ -94,6 +94,16 @@ async def test_an_invoice_is_traced_to_its_requests_changes_events_and_deliverie
     await driver.press("escape", sees=("Invoices", "/ filter"))
 
 
+async def test_a_trace_waits_for_the_answer_of_its_list(driver: Driver) -> None:
+    invoice = await paid_invoice(driver)
+    await driver.burst("3", "T")  # the list is not read yet
+    view = await traced(driver)
+    assert view.trace is not None
+    assert view.trace.record_id == invoice
+    await driver.press("escape", "slash")
+    await driver.type("status:void", "enter", "T", sees="Choose an object, an event or a request first")
+
+
 async def test_a_failed_delivery_is_traced_to_its_request_and_sent_again(driver: Driver) -> None:
     await paid_invoice(driver)
     await driver.press("7", "w", sees="127.0.0.1:9")

@@ -61,7 +61,7 @@ def parse_moment(text: str, now_ms: int) -> int | None:
     return ms
 
 
-class Around:
+class EventRun:
     """The events around the shown moment, without a gap, oldest first.
 
     `begins` is true if no event precedes the first known event, `ends` if no event follows the last.
@@ -181,7 +181,7 @@ class TimeMachine(Widget):
         self._status = status
         self._view_context = context
         self._session = context.session
-        self._around = Around()
+        self._event_run = EventRun()
         self._first_ms: int | None = None
         self._latest_ms = 0  # the time of the newest known event
         self._failures: Sequence[int] = ()
@@ -225,10 +225,10 @@ class TimeMachine(Widget):
             self.notify("The screen shows the present; , goes back.")
         elif self.ms is None:
             self._read("around", None, steps)
-        elif side := self._around.needs(self.ms, steps):
+        elif side := self._event_run.needs(self.ms, steps):
             self._read(side, self.ms, steps)
         else:
-            self._show(self._around.step(self.ms, steps))
+            self._show(self._event_run.step(self.ms, steps))
 
     def go(self, ms: int | None) -> None:
         """Show this moment; None for now."""
@@ -286,7 +286,7 @@ class TimeMachine(Widget):
         # Imported here, because the first paint does not need this module.
         from ledger_tui.features.past.reading import read_around, read_newer, read_older
 
-        api, happenings = self._view_context.api, self._around.known
+        api, happenings = self._view_context.api, self._event_run.known
         with the_present():
             try:
                 if side == "around":
@@ -301,7 +301,7 @@ class TimeMachine(Widget):
                 self.call_later(self._take_around, read, side, ms, steps, number)
 
     def _read(self, side: str, ms: int | None, steps: int) -> None:
-        if side == "newer" and not self._around.known:
+        if side == "newer" and not self._event_run.known:
             side = "around"
         self._reading, self._reads = True, self._reads + 1
         self._read_around(side, ms, steps, self._reads)
@@ -330,12 +330,12 @@ class TimeMachine(Widget):
         if self.ms is None:
             self._read_line()
         if side == "around":
-            self._around.begin(read.known, begins=read.begins, ends=read.ends)
+            self._event_run.begin(read.known, begins=read.begins, ends=read.ends)
         elif side == "older":
-            self._around.add_older(read.known, begins=read.begins)
+            self._event_run.add_older(read.known, begins=read.begins)
         else:
-            self._around.add_newer(read.known, ends=read.ends)
-        further = self._around.needs(ms, steps) if read.known else ""
+            self._event_run.add_newer(read.known, ends=read.ends)
+        further = self._event_run.needs(ms, steps) if read.known else ""
         if steps == 0:
             self._show(ms)
         elif ms is None and not read.known:
@@ -343,7 +343,7 @@ class TimeMachine(Widget):
         elif ms is not None and further:
             self._read(further, ms, steps)
         else:
-            self._show(self._around.step(ms, steps))
+            self._show(self._event_run.step(ms, steps))
 
     @while_running
     def _take_line(self, first_ms: int | None, latest_ms: int, failures: Sequence[int]) -> None:
@@ -386,7 +386,7 @@ class TimeMachine(Widget):
 
     @property
     def _begin_ms(self) -> int:
-        happenings = self._around.known
+        happenings = self._event_run.known
         begin = (
             self._first_ms if self._first_ms is not None else happenings[0].ms if happenings else self.now_ms
         )
@@ -401,7 +401,7 @@ class TimeMachine(Widget):
         ms, width = self.ms, max(20, self.content_size.width)
         if ms is None:
             return Content("")
-        names = [literal(each.about) for each in self._around.at(ms)]
+        names = [literal(each.about) for each in self._event_run.at(ms)]
         what = f"{names[-1]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "nothing yet"
         keys = "▶ playing, space pauses" if self.playing else self._marks_text() or _KEYS
         left = Content.assemble(("◀ ", "bold $warning"), (long(ms), "bold"), "  ")

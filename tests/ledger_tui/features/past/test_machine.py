@@ -8,7 +8,7 @@ import pytest
 
 from ledger_tui.client.past import Happening
 from ledger_tui.features.past.machine import (
-    Around,
+    EventRun,
     column_of,
     line,
     moment_at,
@@ -51,8 +51,8 @@ def test_a_time_to_come_is_refused() -> None:
         parse_moment("2026-11-25 12:01", NOW)
 
 
-def around(*times: int, begins: bool = True, ends: bool = True) -> Around:
-    found = Around()
+def around(*times: int, begins: bool = True, ends: bool = True) -> EventRun:
+    found = EventRun()
     found.begin(
         [Happening(ms, f"evt_{n}", f"event {n}") for n, ms in enumerate(times)], begins=begins, ends=ends
     )
@@ -86,7 +86,7 @@ def test_steps_beyond_what_is_known_need_more_of_it() -> None:
     known.add_newer([Happening(25, "evt", "")], ends=True)
     assert known.needs(10, -9) == known.needs(20, 9) == ""
     assert (known.step(10, -1), known.step(20, 1)) == (5, 25)
-    assert Around().step(None, -1) is None
+    assert EventRun().step(None, -1) is None
 
 
 def test_the_line_has_the_moment_failures_and_marks_at_their_places() -> None:
