@@ -383,7 +383,8 @@ class Dashboard(Layer[None]):
             created.sentence,
         )
         sentence = created.sentence + actions.way_back_text(self.navigation)
-        is_hidden = created.record is not None and view.model.hides(created.record)
+        is_new = created.record is not None and not created.edited
+        is_hidden = is_new and view.model.hides(record)
         self.notify(sentence + " · hidden by the filter" * is_hidden, markup=False)
         if created.edited and created.record is not None:
             view.show_changed(created.record)

@@ -278,6 +278,7 @@ class FlowsView(TimedTiles):
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
         self._accounts_read = False
+        self._is_old = False  # whether the shown flows belong to another window than the one to show
         self._read: FlowsReading | None = None
         # the transactions of the last read, so that the next read can stop at them
         self._known_rows: Sequence[Record] = ()
@@ -325,7 +326,9 @@ class FlowsView(TimedTiles):
         # the old window stays on the screen until the new window is read, but its transactions do not belong
         # to the new window
         self._known_rows = []
+        self._is_old = True
         self.poll()
+        self.draw_caption()
 
     @asks("flows")
     async def _load(self, start_ms: int) -> None:
@@ -345,6 +348,7 @@ class FlowsView(TimedTiles):
     @while_running
     def _take(self, read: FlowsReading, requests: int) -> None:
         self.read_in(requests)
+        self._is_old = False
         self._read, self._known_rows = read, read.rows if read.whole else ()
         if read.accounts and self.context.names.learn(read.accounts):
             self.post_message(NamesLoaded())
@@ -365,7 +369,9 @@ class FlowsView(TimedTiles):
     def caption_text(self) -> Content:
         window = f"the last {SPANS[self.span][1]}"
         left, count = Content.assemble(" ", ("Flows", "bold"), "  "), ""
-        if self._read is not None and not self._read.whole:
+        if self._is_old and self._read is not None:
+            count = "  reading…"
+        elif self._read is not None and not self._read.whole:
             since = self._since[5:16].replace("T", " ")
             window = f"the newest {len(self._read.rows):,} postings of {window}, since {since}"
         elif self._read is not None:

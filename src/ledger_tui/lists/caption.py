@@ -66,7 +66,7 @@ class Caption(Widget):
             left = Content.assemble(left, ("  not offered by this server", "$muted"))
         elif model.problem and self.fits(model.problem):
             left = Content.assemble(left, "  ", (f"✕ {model.problem}", "bold $error"))
-        elif not model.problem and not window.loaded:
+        elif not model.problem and not (window.loaded and not model.is_old):
             left = Content.assemble(left, "  ", awaited(model.context.session))
         elif not model.problem and not len(window):
             left = Content.assemble(left, (f"  {self.why_empty}", "$muted"))

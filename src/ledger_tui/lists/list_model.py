@@ -35,6 +35,7 @@ class ListModel:
         self.text = ""  # the list shows only records with this text
         self.searching = False  # whether a search reads older pages to find more rows
         self.summary: Record = {}  # the server's counts of the whole list, if it sends them
+        self.is_old = False  # whether the rows belong to another moment than the one to show
         self.problem = ""  # why the list cannot be read, in a sentence; "" if it can be read
         self.marks: dict[str, Record] = {}  # the records marked with space, by id
         self.pinned: Record | None = None  # the selected object if its row is not loaded
@@ -166,6 +167,11 @@ class ListModel:
         self._poll_rows_next = not self._poll_rows_next
         return want or (None if self.resource.still else window.want_news()) or window.want(top, height)
 
+    def page_of_moment(self) -> Want:
+        """Return the first page at another moment. The rows stay until the page arrives, but are old."""
+        self.is_old = self.window.loaded
+        return self.page_again()
+
     def page_again(self) -> Want:
         """Return the first page, to read the list again. The rows stay until the page arrives."""
         self._retry()
@@ -223,7 +229,7 @@ class ListModel:
         moved_by = self.window.apply(want, page, top)
         self._note_arrival(current)
         if moved_by is not None:
-            self.problem = ""
+            self.problem, self.is_old = "", False
             self.summary = page.summary or self.summary
         return moved_by
 
@@ -282,6 +288,13 @@ class ListModel:
         """Show a newer state of an object in its row; return whether its row is loaded."""
         return self.window.replace(record)
 
+    def show_changed(self, record: Record) -> None:
+        """Show the new state of an object that the user changed. Its row stays, even if a filter hides it."""
+        if self.pinned and self.pinned.get("id") == record.get("id"):
+            self.pin(record)
+        self.window.let_stay(record.get("id"))
+        self.replace(record)
+
     # ------------------------------------------------------------------ the selection
 
     @property
@@ -306,8 +319,12 @@ class ListModel:
         self.window.move(row)
 
     def hold(self) -> None:
-        """Keep the cursor on its object when new rows arrive on top."""
-        self.window.hold()
+        """Keep the cursor on its object when new rows arrive on top.
+
+        An awaited created object is pinned, so keys act on it, and the list goes on to its row.
+        """
+        if self.pinned is None or self.pinned.get("id") != self._created:
+            self.window.hold()
 
     def follow(self) -> None:
         """Go to the newest row, and move to each newer row that arrives."""

@@ -310,6 +310,11 @@ class RecordList(Stack):
         """Read the list again from its beginning. The rows stay until the answer arrives."""
         self._load(self.model.page_again())
 
+    def read_moment(self) -> None:
+        """Read the list as it was at another moment."""
+        self._load(self.model.page_of_moment())
+        self._tell_change()
+
     def open_at(self, record: Record) -> None:
         """Show the rows around an object from anywhere in the list."""
         self.model.open_at(record)

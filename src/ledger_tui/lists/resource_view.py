@@ -143,7 +143,7 @@ class ResourceView(View):
         return self.model.window.in_flight is None and not (read and not self.model.problem)
 
     def moment_changed(self) -> None:
-        self.record_list.read_anew()
+        self.record_list.read_moment()
         self.detail.outdate()
         if self.model.pinned is not None and self.detail.can_read_objects:
             self.detail.read(str(self.model.pinned.get("id")))
@@ -373,9 +373,7 @@ class ResourceView(View):
 
     def show_changed(self, record: Record) -> None:
         """Show the new state of an object in its row and its detail."""
-        if self.model.pinned and self.model.pinned.get("id") == record.get("id"):
-            self.model.pin(record)
-        self.model.replace(record)
+        self.model.show_changed(record)
         self.record_list.remember(record)
         self.table.repaint()
         self._show_detail()

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -77,6 +77,7 @@ class Window:
         self._waits: set[object] = set()  # ids of new rows on top that are not shown
         self._pushed_ids: set[object] = set()  # ids of pushed rows that no page has returned
         self.waiting_is_least = False
+        self._stays: set[object] = set()  # ids of changed rows that are shown even if the list lost them
         self.in_flight: Want | None = None
         self._shown_rows: list[Record] = []
         self._source: list[Record] = []  # the rows from which `_shown_rows` was computed
@@ -142,10 +143,13 @@ class Window:
         if arrangement == self._arranged_as and [*map(id, rows)] == [*map(id, self._source)]:
             return
         self._source, self._arranged_as = rows, arrangement
-        matches = rows if self._keep is None else [*filter(self._keep, rows)]
+        matches = rows if self._keep is None else [*filter(self._is_shown, rows)]
         self._shown_rows = (
             matches if self._order is None else sorted(matches, key=self._order, reverse=self._descending)
         )
+
+    def _is_shown(self, row: Record) -> bool:
+        return self._keep is None or self._keep(row) or row.get("id") in self._stays
 
     def _all_rows(self) -> Iterator[Record]:
         for number, slot in enumerate(self.slots):
@@ -339,20 +343,38 @@ class Window:
         if page.total is not None:
             self.total = page.total
         if want.kind == "news":
-            self._take_news(page)
+            self._take_news(self._with_stays(page, 0))
         elif want.kind == "newer":
             self._prepend(page)
         elif want.kind == "anew":
             self.newer = None
             self._aside.clear()
+            self._stays.clear()
             self._begin_with(page)
         elif want.slot == len(self.slots):
             self._append(want, page)
         else:
-            self._refill(want.slot, page)
+            self._refill(want.slot, self._with_stays(page, want.slot))
         self._settle_cursor(current, before)
         self._evict(top + (self.cursor - before))
         return self.cursor - before
+
+    def let_stay(self, record_id: object) -> None:
+        """Show the row of an object until the list is read from its start, even if a filter now hides it."""
+        self._stays.add(record_id)
+
+    def _with_stays(self, page: ListPage, number: int) -> ListPage:
+        """Return a page with the rows of its slot that stay, each before the row that followed it."""
+        ids = {row.get("id") for row in page.rows}
+        old = (self.slots[number].rows or []) if number < len(self.slots) else []
+        rows: list[Record] = [*page.rows]
+        for at, row in enumerate(old):
+            if row.get("id") in self._stays - ids:
+                following = {each.get("id") for each in old[at + 1 :]}
+                place = next((n for n, each in enumerate(rows) if each.get("id") in following), None)
+                if place is not None or page.older is None:
+                    rows.insert(len(rows) if place is None else place, row)
+        return replace(page, rows=rows) if len(rows) > len(page.rows) else page
 
     def replace(self, record: Record) -> bool:
         """Show a newer state of one object in its row; return False if the row is not kept."""
@@ -485,7 +507,8 @@ class Window:
             return
         new = list(page.rows[:meets])
         # A known row has left the list if the page covers the row's place but does not contain the row.
-        reach = max(n for n, r in enumerate(head.rows) if r.get("id") in fresh)
+        ends = page.older is None and len(self.slots) == 1
+        reach = len(head.rows) if ends else max(n for n, r in enumerate(head.rows) if r.get("id") in fresh)
         old_rows = [
             _unless_same(record, fresh.get(record.get("id"), record))
             for n, record in enumerate(head.rows)

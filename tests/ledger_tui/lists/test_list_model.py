@@ -119,3 +119,17 @@ def test_after_a_failure_only_a_poll_asks_the_server_again() -> None:
     assert model.page_for(0, HEIGHT) is None
     answer(model, model.page_to_poll(0, HEIGHT), accounts(2, 1))
     assert model.problem == ""
+
+
+def test_a_question_about_a_created_object_does_not_keep_the_list_from_its_row() -> None:
+    model = loaded(2, 1)
+    (created,) = accounts(3)
+    model.pin(created)
+    model.expect(created)
+    model.hold()  # a question about the created object is open
+    answer(model, model.page_to_poll(0, HEIGHT), accounts(3, 2, 1))
+    assert model.window.waiting == 0
+    assert model.row_of_created() == 0
+    model.hold()
+    answer(model, model.page_to_poll(0, HEIGHT), accounts(4, 3, 2, 1))
+    assert model.window.waiting == 1

@@ -418,3 +418,31 @@ def test_a_page_may_be_empty_though_more_follow() -> None:
     assert news is not None
     window.apply(news, ListPage(records([95]), "92"))
     assert window.row(0) == {"id": 95}
+
+
+def test_a_changed_row_stays_in_its_place_until_the_list_is_read_from_its_start(window: Window) -> None:
+    server = ServerList(5)
+    fetch(window, server, 0)
+    window.let_stay(3)  # its new state no longer matches the filter
+    for left, rows in (([0, 1, 2, 4, 9], [9, 4, 3, 2, 1, 0]), ([0], [3, 0]), ([], [3])):
+        server.ids = left
+        news = window.want_news()
+        assert news is not None
+        window.apply(news, server.page(news))
+        assert shown(window, 0) == rows
+    anew = window.want_anew()
+    window.apply(anew, server.page(anew))
+    assert len(window) == 0
+
+
+def test_a_changed_row_stays_on_a_later_page_and_under_a_condition(window: Window) -> None:
+    server = ServerList(60)
+    walk(window, server, 0, 25)
+    window.let_stay(30)
+    server.ids.remove(30)
+    again = window.want_again(25, HEIGHT)
+    assert again is not None
+    window.apply(again, server.page(again))
+    assert [row["id"] for row in window.rows_between(28, 31)] == [31, 30, 29]
+    window.show_only(lambda row: int(row["id"]) > 57)
+    assert [row["id"] for _n, row in window.at_hand()] == [59, 58, 30]

@@ -217,6 +217,27 @@ async def test_the_overview_shows_the_figures_of_the_moment(driver: Driver, stor
     assert driver.app.traffic.count - before < 10  # the orders were not read again, as no event changed them
 
 
+async def test_figures_of_another_moment_are_marked_until_those_of_the_moment_are_read(
+    driver: Driver, story: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await driver.press("0", sees=("46.00", "No webhook endpoints."))
+    overview = driver.app.dashboard.view
+    assert isinstance(overview, Overview)
+    for keys, moment in (("comma", "PAST"), ("escape", "UTC")):
+        with monkeypatch.context() as patch:
+            patch.setattr(overview, "may_poll", lambda: False)  # the answers are on their way
+            await step(driver, keys)
+            await driver.sees(moment, "loading…")
+            assert "No webhook endpoints." not in driver.text()
+        await until(lambda: overview.settled)
+        await driver.sees("46.00" if keys == "escape" else "47.00")
+    await driver.press("3", sees="INV-000001")
+    with monkeypatch.context() as patch:
+        patch.setattr(driver.view.record_list, "_load", lambda _want: None)
+        await step(driver, "comma")
+        await driver.sees("Invoices  loading…")
+
+
 async def test_an_answer_that_comes_after_the_return_to_now_does_not_lead_back(
     driver: Driver, story: dict[str, Any]
 ) -> None:

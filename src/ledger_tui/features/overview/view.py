@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,7 +28,7 @@ from ledger_tui.features.overview.tiles import BalanceHistory, RequestFigures, R
 from ledger_tui.formats import plot
 from ledger_tui.formats.text import literal
 from ledger_tui.formats.times import since
-from ledger_tui.resources.base import Link, Place
+from ledger_tui.resources.base import Cell, Link, Place
 from ledger_tui.resources.proofs import NO_LOG, PART, CheckpointText, parse_checkpoint
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.status_bar import awaited
@@ -59,6 +60,9 @@ _LACKS = {
 }
 
 
+_READING = Cell("reading…", "dim")
+
+
 class Overview(TiledView):
     """Reads its figures one after the other, within polling's share of the rate limit."""
 
@@ -68,6 +72,7 @@ class Overview(TiledView):
         self._known_figures = KnownFigures()
         self._requests = 1
         self._read_at = 0.0
+        self._old: set[str] = set()  # the shown figures that belong to another moment
         self._undrawn: set[str] = set()  # the tiles whose figures were read since the last drawing
         self._drawing: Timer | None = None
         self._is_settled = False
@@ -77,7 +82,10 @@ class Overview(TiledView):
                 figure = self.figures.get(name)
                 if figure is None:
                     return sentence(self._awaited(), width)
-                return sentence(figure, width) if isinstance(figure, str) else draw(figure, width, height)
+                if isinstance(figure, str):
+                    return sentence(figure, width)
+                content = draw(figure, width, height)
+                return replace(content, fact=[_READING]) if name in self._old else content
 
             return Tile(title, draw_figure, Link(title, kind), id=f"tile-{name}")
 
@@ -105,13 +113,18 @@ class Overview(TiledView):
         self._known_figures = KnownFigures()
 
     def moment_changed(self) -> None:
-        """Read the figures again; the old figures stay on the screen until the new ones arrive.
+        """Read the figures again; the figures of another past moment stay until the new ones arrive.
 
-        A read of a past moment is never interrupted, so that figures appear while the user holds a key down.
+        A read of a past moment is never interrupted by another past moment, so that figures appear while the
+        user holds a key down.
         """
         self._is_settled = False
-        if self._known_figures.ms is None:
+        if None in (self._known_figures.ms, self.context.session.moment_ms):
             self.reading = False
+            self._begin()
+            self._known_figures = KnownFigures()
+        self._old = set(self.figures)
+        self.draw()
         self.next_poll_at = self._read_at + self.context.session.pause_after(self._requests, least=0.0)
         self.tick()
 
@@ -231,7 +244,11 @@ class Overview(TiledView):
         """Show a figure. If `figure` is a text, it says why the figure is missing; None means that the server
         lacks the figure.
         """
+        self._old.discard(name)
         if name == "done":
+            if self._known_figures.ms == self.context.session.moment_ms:
+                self._undrawn.update(f"tile-{each}" for each in self._old)  # these figures have not changed
+                self._old.clear()
             self.read_in(figure)
             self._requests = figure
             session = self.context.session
