@@ -17,11 +17,11 @@ from ledger_tui.formats.text import fit, literal
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Cell, Tone, currency_of
 from ledger_tui.ui.dialogs import Dialog
-from ledger_tui.ui.keys import KeyBar
 from ledger_tui.ui.view import toned_line
 
 _WORDS = 2  # this many words of a description form the name of its group
 _MONEY = 16
+_NAME_LEAST = 8
 
 
 def _beginning(record: Record, _names: AccountNames) -> str:
@@ -93,7 +93,6 @@ class GroupsScreen(Dialog[None]):
         yield Static(id="groups-head")
         with VerticalScroll(id="groups-scroll"):
             yield Static(id="groups-rows")
-        yield KeyBar()
 
     def on_mount(self) -> None:
         self._draw()
@@ -123,17 +122,18 @@ class GroupsScreen(Dialog[None]):
 
     def _draw(self) -> None:
         width = max(40, self.query_one("#groups-scroll").scrollable_content_region.width)
-        name = max(8, width - 8 - 3 * (_MONEY + 1) - 5)
+        money = min(_MONEY, (width - _NAME_LEAST - 8 - 5) // 3 - 1)
+        name = max(_NAME_LEAST, width - 8 - 3 * (money + 1) - 5)
         head = [Cell(fit(f"by {self._by}", name), "strong"), Cell(fit("count", 8, "right"), "dim")]
-        head += [Cell(" " + fit(title, _MONEY, "right"), "dim") for title in ("credit", "debit", "net")]
+        head += [Cell(" " + fit(title, money, "right"), "dim") for title in ("credit", "debit", "net")]
         note = Content.styled(f"{self._what}\n", "$muted")
         self.query_one("#groups-head", Static).update(Content.assemble(note, "\n", toned_line(head)))
-        lines = [self._line(row, name) for row in self.rows]
+        lines = [self._line(row, name, money) for row in self.rows]
         self.query_one("#groups-rows", Static).update(
             Content("\n").join(lines or [Content("No amounts here.")])
         )
 
-    def _line(self, row: Record, name: int) -> Content:
+    def _line(self, row: Record, name: int, money: int) -> Content:
         is_sum = row[self._by] == "sum"
         net: Tone = "minus" if row["net"] < 0 else "plus"
         cells = [
@@ -142,7 +142,7 @@ class GroupsScreen(Dialog[None]):
         ]
         for title in ("credit", "debit", "net"):
             text = format_amount(row[title], row["currency"], sign=title == "net")
-            cells.append(Cell(" " + fit(text, _MONEY, "right"), net if title == "net" else "plain"))
+            cells.append(Cell(" " + fit(text, money, "right"), net if title == "net" else "plain"))
         return toned_line([*cells, Cell(f" {row['currency']}", "dim")])
 
 

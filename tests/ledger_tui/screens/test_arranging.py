@@ -37,7 +37,7 @@ async def test_loaded_rows_are_sorted_and_columns_chosen_and_kept(
         await driver.press("2", sees="1–19 of 100+")
         reads = len(server.requests)
         await driver.press("o", "down", "down", "enter")
-        await driver.sees("amount            ▲ sorted", "the rows that are loaded are sorted", "esc done")
+        await driver.sees("amount            ▲ sorted", "Only the rows loaded so far are sorted", "esc done")
         await driver.press("enter", "down", "down", "space", "escape")
         await driver.sees("amount ▼", "by amount ▼", "of 100 loaded")
         assert "account" not in driver.text()

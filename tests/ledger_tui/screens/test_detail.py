@@ -4,7 +4,8 @@ import pytest
 from textual.widgets import OptionList
 
 from ledger_tui.lists.detail_pane import DetailPane
-from tests.ledger_tui.conftest import Dashboards
+from ledger_tui.server.embedded import Address
+from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 
@@ -28,6 +29,18 @@ async def test_g_sums_the_list_also_while_a_row_is_open(driver: Driver) -> None:
     await driver.app.api.write("POST", "/v1/transactions", body, "t")
     await driver.press("2", sees="+7.00")
     await driver.press("enter", "g", sees="Sums")
+
+
+async def test_a_line_of_the_sums_is_one_line_on_80_columns(own_project: Address) -> None:
+    async with dashboard_on(own_project, (80, 24)) as driver:
+        await driver.sees("● online")
+        account = await driver.app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        body = {"account": account.record["id"], "amount": 700, "type": "credit"}
+        await driver.app.api.write("POST", "/v1/transactions", body, "t")
+        await driver.press("2", sees="+7.00")
+        await driver.press("g", sees="Sums")
+        line = next(line for line in driver.text().splitlines() if "│  credit" in line)
+        assert "+7.00 EUR" in line
 
 
 async def test_pages_ends_and_lines_of_a_detail_are_scrolled_to(
