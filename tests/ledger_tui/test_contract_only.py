@@ -29,7 +29,7 @@ SENTENCES = {
     "invoices": ["This server has no list of invoices; / opens one by its id."],
     "users": ["Ada", "member"],
     "orders": ["○ open", "1"],
-    "token": [f"sk_test_…{KEY[-4:]}", "does not describe credentials", "enterprise (from the rate limit)"],
+    "token": [f"sk_test_…{KEY[-4:]}", "does not describe credentials", "probably enterprise"],
     "events": ["This server shows no events."],
     "requests": ["This server keeps no request log; these are", "✓ 200   GET     /api/orders"],
     "api_keys": ["This server does not show its API keys"],

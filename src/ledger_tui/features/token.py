@@ -258,7 +258,7 @@ class TokenView(View, can_focus=True):
         if self.context.session.state is ConnectionState.REFUSED:
             return Cell("unknown", "dim")
         guess = _PLANS.get(self.context.session.limit or 0)
-        return Cell(f"{guess} (from the rate limit)" if guess else "–", "dim")
+        return Cell(f"probably {guess}" if guess else "–", "dim")
 
     def _draw_limits(self, width: int, _height: int) -> Lines:
         session, whoami = self.context.session, self.whoami or {}
