@@ -19,7 +19,7 @@ from ledger_tui.client.records import Record
 from ledger_tui.formats import times
 from ledger_tui.formats.money import as_number
 from ledger_tui.lists.window import Keep, Order
-from ledger_tui.resources.base import Column, Filters, Resource
+from ledger_tui.resources.base import Column, FilterContext, Filters, Resource
 from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.settings.config import BadConfig, ListSettings
 from ledger_tui.ui.dialogs import Dialog
@@ -67,22 +67,22 @@ class _Order:
         return 1, Decimal(0), text.casefold()
 
 
-def selected_by(resource: Resource, filters: Filters, names: AccountNames, text: str = "") -> Keep | None:
+def selected_by(resource: Resource, filters: Filters, context: FilterContext, text: str = "") -> Keep | None:
     """Return a function that tests a record for the text and the dashboard's own filters, or None."""
     tests: list[Keep] = []
     for filter_ in resource.filters:
         value = filters.get(filter_.param, filter_.default)
         if filter_.matches is not None and value and not filter_.is_sent(value):
-            tests.append(_test(filter_.matches, value, names))
+            tests.append(_test(filter_.matches, value, context))
     if text:
-        tests.append(_has_text(resource, text, names))
+        tests.append(_has_text(resource, text, context.names))
     if not tests:
         return None
     return lambda record: all(test(record) for test in tests)
 
 
-def _test(matches: Callable[[Record, str, AccountNames], bool], value: str, names: AccountNames) -> Keep:
-    return lambda record: matches(record, value, names)
+def _test(matches: Callable[[Record, str, FilterContext], bool], value: str, context: FilterContext) -> Keep:
+    return lambda record: matches(record, value, context)
 
 
 def _has_text(resource: Resource, text: str, names: AccountNames) -> Keep:

@@ -8,12 +8,13 @@ takes the page that its caller has read.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from urllib.parse import quote, urlencode
 
 from ledger_tui.client.records import ListPage, Record, Want
 from ledger_tui.lists.arranging import order_of, selected_by
 from ledger_tui.lists.window import Keep, Window
-from ledger_tui.resources.base import Resource
+from ledger_tui.resources.base import FilterContext, Resource
 from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.view import Context
 
@@ -68,7 +69,9 @@ class ListModel:
     @property
     def condition(self) -> Keep | None:
         """The test that selects which of the server's rows to show; None shows all rows."""
-        return selected_by(self.resource, self.filters, self.context.names, self.text)
+        session = self.context.session
+        today = datetime.fromtimestamp(session.server_time, UTC).date()
+        return selected_by(self.resource, self.filters, FilterContext(self.context.names, today), self.text)
 
     def hides(self, record: Record) -> bool:
         """Return whether the filters or the text hide this object from the list."""

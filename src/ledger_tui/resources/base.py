@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
@@ -108,6 +109,13 @@ class Detail:
     links: tuple[Link, ...] = ()
 
 
+class FilterContext(NamedTuple):
+    """The known names, and the date of the shown moment, for filters that the dashboard applies."""
+
+    names: AccountNames
+    today: date
+
+
 @dataclass(frozen=True)
 class Filter:
     """A filter that the server applies, typed as `name:value`.
@@ -116,7 +124,7 @@ class Filter:
     name of an account instead of its id; a filter with `user` accepts the name of a user.
 
     If `matches` is set, the dashboard, not the server, applies the filter to the loaded rows: `matches` takes
-    a record, the value and the names. The server still applies a value for which `is_sent` returns True. If
+    a record and the value. The server still applies a value for which `is_sent` returns True. If
     the user types no value, `default` applies.
     """
 
@@ -127,7 +135,7 @@ class Filter:
     account: bool = False
     user: bool = False
     suggests: Callable[[], Sequence[str]] = tuple  # returns values to offer while the user types
-    matches: Callable[[Record, str, AccountNames], bool] | None = None
+    matches: Callable[[Record, str, FilterContext], bool] | None = None
     is_sent: Callable[[str], bool] = lambda _value: False
     default: str = ""
 

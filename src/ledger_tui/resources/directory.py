@@ -241,7 +241,9 @@ ORDERS = Resource(
     detail=_order_detail,
     filters=(
         choice("status", [*ORDER_LOOKS], "open"),
-        Filter("user", "user", "Ada", user=True, matches=lambda r, value, _n: r.get("user_id") == value),
+        Filter(
+            "user", "user", "Ada", user=True, matches=lambda r, value, _context: r.get("user_id") == value
+        ),
     ),
     form=Form(
         title="Place an order",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ledger_tui.client.names import AccountName, AccountNames, UserName
 from ledger_tui.client.records import Record
-from ledger_tui.resources.base import Filter
+from ledger_tui.resources.base import Filter, FilterContext
 
 _NAMES_SAID = 3
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*")+')
@@ -119,7 +119,7 @@ def choice(
     values: Sequence[str],
     example: str,
     *,
-    matches: Callable[[Record, str, AccountNames], bool] | None = None,
+    matches: Callable[[Record, str, FilterContext], bool] | None = None,
     default: str = "",
 ) -> Filter:
     """Return a filter that accepts only these values and suggests them."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -23,6 +22,7 @@ from ledger_tui.resources.base import (
     Fact,
     Field,
     Filter,
+    FilterContext,
     Filters,
     Form,
     Link,
@@ -178,9 +178,9 @@ def _lines(record: Record, names: AccountNames) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def _is_overdue(record: Record, value: str, _names: AccountNames) -> bool:
+def _is_overdue(record: Record, value: str, context: FilterContext) -> bool:
     """Return whether an invoice is overdue, or for the value `no` whether it is not."""
-    is_late = any(overdue_by_age([record], datetime.now(UTC).date()))
+    is_late = any(overdue_by_age([record], context.today))
     return (is_late and record.get("status") == "open") == (value == "yes")
 
 

@@ -23,6 +23,7 @@ from ledger_tui.resources.base import (
     Detail,
     Fact,
     Filter,
+    FilterContext,
     Filters,
     Link,
     More,
@@ -160,7 +161,7 @@ def requests_resource(is_own: Callable[[object], bool]) -> Resource:
     `is_own` returns whether an id belongs to one of the dashboard's own requests.
     """
 
-    def shown(record: Record, value: str, _names: AccountNames) -> bool:
+    def shown(record: Record, value: str, _context: FilterContext) -> bool:
         return value == "yes" or not is_own(record.get("id"))
 
     own = choice("own", ("yes", "no"), "yes", matches=shown, default="no")
@@ -215,7 +216,7 @@ _LOG = Resource(
             "404",
             lambda value: None if _A_STATUS.fullmatch(value) else "A status is like 404 or 4xx.",
             suggests=lambda: ("4xx", "5xx"),
-            matches=lambda record, value, _names: _has_status(record, value),
+            matches=lambda record, value, _context: _has_status(record, value),
             is_sent=str.isdigit,
         ),
         Filter("method", "method", "POST", suggests=lambda: _METHODS),

@@ -24,6 +24,7 @@ from ledger_tui.resources.base import (
     Fact,
     Field,
     Filter,
+    FilterContext,
     Filters,
     Form,
     Link,
@@ -73,7 +74,7 @@ def _account(record: Record, names: AccountNames) -> Cell:
     return Cell(literal(name.name)) if name else text_of(record, "account", "dim")
 
 
-def _is_other_side(record: Record, value: str, _names: AccountNames) -> bool:
+def _is_other_side(record: Record, value: str, _context: FilterContext) -> bool:
     """Return whether the other side of a transaction is the account `value`, or none for `outside`."""
     return value == ("outside" if record.get("transfer") is None else str(record.get("destination")))
 
@@ -86,12 +87,12 @@ def _check_bound(value: str) -> str | None:
     return f"Write amount:>{example}, amount:<{example} or amount:={example}, without thousands separators."
 
 
-def _is_in_bound(record: Record, value: str, names: AccountNames) -> bool:
+def _is_in_bound(record: Record, value: str, context: FilterContext) -> bool:
     """Return whether an amount, as the list shows it, is greater than, less than or equal to a bound."""
     bound, minor = _BOUND.fullmatch(localised(value)), record.get("amount")
     if bound is None or not isinstance(minor, int):
         return False
-    limit, currency = Decimal(bound[2]), currency_of(record, names)
+    limit, currency = Decimal(bound[2]), currency_of(record, context.names)
     amount = Decimal(minor).scaleb(-((decimals(currency) if currency else None) or 0))
     return {"<": amount < limit, "=": amount == limit, ">": amount > limit}[bound[1]]
 

@@ -19,6 +19,7 @@ from ledger_tui.resources.base import (
     Fact,
     Field,
     Filter,
+    FilterContext,
     Form,
     Link,
     RelatedView,
@@ -278,7 +279,7 @@ def has_failed(delivery: Record) -> bool:
 def _failed(deliveries: Callable[[Record], Iterable[Record]]) -> Filter:
     """Return the filter for records with a failed delivery. `deliveries` returns a record's deliveries."""
 
-    def failed(record: Record, value: str, _names: AccountNames) -> bool:
+    def failed(record: Record, value: str, _context: FilterContext) -> bool:
         return any(map(has_failed, deliveries(record))) == (value == "yes")
 
     return choice("failed", ("yes", "no"), "yes", matches=failed)
@@ -471,11 +472,11 @@ def _delivery_sections(record: Record, log: WebhookLog) -> list[Section]:
 def _filters(log: WebhookLog) -> tuple[Filter, ...]:
     """Return the filters of the log. The server offers none, so the dashboard filters the loaded events."""
 
-    def of_type(record: Record, value: str, _names: AccountNames) -> bool:
+    def of_type(record: Record, value: str, _context: FilterContext) -> bool:
         kind = str(record.get("type"))
         return kind == value or kind.startswith(f"{value.removesuffix('*').removesuffix('.')}.")
 
-    def sent_to(record: Record, value: str, _names: AccountNames) -> bool:
+    def sent_to(record: Record, value: str, _context: FilterContext) -> bool:
         ids = (str(delivery.get("endpoint")) for delivery in log.deliveries(record.get("id")))
         return any(value == id_ or value in str(log.endpoints.get(id_, {}).get("url")) for id_ in ids)
 

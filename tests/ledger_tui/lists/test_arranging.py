@@ -1,15 +1,20 @@
 """Columns, sorting and filters that the dashboard applies itself."""
 
+from datetime import date
+
 import pytest
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.lists.arranging import check_lists, columns_of, order_of, selected_by
+from ledger_tui.resources.base import FilterContext
 from ledger_tui.resources.invoices import INVOICES
 from ledger_tui.resources.requests import requests_resource
 from ledger_tui.resources.webhooks import WebhookLog, events_resource
 from ledger_tui.settings.config import BadConfig, ListSettings
 
 NAMES = AccountNames()
+TODAY = date(2026, 11, 20)
+CONTEXT = FilterContext(NAMES, TODAY)
 
 
 def test_chosen_columns_come_in_their_order_and_unknown_ones_are_refused() -> None:
@@ -48,7 +53,7 @@ def test_numbers_are_sorted_by_value_and_times_by_when_they_were() -> None:
 
 def test_own_requests_are_hidden_by_default() -> None:
     log = requests_resource(lambda request_id: request_id == "req_1")
-    hidden, shown = selected_by(log, {}, NAMES), selected_by(log, {"own": "yes"}, NAMES)
+    hidden, shown = selected_by(log, {}, CONTEXT), selected_by(log, {"own": "yes"}, CONTEXT)
     assert hidden is not None
     assert shown is not None
     assert [hidden({"id": id_}) for id_ in ("req_1", "req_2")] == [False, True]
@@ -70,7 +75,7 @@ def test_events_are_selected_by_type_endpoint_and_failure() -> None:
         ({"failed": "yes"}, ["evt_1"]),
         ({"failed": "no"}, ["evt_2"]),
     ):
-        keep = selected_by(resource, filters, NAMES)
+        keep = selected_by(resource, filters, CONTEXT)
         assert keep is not None
         assert [event["id"] for event in events if keep(event)] == ids, filters
 
@@ -88,10 +93,10 @@ def test_a_text_is_found_in_the_whole_record_and_in_each_column() -> None:
         "metadata": {"team": "north"},
     }
     for text in ("beans", "ESPRESSO", "team", "north", "1,234.56", "EUR", "inv_1"):
-        keep = selected_by(INVOICES, {}, names, text)
+        keep = selected_by(INVOICES, {}, FilterContext(names, TODAY), text)
         assert keep is not None
         assert keep(record), text
     for text in ("invoice", "quantity", "tea leaves"):  # what no screen shows of it
-        keep = selected_by(INVOICES, {}, names, text)
+        keep = selected_by(INVOICES, {}, FilterContext(names, TODAY), text)
         assert keep is not None
         assert not keep(record), text

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import ledger_tui
+from ledger_tui.client.past import moment_ms
 from ledger_tui.client.records import ListPage, Record, Want
 from ledger_tui.lists.list_model import ListModel
 from ledger_tui.lists.window import Window
@@ -133,3 +134,12 @@ def test_a_question_about_a_created_object_does_not_keep_the_list_from_its_row()
     model.hold()
     answer(model, model.page_to_poll(0, HEIGHT), accounts(4, 3, 2, 1))
     assert model.window.waiting == 1
+
+
+def test_invoices_are_overdue_by_the_date_of_the_shown_moment() -> None:
+    model = ListModel(BY_KIND["invoices"], unconnected())
+    invoice = {"id": "inv_1", "status": "open", "due_date": "2026-11-19"}
+    model.set_filters({"overdue": "yes"})
+    for moment, is_overdue in (("2026-11-19T23:59:59.999Z", False), ("2026-11-20T00:00:00.000Z", True)):
+        model.context.session.moment_ms = moment_ms(moment)
+        assert model.hides(invoice) is not is_overdue

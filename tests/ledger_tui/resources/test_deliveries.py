@@ -1,12 +1,13 @@
 """A delivery is drawn with its attempts in order, the next attempt, and the sent and received texts."""
 
+from datetime import date
 from typing import Any
 
 import pytest
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.lists.arranging import selected_by
-from ledger_tui.resources.base import Cell, Fact
+from ledger_tui.resources.base import Cell, Fact, FilterContext
 from ledger_tui.resources.webhooks import DELIVERIES, answer_sections, attempt_facts, sent_sections
 
 
@@ -35,7 +36,7 @@ def test_an_attempt_is_one_line_that_names_the_status_once(went: dict[str, Any],
 def test_the_deliveries_are_filtered_by_failure(status: str, error: str | None, failed: bool) -> None:
     delivery = {"status": status, "attempts": [attempt(1, status=None, error=error)]}
     for value in ("yes", "no"):
-        keep = selected_by(DELIVERIES, {"failed": value}, AccountNames())
+        keep = selected_by(DELIVERIES, {"failed": value}, FilterContext(AccountNames(), date(2026, 11, 20)))
         assert keep is not None
         assert keep(delivery) is (failed == (value == "yes"))
 

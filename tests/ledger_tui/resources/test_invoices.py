@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import date
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from ledger_tui.client.names import AccountNames
 from ledger_tui.forms.submission import FieldErrors, body_of, changes_of
 from ledger_tui.lists.arranging import selected_by
+from ledger_tui.resources.base import FilterContext
 from ledger_tui.resources.filtering import parse_filters
 from ledger_tui.resources.invoices import INVOICES, TypedLine, dump_lines, parse_lines, sum_as_typed
 
@@ -165,8 +166,8 @@ def test_lines_in_a_form_that_is_not_known_are_not_offered_for_an_edit(lines: ob
 
 
 def test_an_invoice_is_overdue_only_while_it_is_open_and_past_its_due_date() -> None:
-    today = datetime.now(UTC).date()
-    late, soon = (str(today + timedelta(days)) for days in (-2, 2))
+    today = date(2026, 11, 20)
+    late, soon = "2026-11-19", "2026-11-20"
     invoices = [
         {"status": status, "due_date": due} for status in ("open", "paid") for due in (late, soon, None)
     ]
@@ -176,6 +177,7 @@ def test_an_invoice_is_overdue_only_while_it_is_open_and_past_its_due_date() -> 
         ("overdue", invoices[:1]),
         ("overdue:no", invoices[1:]),
     ):
-        is_kept = selected_by(INVOICES, parse_filters(line, INVOICES.filters, names), names)
+        filters = parse_filters(line, INVOICES.filters, names)
+        is_kept = selected_by(INVOICES, filters, FilterContext(names, today))
         assert is_kept
         assert [*filter(is_kept, invoices)] == chosen

@@ -1,6 +1,7 @@
 """The screen of transactions finds the invoice that a transaction pays."""
 
 from collections.abc import AsyncIterator
+from datetime import date
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from ledger_tui.client.names import AccountNames
 from ledger_tui.client.session import Session
 from ledger_tui.client.traffic import Traffic
 from ledger_tui.lists.arranging import selected_by
+from ledger_tui.resources.base import FilterContext
 from ledger_tui.resources.filtering import BadLine, parse_filters
 from ledger_tui.resources.transactions import TRANSACTIONS, TransactionExtras
 from tests.ledger_tui.contract_server import KEY, ContractServer
@@ -120,7 +122,8 @@ def test_an_amount_is_filtered_in_the_unit_that_its_row_shows(
     pairs = (("EUR", 10_000), ("EUR", 10_001), ("JPY", 10_000), ("EUR", None))
     rows = [{"currency": currency, "amount": amount} for currency, amount in pairs]
     names = AccountNames()
-    is_kept = selected_by(TRANSACTIONS, parse_filters(line, TRANSACTIONS.filters, names), names)
+    context = FilterContext(names, date(2026, 11, 20))
+    is_kept = selected_by(TRANSACTIONS, parse_filters(line, TRANSACTIONS.filters, names), context)
     assert is_kept
     assert [(row["currency"], row["amount"]) for row in filter(is_kept, rows)] == amounts
 
@@ -130,7 +133,8 @@ def test_a_bound_of_an_amount_is_typed_with_the_decimal_comma_of_the_locale(
 ) -> None:
     monkeypatch.setattr("ledger_tui.formats.money.decimal_comma", lambda: True)
     names = AccountNames()
-    is_kept = selected_by(TRANSACTIONS, parse_filters("amount:=99,5", TRANSACTIONS.filters, names), names)
+    context = FilterContext(names, date(2026, 11, 20))
+    is_kept = selected_by(TRANSACTIONS, parse_filters("amount:=99,5", TRANSACTIONS.filters, names), context)
     assert is_kept
     assert is_kept({"currency": "EUR", "amount": 9_950})
     with pytest.raises(BadLine, match="Write amount:>99,50"):
