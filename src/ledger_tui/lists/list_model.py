@@ -292,10 +292,11 @@ class ListModel:
         return self.window.replace(record)
 
     def show_changed(self, record: Record) -> None:
-        """Show the new state of an object that the user changed. Its row stays, even if a filter hides it."""
+        """Show the new state of an object that the user changed. Its row stays if a filter now hides it."""
         if self.pinned and self.pinned.get("id") == record.get("id"):
             self.pin(record)
-        self.window.let_stay(record.get("id"))
+        if self.hides(record):  # a deleted object leaves the list, because no filter hides it
+            self.window.let_stay(record.get("id"))
         self.replace(record)
 
     # ------------------------------------------------------------------ the selection

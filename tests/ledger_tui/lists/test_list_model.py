@@ -143,3 +143,14 @@ def test_invoices_are_overdue_by_the_date_of_the_shown_moment() -> None:
     for moment, is_overdue in (("2026-11-19T23:59:59.999Z", False), ("2026-11-20T00:00:00.000Z", True)):
         model.context.session.moment_ms = moment_ms(moment)
         assert model.hides(invoice) is not is_overdue
+
+
+def test_a_changed_row_stays_if_a_filter_hides_it_and_not_if_the_object_is_gone() -> None:
+    model = ListModel(BY_KIND["invoices"], unconnected())
+    model.set_filters({"status": "draft"})
+    rows = [{"id": f"inv_{n}", "status": "draft"} for n in (3, 2, 1)]
+    answer(model, model.page_for(0, HEIGHT), rows)
+    model.show_changed({"id": "inv_3", "status": "open"})
+    model.show_changed({"id": "inv_2", "status": "draft"})
+    answer(model, model.page_to_poll(0, HEIGHT), rows[2:])
+    assert ids(model) == ["inv_3", "inv_1"]
