@@ -48,9 +48,9 @@ def move(source: Location, target: Location, progress: MigrationProgress) -> Mov
         progress.rows = 3 * sum(rows.values()) + audit.READINGS * rows["transactions"]
         progress.what = "Copying"
         for table in tables:
-            for some in source_end.rows(table):
-                target_end.write(table, some)
-                progress.report(len(some))
+            for batch in source_end.rows(table):
+                target_end.write(table, batch)
+                progress.report(len(batch))
         progress.what = "Comparing"
         for table in tables:
             if fingerprint(source_end, table, progress.report) != fingerprint(

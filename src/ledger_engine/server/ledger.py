@@ -184,7 +184,7 @@ async def background(
         monotonic=engine.clock.monotonic,
         make_sender=None if helpers is None else helpers.make_sender,
         log_name=settings.log_name,
-        outside=_outside(settings),
+        outside=_checkpoint_places(settings),
     )
     await running.begin()
     if helpers is not None:
@@ -196,7 +196,7 @@ async def background(
         await running.stop()
 
 
-def _outside(settings: ServeSettings) -> CheckpointPlaces:
+def _checkpoint_places(settings: ServeSettings) -> CheckpointPlaces:
     """Return the places for checkpoints. Raises BadSettings for a text that is not the key of a witness."""
     try:
         keys = list(map(VerifierKey.parse, settings.witness_keys))

@@ -28,8 +28,8 @@ def configure(settings: ServeSettings) -> Config:
     if settings.certfile is not None:
         config.certfile = str(settings.certfile)
         config.keyfile = str(settings.keyfile)
-        _check_readable("--certfile", config.certfile)
-        if "ENCRYPTED" in _check_readable("--keyfile", config.keyfile):
+        _read_pem("--certfile", config.certfile)
+        if "ENCRYPTED" in _read_pem("--keyfile", config.keyfile):
             raise BadSettings(f"--keyfile {config.keyfile} is encrypted: give the key without a password.")
         try:
             config.create_ssl_context()
@@ -77,7 +77,7 @@ def in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _check_readable(option: str, file: str) -> str:
+def _read_pem(option: str, file: str) -> str:
     """Return the text of a PEM file. Raises BadSettings."""
     try:
         return Path(file).read_text(encoding="latin-1")

@@ -22,10 +22,10 @@ log = logging.getLogger("ledger_engine.server")
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key to show; `first_of` is the project that was created together with the key, else None."""
+    """A key to show; `new_project` is the project that was created together with the key, else None."""
 
     id: str
-    first_of: str | None
+    new_project: str | None
 
 
 async def require_known_key(engine: Engine, settings: ServeSettings) -> None:
@@ -75,14 +75,14 @@ def _make(unit: Unit, value: str, settings: ServeSettings, server: str | None) -
     tenant = Tenant(project.id, livemode=False)
     if settings.embedded:
         rights = replace(DASHBOARD, server=server)
-    elif settings.api_key is None and (is_new or _lacks_key(unit, settings)):
+    elif settings.api_key is None and (is_new or _needs_first_key(unit, settings)):
         rights = api_keys.NewApiKey("first key", "owner")
     else:
         return None
     return NewKey(api_keys.create(unit, tenant, rights, value).id, project.id if is_new else None)
 
 
-def _lacks_key(unit: Unit, settings: ServeSettings) -> bool:
+def _needs_first_key(unit: Unit, settings: ServeSettings) -> bool:
     """Return whether a project that existed before this start needs a first key.
 
     In a demo the project always needs one. With `--seed` it needs one if the ledger contains no key.
@@ -94,5 +94,5 @@ def _lacks_key(unit: Unit, settings: ServeSettings) -> bool:
 
 def _remove(unit: Unit, key: NewKey) -> None:
     api_keys.remove(unit, key.id)
-    if key.first_of is not None:
-        projects.remove_unused(unit, key.first_of)
+    if key.new_project is not None:
+        projects.remove_unused(unit, key.new_project)
