@@ -6,9 +6,10 @@ import signal
 def main() -> None:
     """Run the command line.
 
-    While modules are imported, Ctrl-C ends the process at once, because Python would print a traceback.
+    While modules are imported, Ctrl-C ends the process at once. With Python's own handler, Ctrl-C would print
+    a traceback.
     """
-    # Nohup and `&` make the process ignore the signal.
+    # A shell script starts a background process (`&`) with SIGINT ignored: leave it ignored.
     takes_signal = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     if takes_signal:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -8,10 +8,10 @@ from ledger_engine import __version__
 
 
 def main() -> None:
-    """Run the command that the first argument names, or else the dashboard.
+    """Run the `ledger-engine` command that the first argument names; if it names none, run the dashboard.
 
-    The commands are imported only if the first argument is a word, so that opening the dashboard, with or
-    without options, never loads the server's command line.
+    The command line of `ledger-engine` is imported only if the first argument is a word or asks for help. So
+    it is not loaded to open the dashboard, with or without options.
     """
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # only during the imports, as in `__main__`
@@ -29,13 +29,14 @@ def main() -> None:
     if first == "--version":
         print(f"ledger {__version__}")
     elif first in ("-h", "--help"):
-        # Leave out words that are commands of both programs: here they run the commands of ledger-engine.
+        # Some names are commands of both programs. Here such a name runs the command of ledger-engine, so the
+        # dashboard's help leaves it out.
         own_command = copy(command)
         own_command.commands = {
             name: each for name, each in command.commands.items() if name not in _commands()
         }
         own_command.main(["--help"], standalone_mode=False)
-        print(f"\nWith one of these words first, it runs ledger-engine: {', '.join(_commands())}.")
+        print(f"\nThese words, as the first argument, run ledger-engine: {', '.join(_commands())}.")
     else:
         dashboard()
 
@@ -46,7 +47,11 @@ def _raise_at_ctrl_c() -> None:
 
 
 def _commands() -> list[str]:
-    """Return the words of ledger-engine, except `completion`, which completes only that name."""
+    """Return the names of ledger-engine's commands.
+
+    `completion` is left out: its script completes commands that begin with `ledger-engine`, not with the name
+    of this archive.
+    """
     from ledger_engine.cli import main as engine
 
     return [name for name in engine.commands if name != "completion"]

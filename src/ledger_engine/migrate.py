@@ -1,7 +1,8 @@
 """Copies a ledger from a SQLite file to PostgreSQL or back: every row, with a comparison at the end.
 
 The tables are copied one after the other. At the end each table is read on both sides and compared, and the
-target is audited. Only then can other programs see the target; a copy that ends earlier leaves nothing in it.
+target is audited. Only then can other programs see the target. A copy that fails or is interrupted before
+leaves nothing in the target.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from ledger_engine.verify.audit import AuditReport
 
 @dataclass(slots=True)
 class MigrationProgress:
-    """The progress of a copy: its current step, and how many of `rows` it has read."""
+    """The progress of a copy: `what` names the current step, and `done` of `rows` rows have been read.
+
+    A row counts each time that a step reads it.
+    """
 
     what: str = "Opening"
     rows: int = 0
     done: int = 0
 
     def report(self, rows: int) -> None:
-        """Note that this many more rows were read."""
+        """Add a number of rows that were read."""
         self.done += rows
 
 

@@ -55,7 +55,7 @@ def test_its_help_is_the_dashboards_and_names_the_words_of_the_engine(
     monkeypatch.setattr(sys, "argv", ["ledger.pyz", "--help"])
     archive.main()
     help, _, engine = capsys.readouterr().out.partition(
-        "With one of these words first, it runs ledger-engine: "
+        "These words, as the first argument, run ledger-engine: "
     )
     assert "--demo" in help
     assert "\n  keys " not in help, "which is ledger-engine's"

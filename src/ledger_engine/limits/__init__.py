@@ -1,13 +1,13 @@
 """Limits: rate windows, semaphores and leases.
 
 Rate limits apply to fixed minutes and seconds of the wall clock, and are counted per API key
-(docs/interface.md#rate-limits). The only server of a file counts in a dict (`Windows`). Servers on one
-PostgreSQL database count together in a table (`store/postgres/rate_limits.py`). Semaphores limit the memory
-of one process, so every server has its own semaphores.
+(docs/interface.md#rate-limits). Only one server serves a SQLite file; it counts in a dict (`Windows`).
+Servers on one PostgreSQL database count together in a table (`store/postgres/rate_limits.py`). Semaphores
+limit the memory of one process, so every server has its own semaphores.
 
-A lease is this server's right to do a task for all servers. The only server of a file holds every lease
-(`AllLeases`). Servers that share a database divide the leases among themselves, by rows in that database
-(`store/postgres/leases.py`).
+A lease gives one server the exclusive right to do a task for all servers of a database. The server of a
+SQLite file holds every lease (`AllLeases`). Servers that share a PostgreSQL database divide the leases among
+themselves, by rows in that database (`store/postgres/leases.py`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from typing import NamedTuple, Protocol
 class Verdict:
     """The decision about a request: it is refused if `wait`, in seconds, is more than 0.
 
-    `limit` and `remaining` are requests in the current minute. `reset` is the end of this minute, in seconds
-    since 1970.
+    `limit` is how many requests a minute allows, and `remaining` how many of them are left in the current
+    minute. `reset` is the end of this minute, in seconds since 1970.
     """
 
     limit: int
@@ -37,20 +37,23 @@ class Verdict:
 
 
 class RateLimits(Protocol):
-    """Counts the requests of each caller, over all processes that serve."""
+    """Counts the requests of each caller to all processes that serve the ledger."""
 
     async def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
-        """Count one request of `who`. A request over the second's limit does not count for the minute."""
+        """Count one request of the caller `who`, and return the verdict on the request.
+
+        A request that is refused because of the limit per second does not count towards the minute.
+        """
 
     async def peek(self, who: str, per_minute: int) -> Verdict:
-        """Return the verdict for a request that is never refused. The request is not counted."""
+        """Return a verdict for a kind of request that is never refused. The request is not counted."""
 
 
 class Semaphore(NamedTuple):
     """A semaphore that may be acquired `most` times at once.
 
-    `name` is the semaphore's kind. If the semaphore limits one address or project, `/` and this address or
-    project follow the kind.
+    `name` begins with the semaphore's kind. If the semaphore is for one address or project, `/` and this
+    address or project follow in the name.
     """
 
     name: str
@@ -58,7 +61,7 @@ class Semaphore(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Return the kind in the name, for metrics."""
+        """Return the part of the name before `/`; metrics show it."""
         return self.name.partition("/")[0]
 
 
@@ -71,12 +74,14 @@ class Full(Exception):
 
 
 class Leases(Protocol):
-    """The leases of this server. If a server ends without giving its leases back, they end seconds later.
+    """The leases of this server. If a server dies without releasing its leases, they expire seconds later.
 
-    `first` is true if no other server was working when this server took its first leases. This server holds
-    its leases up to `until`, a time of the monotonic clock in seconds; each renewal moves `until`.
-    `releasing` names leases that another server with fewer leases will get. This server must finish its work
-    for these leases, and leave them out of the `names` in calls of `hold` as long as they are in `releasing`.
+    `first` is true if no other server was working when this server acquired its first leases. This server may
+    rely on its leases until the time `until` of the monotonic clock, in seconds; each renewal moves `until`.
+
+    `releasing` contains the names of leases that this server must hand over to a server with fewer leases.
+    This server must finish its work for these leases, and then call `hold` without their names as long as
+    they are in `releasing`.
     """
 
     @property
@@ -87,24 +92,24 @@ class Leases(Protocol):
     def releasing(self) -> Collection[str]: ...
 
     async def hold(self, kind: str, names: Collection[str]) -> Collection[str]:
-        """Take free leases up to this server's share; return the leases that it now holds.
+        """Acquire free leases in `names`, up to this server's share; return the held leases in `names`.
 
-        From now on the server renews these leases, and takes further leases in `names` when they become free.
-        It gives back leases of this kind that are not in `names`. Raises StorageUnavailable.
+        From now on this server renews these leases, and acquires further leases in `names` when they become
+        free. It releases its leases of this kind that are not in `names`. Raises StorageUnavailable.
         """
 
     async def leads(self) -> bool:
-        """Return whether this server does the tasks that one server does for all servers.
+        """Return whether this server is the leader, which alone does certain tasks for all servers.
 
         Raises StorageUnavailable.
         """
 
     async def end(self) -> None:
-        """Give all leases back."""
+        """Release all leases."""
 
 
 class AllLeases:
-    """The leases of a server that is alone: this server holds all leases."""
+    """The leases of the only server of a ledger: this server holds every lease."""
 
     first = True
     until = math.inf
@@ -126,8 +131,8 @@ WallClock = Callable[[], float]  # seconds since 1970-01-01 UTC
 class Windows:
     """Counts the requests of one process in each minute and second of the wall clock.
 
-    The minutes of all callers end together, and the counts are then dropped: only the callers of one minute
-    take memory. Callers can read the wall clock too, so they know when a minute ends.
+    The minute of every caller ends at the same time. All counts are then dropped, so only the callers of the
+    current minute take memory. A caller knows from its own clock when the minute ends.
     """
 
     def __init__(self, wall_clock: WallClock = time.time) -> None:
@@ -137,7 +142,10 @@ class Windows:
         self._in_minute: dict[str, int] = {}
 
     async def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
-        """Count one request of `who`. A request refused because of a burst does not count for the minute."""
+        """Count one request of the caller `who`, and return the verdict on the request.
+
+        A request that is refused because of the limit per second does not count towards the minute.
+        """
         now = self._now()
         in_minute, in_second = self._in_minute.get(who, 0), self._in_second.get(who, 0)
         verdict = verdict_of(now, in_minute, in_second, per_minute, per_second)
@@ -146,12 +154,12 @@ class Windows:
         return verdict
 
     async def peek(self, who: str, per_minute: int) -> Verdict:
-        """Return the verdict without counting, for requests that are never refused."""
+        """Return a verdict for a kind of request that is never refused. The request is not counted."""
         now = self._now()
         return Verdict(per_minute, max(0, per_minute - self._in_minute.get(who, 0)), end_of_minute(now))
 
     def _now(self) -> int:
-        """Return the time in seconds, and drop the counts of past minutes and seconds."""
+        """Return the time in whole seconds since 1970, and drop the counts of past minutes and seconds."""
         now = int(self._wall_clock())
         if now != self._second:
             self._second, self._in_second = now, {}
@@ -161,7 +169,11 @@ class Windows:
 
 
 def verdict_of(now: int, in_minute: int, in_second: int, per_minute: int, per_second: int) -> Verdict:
-    """Return the verdict on a request; `in_minute` and `in_second` count the requests before it."""
+    """Return the verdict on a request at the second `now`.
+
+    `in_minute` and `in_second` are how many earlier requests of the caller were counted in the same minute
+    and second.
+    """
     reset = end_of_minute(now)
     if in_minute >= per_minute:
         return Verdict(per_minute, 0, reset, wait=reset - now)
@@ -171,7 +183,7 @@ def verdict_of(now: int, in_minute: int, in_second: int, per_minute: int, per_se
 
 
 def end_of_minute(now: int) -> int:
-    """Return the end of the minute that contains `now`, in seconds."""
+    """Return the end of the minute that contains `now`; both are in seconds since 1970."""
     return (now // 60 + 1) * 60
 
 
@@ -195,7 +207,10 @@ class Semaphores:
             self.release(semaphores)
 
     async def acquire(self, semaphores: Sequence[Semaphore], *, wait: bool = False) -> None:
-        """Acquire each semaphore until `release`. If one is full, raise Full, or with `wait` wait for it."""
+        """Acquire each semaphore. The caller must call `release` later.
+
+        If a semaphore is full, this raises Full, or with `wait` waits until none is full.
+        """
         while (full := self._full(semaphores)) is not None:
             if not wait:
                 raise Full(full)
@@ -217,7 +232,7 @@ class Semaphores:
                 turn.set_result(None)
 
     def acquired(self, name: str) -> int:
-        """Return how often the semaphore of this name is acquired."""
+        """Return how many times the semaphore with this name is acquired now."""
         return self._counts[name]
 
     def _full(self, semaphores: Sequence[Semaphore]) -> Semaphore | None:
@@ -226,7 +241,10 @@ class Semaphores:
 
 @dataclass(frozen=True, slots=True)
 class SharedState:
-    """The limits of a server. Servers on one database share `rate_limits` and `leases`."""
+    """The limits of one server: it shares `rate_limits` and `leases` with other servers of its database.
+
+    `semaphores` belong to this server alone.
+    """
 
     rate_limits: RateLimits
     leases: Leases = field(default_factory=AllLeases)

@@ -31,12 +31,12 @@ KEY_CHECKED_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The facts that are printed once the server accepts requests.
+    """The facts that are printed when the server begins to accept requests.
 
-    `url` is None if another ASGI server owns the socket. `key` is the value of a key that is shown only here:
-    the first key of the ledger, or the dashboard's key. `lacks_key` is true for a ledger without any key.
-    `notice` lists what a person must decide or repair. `metrics_url` is the address of the metrics, if they
-    are served.
+    `url` is None if another ASGI server owns the socket. `key` is the value of a new key, which is shown only
+    here: the ledger's first key or the dashboard's key. `key` is None if this start created no key.
+    `lacks_key` is true for a ledger without any key. `notice` describes problems that a person must decide or
+    repair; it is None if there is no problem. `metrics_url` is None if no metrics are served.
     """
 
     url: str | None
@@ -54,9 +54,11 @@ def run(
     announce: Announce,
     report: Callable[[float], None] = lambda _share: None,
 ) -> None:
-    """Serve until SIGTERM, SIGINT or SIGHUP, or until stdin ends if embedded; then finish open requests.
+    """Serve until SIGTERM, SIGINT or SIGHUP, or if embedded until stdin ends. Then finish open requests.
 
-    While a demo loads its data, `report` gets the loaded share; then `announce` is called.
+    While a demo loads its data, `report` is called with the fraction loaded so far (0 to 1). When the server
+    begins to accept requests, `announce` is called. If another process already serves the file of an embedded
+    server, this process serves nothing: it announces the other server's address and a key for it.
 
     Raises BadSettings, StorageUnavailable, and OSError if the server cannot listen on the address.
     """
@@ -65,7 +67,7 @@ def run(
     _require_folders(settings)
     with ledger.location(settings) as database:
         try:
-            # Only one process may serve a file; any number of servers may share a PostgreSQL database.
+            # A lock lets only one process serve a file. Several servers can share a PostgreSQL database.
             lock = ServingLock(database) if isinstance(database, Path) else None
         except StorageUnavailable:
             url = served_at(database) if settings.embedded and isinstance(database, Path) else None
@@ -82,9 +84,10 @@ def run(
 
 
 def application(settings: ServeSettings, announce: Announce) -> Quart:
-    """Return the application for another ASGI server, whose lifespan opens and closes the ledger.
+    """Return the application for another ASGI server. Raises BadSettings.
 
-    Until the ledger is open each request is refused. Raises BadSettings.
+    The lifespan events of the ASGI server open and close the ledger. Until the ledger is open, the
+    application refuses each request.
     """
     settings.check()
     if settings.database is None:
@@ -117,11 +120,11 @@ def application(settings: ServeSettings, announce: Announce) -> Quart:
 
 
 def _require_folders(settings: ServeSettings) -> None:
-    """Raise BadSettings for a folder that cannot be written to; create the folders of checkpoints."""
+    """Create the folders for checkpoints. Raises BadSettings for a folder that cannot be written to."""
     if settings.backup_to is not None:
         _require_writable("--backup-to", settings.backup_to)
     for folder in settings.checkpoint_to:
-        with contextlib.suppress(OSError):  # the error below names the folder
+        with contextlib.suppress(OSError):  # `_require_writable` raises an error that names the folder
             folder.mkdir(parents=True, exist_ok=True)
         _require_writable("--checkpoint-to", folder)
 
@@ -135,9 +138,10 @@ def _require_writable(option: str, folder: Path) -> None:
 
 
 async def _accompany(url: str, database: Location, announce: Announce) -> None:
-    """Give a dashboard a key for the server at `url`, which serves the database, until the dashboard ends.
+    """Announce a new key for the server at `url`, which serves the database; wait until the dashboard ends.
 
-    If the key stops working, the server was restarted. Then raise the error that refuses the key.
+    A server that starts revokes the keys of all sessions. So if that server is restarted, the key stops
+    working. In this case raise the error that refuses the key.
     """
     stop = Stop()
     stop.on_signals()
@@ -157,7 +161,7 @@ async def _accompany(url: str, database: Location, announce: Announce) -> None:
 async def _announce(
     ledger_in_use: ledger.ServedLedger, settings: ServeSettings, announce: Announce, url: str | None
 ) -> None:
-    """Announce that the server accepts requests, together with the new key, if there is one."""
+    """Announce that the server accepts requests; announce the new key too, if this start creates one."""
 
     def show(key: str | None, lacks_key: bool) -> bool:
         return announce(Ready(url, key, ledger_in_use.engine.notice, ledger_in_use.metrics_url, lacks_key))
@@ -199,5 +203,5 @@ async def _serve(
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise
-                # Another program bound the same address, and began to listen first.
+                # Another program has bound the same address too, and was the first to listen on it.
                 raise cannot_listen(settings.host, settings.port, error) from error

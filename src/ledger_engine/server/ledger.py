@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def location(settings: ServeSettings) -> Iterator[Location]:
-    """Yield the ledger's location.
+    """Yield the ledger's location, and create the folder of its file.
 
-    The ledger of a demo is a file in a private folder, which is removed at the end.
+    A demo's ledger is a file in a new private folder. This folder is removed at the end.
     """
     if settings.database is not None:
         make_folder(settings.database)
@@ -54,9 +54,10 @@ def location(settings: ServeSettings) -> Iterator[Location]:
 
 
 async def seed(settings: ServeSettings, database: Location) -> None:
-    """Load the data set in the settings into an empty ledger before it is served.
+    """If the settings name a data set and the ledger is empty, load the data set into the ledger.
 
-    Raises BadSettings for an unusable data set, and the errors of loading it.
+    Call this before the ledger is served. Raises BadSettings for an unusable data set, and the errors of
+    `load_if_empty`.
     """
     if settings.seed is None:
         return
@@ -73,7 +74,11 @@ async def seed(settings: ServeSettings, database: Location) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ServedLedger:
-    """A ledger that is being served; `server` is this server's id, None if no other server may serve it."""
+    """A ledger that is being served, with the parts of its server.
+
+    `server` is the server's id; None for a SQLite file, because only one server serves a file. `demo`,
+    `meter` and `metrics_url` are None without the options that ask for them.
+    """
 
     engine: Engine
     server: str | None
@@ -90,7 +95,7 @@ async def served(
     report: Callable[[float], None] = lambda _share: None,
     url: str | None = None,
 ) -> AsyncIterator[ServedLedger]:
-    """Yield the ledger of a server, while the server's background tasks run.
+    """Open the ledger, start the server's background tasks, and yield the ledger. At the end undo both.
 
     `url` is the server's address; None if another program owns the server's socket.
     """
@@ -108,9 +113,9 @@ async def served(
 
 @contextlib.asynccontextmanager
 async def opened(settings: ServeSettings, database: Location) -> AsyncIterator[Engine]:
-    """Yield the engine of a process that serves the ledger, after storing the API key of the settings.
+    """Yield the engine of a process that serves the ledger.
 
-    Raises BadSettings if it cannot store this key.
+    If the settings contain an API key, the key is stored first. Raises BadSettings if this is impossible.
     """
     engine = open_engine(
         database,
@@ -130,9 +135,12 @@ async def opened(settings: ServeSettings, database: Location) -> AsyncIterator[E
 async def presence(
     engine: Engine, settings: ServeSettings, database: Location, url: str | None
 ) -> AsyncIterator[str | None]:
-    """Yield the server's id, None if no other server may serve the ledger; at the end revoke its sessions."""
+    """Register the server in the database, and yield the server's id. At the end revoke its session keys.
+
+    The only server of a SQLite file has no id: yield None.
+    """
     if isinstance(database, Path):
-        # Only one process serves a file, so no other server still needs a stored session key.
+        # Only one process serves a file, so the stored session keys are left over from earlier servers.
         await engine.write(api_keys.end_all)
         try:
             yield None
@@ -151,7 +159,7 @@ async def presence(
 
 
 def tenant_of_dashboard(unit: Unit) -> Tenant:
-    """Return the tenant for the test mode of the first project. Raises Conflict if there is no project."""
+    """Return the tenant of dashboards: the test mode of the first project. Raises Conflict without one."""
     project = projects.first(unit)
     if project is None:
         raise Conflict("not_recoverable", "There is no project; `ledger-engine projects create` creates one.")
@@ -162,7 +170,7 @@ def tenant_of_dashboard(unit: Unit) -> Tenant:
 async def demo(
     engine: Engine, *, is_wanted: bool, report: Callable[[float], None]
 ) -> AsyncIterator[Demo | None]:
-    """Load a demo's data and yield the demo; yield None if this is not a demo."""
+    """Load the demo's data and yield the demo; if `is_wanted` is false, yield None."""
     if not is_wanted:
         yield None
         return
@@ -176,7 +184,7 @@ async def demo(
 async def background(
     engine: Engine, settings: ServeSettings, helpers: Helpers | None
 ) -> AsyncIterator[Background]:
-    """Yield the background tasks, which run until the end."""
+    """Start the background tasks and yield them; stop them at the end."""
     running = Background(
         engine,
         Seal.from_environment(),
@@ -197,7 +205,10 @@ async def background(
 
 
 def _checkpoint_places(settings: ServeSettings) -> CheckpointPlaces:
-    """Return the places for checkpoints. Raises BadSettings for a text that is not the key of a witness."""
+    """Return the folders and witnesses outside the ledger that the server sends its checkpoints to.
+
+    Raises BadSettings for a text that is not the key of a witness.
+    """
     try:
         keys = list(map(VerifierKey.parse, settings.witness_keys))
     except BadNote as error:
@@ -212,7 +223,10 @@ def _checkpoint_places(settings: ServeSettings) -> CheckpointPlaces:
 async def backups(
     engine: Engine, settings: ServeSettings, database: Location
 ) -> AsyncIterator[ScheduledBackups | None]:
-    """Yield the task that makes backups; None without --backup-to. Raises OSError."""
+    """Start the task that makes backups, and yield it; yield None without --backup-to or on PostgreSQL.
+
+    Raises OSError.
+    """
     if settings.backup_to is None or isinstance(database, str):
         yield None
         return
@@ -230,7 +244,7 @@ async def backups(
 async def metrics(
     engine: Engine, settings: ServeSettings, backups: ScheduledBackups | None
 ) -> AsyncIterator[tuple[Metrics | None, str | None]]:
-    """Yield the object that counts the requests, and the URL of the metrics; None without --metrics."""
+    """Yield the object that counts requests, and the URL of the metrics; both are None without --metrics."""
     if settings.metrics is None:
         yield None, None
         return
@@ -256,7 +270,10 @@ def test_helpers(engine: Engine, settings: ServeSettings, database: Location) ->
 
 
 def _state_folder() -> Path | None:
-    """Return the state folder that systemd (`StateDirectory=`) or the program's starter names."""
+    """Return the first folder in the variable STATE_DIRECTORY; None if the variable is not set.
+
+    systemd sets this variable for a unit with `StateDirectory=`. Another starter of the program may set it.
+    """
     folder = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
     return Path(folder) if folder else None
 

@@ -15,7 +15,8 @@ from ledger_engine.http.wire.tcp import HEAD_BUFFER, UNSENT_MAX
 
 # Connections that the system queues while the server is busy; the system's own limit may be lower.
 BACKLOG = 4096
-IDLE_S = 30  # seconds; a connection that is idle, or has not sent all headers of a request, is then closed
+# A connection is closed after so many seconds without a request, or with incomplete headers of a request.
+IDLE_S = 30
 
 
 def configure(settings: ServeSettings) -> Config:
@@ -60,7 +61,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def cannot_listen(host: str, port: int, error: OSError) -> OSError:
-    """Return the error as a sentence that names the address."""
+    """Return an OSError whose message is a full sentence with the address and the reason."""
     return OSError(
         f"Cannot listen on {host} port {port}: {error.strerror}."
         " Choose another port with --port; 0 means any free port."
@@ -78,7 +79,7 @@ def in_url(host: str) -> str:
 
 
 def _read_pem(option: str, file: str) -> str:
-    """Return the text of a PEM file. Raises BadSettings."""
+    """Return the text of a PEM file. Raises BadSettings if the file cannot be read."""
     try:
         return Path(file).read_text(encoding="latin-1")
     except OSError as error:
@@ -86,7 +87,7 @@ def _read_pem(option: str, file: str) -> str:
 
 
 def _why_unusable(certfile: str, keyfile: str, error: ssl.SSLError) -> str:
-    """Return a sentence with the file that caused OpenSSL's error, and the reason."""
+    """Return a sentence that names the file that OpenSSL cannot use, and gives the reason."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(certfile)
     except ssl.SSLError:
@@ -99,7 +100,10 @@ def _why_unusable(certfile: str, keyfile: str, error: ssl.SSLError) -> str:
 
 
 def tell_systemd(state: str) -> None:
-    """Report a state such as `READY=1` to systemd (sd_notify(3)), if systemd waits for it."""
+    """Report a state such as `READY=1` to systemd (sd_notify(3)).
+
+    Do nothing if NOTIFY_SOCKET is not set: systemd then expects no reports.
+    """
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return

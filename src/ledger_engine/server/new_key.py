@@ -1,4 +1,4 @@
-"""Creates the key that a start shows once, and removes it if it could not be shown."""
+"""Creates the key that a server shows once, when it starts. A key that could not be shown is removed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ log = logging.getLogger("ledger_engine.server")
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key to show; `new_project` is the project that was created together with the key, else None."""
+    """The id of a new key, and the id of the project that was created with it; None for an older project."""
 
     id: str
     new_project: str | None
 
 
 async def require_known_key(engine: Engine, settings: ServeSettings) -> None:
-    """Make sure that the first project has the key in the settings.
+    """If the settings contain an API key, make sure that it is a key of the first project.
 
     Raises BadSettings if that is impossible.
     """
@@ -46,16 +46,18 @@ async def show_new_key(
     server: str | None,
     show: Callable[[str | None, bool], bool],
 ) -> None:
-    """Create the ledger's first key, or the session of an embedded dashboard, and show it.
+    """Create the ledger's first key, or the session key of an embedded dashboard, and show the key.
 
-    `show` gets the value of the key (None if there is none to show), and whether the ledger lacks a key. It
-    returns whether the key was shown. A key that was not shown is removed, together with the project that was
-    created for it, so that the next start creates another key. Call this when everything else has begun.
+    `show` is called with the value of the new key (None if this start creates no key), and with whether the
+    ledger contains no key at all. `show` returns whether the key was shown. If it was not shown, the key is
+    removed, together with the project that was created for it, so that the next start creates another key.
+
+    Call this when everything else has started, because `show` also announces that the server is ready.
     """
     value = api_keys.new_value(livemode=False)
     key = await engine.write(partial(_make, value=value, settings=settings, server=server))
     lacks_key = key is None and not await engine.read(api_keys.has_any)
-    # In a thread, because it may wait for the reader of a pipe.
+    # Call `show` in a thread, because it may wait for the reader of a pipe.
     was_shown = await asyncio.to_thread(show, None if key is None else value, lacks_key)
     if key is not None and not was_shown:
         await engine.write(partial(_remove, key=key))
@@ -70,7 +72,7 @@ def _ensure(unit: Unit, value: str) -> None:
 
 
 def _make(unit: Unit, value: str, settings: ServeSettings, server: str | None) -> NewKey | None:
-    """Create the key to show with this value and return it; None if there is none to show."""
+    """Create the key that this start shows, with this value. Return None if this start shows no key."""
     project, is_new = projects.first_or_new(unit)
     tenant = Tenant(project.id, livemode=False)
     if settings.embedded:
@@ -83,9 +85,10 @@ def _make(unit: Unit, value: str, settings: ServeSettings, server: str | None) -
 
 
 def _needs_first_key(unit: Unit, settings: ServeSettings) -> bool:
-    """Return whether a project that existed before this start needs a first key.
+    """Return whether an existing project needs a first key.
 
-    In a demo the project always needs one. With `--seed` it needs one if the ledger contains no key.
+    A demo or a data set creates its project without a key. So the project of a demo always needs a first key,
+    and with `--seed` the project needs one if the ledger contains no key.
     """
     if settings.database is None:
         return True

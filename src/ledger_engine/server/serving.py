@@ -27,14 +27,14 @@ from ledger_engine.store.engine import Engine
 
 
 class Stop:
-    """Whether the server must stop (`requested`), and whether it must stop at once (`hurry`)."""
+    """Two events: `requested` is set when the server must stop, `hurry` when it must stop at once."""
 
     def __init__(self) -> None:
         self.requested = asyncio.Event()
         self.hurry = asyncio.Event()
 
     def on_signals(self) -> None:
-        """Stop at the first signal, and hurry at the second."""
+        """Set `requested` at the first SIGTERM, SIGINT or SIGHUP, and `hurry` at the second."""
         loop = asyncio.get_running_loop()
         signals = [signal.SIGTERM, signal.SIGINT]
         # Under nohup SIGHUP is already ignored; leave it ignored.
@@ -52,9 +52,10 @@ class Stop:
             loop.add_signal_handler(number, note_signal)
 
     def at_end_of_stdin(self) -> None:
-        """Stop when stdin ends.
+        """Set `requested` when stdin ends.
 
-        The parent process holds the other end of stdin, which closes however the parent ends.
+        The parent process holds the other end of stdin. When the parent ends, even if it is killed, the
+        system closes this end.
         """
         loop = asyncio.get_running_loop()
 
@@ -70,7 +71,7 @@ class Stop:
 
 
 async def first_of(task: asyncio.Future[None], event: asyncio.Event, seconds: float | None = None) -> None:
-    """Wait until the task is done, the event is set, or this many seconds have passed."""
+    """Wait until the task is done, the event is set or so many seconds have passed, whichever comes first."""
     waiting = asyncio.create_task(event.wait())
     futures: set[asyncio.Future[Any]] = {task, waiting}
     await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -84,7 +85,8 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-DRAIN_S = 8  # seconds for the requests in progress to finish; container hosts kill a process after 10 seconds
+# Seconds for the requests in progress to finish. Container hosts kill a process 10 seconds after SIGTERM.
+DRAIN_S = 8
 COLLECTED_AT = 10_000  # the garbage collector runs when allocations exceed deallocations by this number
 
 
@@ -116,7 +118,7 @@ def begin_serving(
 def _test_helpers(settings: ServeSettings) -> ModuleType | None:
     if not settings.test_helpers:
         return None
-    # Imported here, because few servers use these parts.
+    # Imported here, because few servers offer the test helpers.
     from ledger_engine.sandbox import routes
 
     return routes
@@ -129,7 +131,9 @@ async def serve_until(
     note_ready: Callable[[], Awaitable[None]],
     begin_stop: Callable[[], None],
 ) -> None:
-    """Serve until asked to stop, then finish requests within DRAIN_S seconds, or end at once on `hurry`.
+    """Serve until `stop.requested` is set, then let the requests in progress finish within DRAIN_S seconds.
+
+    After this time, or as soon as `stop.hurry` is set, cut the connections of the unfinished requests.
 
     `note_ready` is called when the server begins to accept requests, and `begin_stop` when it stops accepting
     them.
@@ -152,9 +156,9 @@ async def serve_until(
 def collect_rarely() -> None:
     """Set up the garbage collector for serving, once everything is loaded.
 
-    Python frees the objects of a request with its answer, because hardly any of them refer to each other in a
-    cycle. With the usual threshold of 700, the collector would scan the objects of the open requests several
-    times and find nothing.
+    Hardly any objects of a request refer to each other in a cycle. So reference counting frees them when the
+    request is answered, without the collector. With the usual threshold of 700, the collector would scan the
+    objects of the open requests several times and find nothing to free.
     """
     gc.freeze()
     gc.enable()

@@ -1,4 +1,4 @@
-"""Refuses requests until the ledger is open. An ASGI server without lifespan events never opens it."""
+"""Refuses requests until the ledger is open. Under an ASGI server without lifespan events it never opens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger("ledger_engine.server")
 class Unopened:
     """An ASGI application that passes lifespan events to `app`, and refuses each request with a 503.
 
-    At the first request it logs an error that names the remedy.
+    At the first request it also logs an error that says how to open the ledger.
     """
 
     def __init__(self, app: Asgi, settings: ServeSettings) -> None:
