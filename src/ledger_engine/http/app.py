@@ -107,11 +107,11 @@ def put_gate(
     reach Quart itself.
     """
     dispatcher: Any = app.asgi_app
-    guarded_app = dispatcher if test_helpers is None else test_helpers.guard(dispatcher, engine)
+    guarded_app = dispatcher if test_helpers is None else test_helpers.add_guard(dispatcher, engine)
     cors = Cors(cors_origins) if cors_origins else None
     rate_limits = engine.shared_state.rate_limits if wall_clock is None else Windows(wall_clock)
     gate: Any = Gate(guarded_app, engine, auth_rate_limit, rate_limits, recorder, cors, meter)
-    outermost: Any = gate if test_helpers is None else test_helpers.outside(gate, engine)
+    outermost: Any = gate if test_helpers is None else test_helpers.add_turnstile(gate, engine)
     if trusted_proxies:
         outermost = BehindProxies(outermost, trusted_proxies)
     app.asgi_app = outermost

@@ -46,7 +46,7 @@ class MovableClock:
     def advance_past(self, moment: int) -> None:
         with self._lock:
             if self._now() <= moment:
-                self._stand_at(moment + 1)
+                self._set_time(moment + 1)
 
     def machine(self) -> int:
         """Return the time of `now`, because for a ledger under test this is the real time."""
@@ -75,9 +75,9 @@ class MovableClock:
         """Move the clock forward to `moment` (milliseconds); a past moment changes nothing."""
         with self._lock:
             if moment > self._now():
-                self._stand_at(moment)
+                self._set_time(moment)
 
-    def be_ahead(self, offset_ms: int) -> None:
+    def raise_offset(self, offset_ms: int) -> None:
         """Move the clock at least this far ahead of the machine's clock, unless it is frozen."""
         with self._lock:
             if self._frozen_at is None:
@@ -92,18 +92,18 @@ class MovableClock:
         """Let a stopped clock continue from its time."""
         with self._lock:
             now, self._frozen_at = self._now(), None
-            self._stand_at(now)
+            self._set_time(now)
 
     def go_back(self, state: ClockState) -> None:
         """Set the clock back to its state at the time of a snapshot, together with the ledger."""
         with self._lock:
             self._frozen_at = state.now if state.frozen else None
-            self._stand_at(state.now)
+            self._set_time(state.now)
 
     def _now(self) -> int:
         return self._machine.now() + self._offset if self._frozen_at is None else self._frozen_at
 
-    def _stand_at(self, moment: int) -> None:
+    def _set_time(self, moment: int) -> None:
         if self._frozen_at is None:
             self._offset = moment - self._machine.now()
         else:

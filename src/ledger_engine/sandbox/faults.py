@@ -100,7 +100,7 @@ class _Entry:
     def __post_init__(self) -> None:
         self.random = random.Random(self.fault.seed)
 
-    def hits(self) -> bool:
+    def happens_now(self) -> bool:
         """Decide whether the fault happens now; count it if it does, and return the decision."""
         fault = self.fault
         if fault.times is not None and fault.hits >= fault.times:
@@ -125,7 +125,7 @@ class Faults:
 
     def add(self, tenant: Tenant, fault: Fault) -> Fault:
         """Add a fault; if there are already FAULTS_MAX, delete the oldest."""
-        own = self._of(tenant)
+        own = self._faults_of(tenant)
         if len(own) >= FAULTS_MAX:
             self._remove(own[0].id)
         self._entries[fault.id] = _Entry(fault, tenant.project)
@@ -134,18 +134,18 @@ class Faults:
     def page(self, tenant: Tenant, request: PageRequest) -> Page[Fault]:
         """Return a page of the faults, newest first. Raises InvalidRequest."""
         removed_ids = [id for id, owner in self._owners_of_removed.items() if owner == tenant.book]
-        return page_of(self._of(tenant), request, removed_ids)
+        return page_of(self._faults_of(tenant), request, removed_ids)
 
     def remove(self, tenant: Tenant, id: str) -> Fault:
         """Remove a fault and return it. Raises NotFound."""
         entry = self._entries.get(id)
-        if entry is None or entry.fault not in self._of(tenant):
+        if entry is None or entry.fault not in self._faults_of(tenant):
             raise NotFound("fault", id)
         return self._remove(id)
 
     def clear(self, tenant: Tenant) -> int:
         """Remove all faults of the project and mode; return their number."""
-        own = self._of(tenant)
+        own = self._faults_of(tenant)
         for fault in own:
             self._remove(fault.id)
         return len(own)
@@ -168,8 +168,8 @@ class Faults:
             if (
                 fault.action["webhook"] is None
                 and (own or is_public)
-                and _concerns(fault.match, request)
-                and entry.hits()
+                and _matches(fault.match, request)
+                and entry.happens_now()
             ):
                 yield fault
 
@@ -182,12 +182,12 @@ class Faults:
                 and (entry.project, fault.livemode) == (project, livemode)
                 and match["endpoint"] in (None, endpoint)
                 and match["type"] in (None, type)
-                and entry.hits()
+                and entry.happens_now()
             ):
                 return fault
         return None
 
-    def _of(self, tenant: Tenant) -> list[Fault]:
+    def _faults_of(self, tenant: Tenant) -> list[Fault]:
         return [
             entry.fault
             for entry in self._entries.values()
@@ -195,7 +195,7 @@ class Faults:
         ]
 
 
-def _concerns(match: Match, request: MatchedRequest) -> bool:
+def _matches(match: Match, request: MatchedRequest) -> bool:
     path = match["path"]
     if path is not None and path.endswith("*"):
         fits = request.path.startswith(path[:-1])
@@ -205,11 +205,11 @@ def _concerns(match: Match, request: MatchedRequest) -> bool:
         fits
         and match["method"] in (None, request.method)
         and match["key"] in (None, request.key)
-        and (match["header"] is None or _has(request.headers, match["header"]))
+        and (match["header"] is None or _has_header(request.headers, match["header"]))
     )
 
 
-def _has(headers: Mapping[bytes, bytes], header: str) -> bool:
+def _has_header(headers: Mapping[bytes, bytes], header: str) -> bool:
     name, separator, value = header.partition(":")
     header_value = headers.get(name.strip().lower().encode("latin-1", "replace"))
     return header_value is not None and (
@@ -263,7 +263,7 @@ def check_fault(match: dict[str, Any], action: dict[str, Any]) -> tuple[Match, F
     for name in _OF_REQUESTS if is_webhook else _OF_WEBHOOKS:
         if match[name] is not None:
             use = "requests, not for webhooks" if is_webhook else "webhooks, not for requests"
-            raise _wrong(f"{name} is for {use}.", f"match.{name}")
+            raise _invalid(f"{name} is for {use}.", f"match.{name}")
     _check_match(match)
     return cast(Match, match), cast(FaultAction, action)
 
@@ -273,39 +273,39 @@ def _check_action(action: dict[str, Any]) -> None:
     if action["delay_ms"] is not None and action["webhook"] is None:
         names.append("delay_ms")
     if len(names) != 1:
-        raise _wrong("Give one of status, delay_ms, cut and webhook.", "action")
+        raise _invalid("Give one of status, delay_ms, cut and webhook.", "action")
     if action["jitter_ms"] is not None and names != ["delay_ms"]:
-        raise _wrong("jitter_ms needs delay_ms.", "action.jitter_ms")
+        raise _invalid("jitter_ms needs delay_ms.", "action.jitter_ms")
     if action["delay_ms"] is not None and action["webhook"] not in (None, "delay", "reorder"):
-        raise _wrong("delay_ms needs the webhook fault delay or reorder.", "action.delay_ms")
+        raise _invalid("delay_ms needs the webhook fault delay or reorder.", "action.delay_ms")
     if action["code"] is None:
         return
     if action["status"] is None:
-        raise _wrong("code needs status.", "action.code")
+        raise _invalid("code needs status.", "action.code")
     codes = codes_of(action["status"])
     if action["code"] not in codes:
-        raise _wrong(f"With {action['status']} code must be one of {', '.join(codes)}.", "action.code")
+        raise _invalid(f"With {action['status']} code must be one of {', '.join(codes)}.", "action.code")
 
 
 def _check_match(match: dict[str, Any]) -> None:
     if match["method"] is not None:
         match["method"] = match["method"].upper()
         if match["method"] not in METHODS:
-            raise _wrong(f"method must be one of {', '.join(METHODS)}.", "match.method")
+            raise _invalid(f"method must be one of {', '.join(METHODS)}.", "match.method")
     path = match["path"]
     if path is not None and (not path.startswith("/") or "*" in path[:-1]):
-        raise _wrong("path must begin with a slash, and may have one * at its end.", "match.path")
+        raise _invalid("path must begin with a slash, and may have one * at its end.", "match.path")
     if match["key"] is not None and not match["key"].startswith(("key_", "app_")):
-        raise _wrong("key must be the id of an API key or app, not its value.", "match.key")
+        raise _invalid("key must be the id of an API key or app, not its value.", "match.key")
     if match["endpoint"] is not None and not match["endpoint"].startswith("whe_"):
-        raise _wrong("endpoint must be the id of a webhook endpoint.", "match.endpoint")
+        raise _invalid("endpoint must be the id of a webhook endpoint.", "match.endpoint")
     if match["header"] is not None and not match["header"].partition(":")[0].strip():
-        raise _wrong("header must be a name, or a name, a colon and a value.", "match.header")
+        raise _invalid("header must be a name, or a name, a colon and a value.", "match.header")
     if match["type"] is not None and match["type"] not in outbox.KINDS:
-        raise _wrong(f"type must be one of {', '.join(outbox.KINDS)}.", "match.type")
+        raise _invalid(f"type must be one of {', '.join(outbox.KINDS)}.", "match.type")
 
 
-def _wrong(message: str, param: str) -> InvalidRequest:
+def _invalid(message: str, param: str) -> InvalidRequest:
     return InvalidRequest("invalid_value", message, param)
 
 
@@ -440,11 +440,11 @@ def _owner_of(unit: Unit, endpoint: str) -> tuple[str, bool]:
 def _corrupt(job: AttemptJob) -> AttemptJob:
     """Return the job with wrong signatures."""
     headers = [
-        (name, _other(value) if "signature" in name.lower() else value)
+        (name, _wrong_signature(value) if "signature" in name.lower() else value)
         for name, value in json.loads(job.headers)
     ]
     return job._replace(headers=dumps(headers))
 
 
-def _other(signature: str) -> str:
+def _wrong_signature(signature: str) -> str:
     return " ".join(part[:-2] + ("00" if part[-2:] != "00" else "11") for part in signature.split(" "))

@@ -26,7 +26,7 @@ ROOT = "/v1/test_helpers"
 
 
 class Turnstile:
-    """Counts the requests in progress; `alone` lets them end and makes new ones wait."""
+    """Counts the requests in progress; `hold_requests` lets them end and makes new ones wait."""
 
     def __init__(self) -> None:
         self.replacements = 0  # how often the ledger was replaced
@@ -36,12 +36,12 @@ class Turnstile:
         self._is_empty = asyncio.Event()
         self._is_empty.set()
 
-    async def wait(self) -> None:
+    async def wait_until_open(self) -> None:
         """Wait until the turnstile is open."""
         await self._is_open.wait()
 
     @contextlib.asynccontextmanager
-    async def passing(self) -> AsyncIterator[None]:
+    async def count_request(self) -> AsyncIterator[None]:
         """Count a request as in progress within the block; wait first if the turnstile is closed."""
         await self._is_open.wait()
         self._under_way += 1
@@ -54,7 +54,7 @@ class Turnstile:
                 self._is_empty.set()
 
     @contextlib.asynccontextmanager
-    async def alone(self) -> AsyncIterator[None]:
+    async def hold_requests(self) -> AsyncIterator[None]:
         """Make new requests wait within the block, which begins when the requests in progress have ended."""
         self._is_open.clear()
         try:
@@ -79,8 +79,8 @@ class Guard:
             await self._app(scope, receive, send)
             return
         call: Call = scope[CALL]
-        if is_helper(scope["path"]):
-            if isinstance(call.caller, Credential) and not _may_help(call.caller):
+        if is_helper_path(scope["path"]):
+            if isinstance(call.caller, Credential) and not _can_use_helpers(call.caller):
                 await send.answer(*call.refuse(NotFound("path", scope["path"])))
                 return
         elif len(self._faults):
@@ -117,18 +117,18 @@ class Guard:
             call: Call = scope[CALL]
             await send.answer(*call.refuse(fault_error(status, fault.action["code"], fault.id), status))
         elif cut != "before":
-            answer = _Withheld()
-            with contextlib.suppress(_Streamed):
+            answer = _WithheldReply()
+            with contextlib.suppress(_StreamedAnswer):
                 await self._app(scope, receive, answer)
             if cut == "half" and answer.status:
                 await answer.send_half(send)
 
 
-class _Streamed(Exception):
+class _StreamedAnswer(Exception):
     """Raised when an answer in several parts begins, because nobody waits until the answer ends."""
 
 
-class _Withheld:
+class _WithheldReply:
     """Receives an answer as `Reply` does, but sends nothing before `send_half`."""
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class _Withheld:
         else:
             self._body += message["body"]
             if message.get("more_body", False):
-                raise _Streamed
+                raise _StreamedAnswer
 
     async def answer(self, status: int, headers: list[Header], body: bytes) -> None:
         self.status, self._headers, self._body = status, headers, body
@@ -156,10 +156,10 @@ class _Withheld:
         await send({"type": "http.response.body", "body": half, "more_body": True})
 
 
-def is_helper(path: str) -> bool:
+def is_helper_path(path: str) -> bool:
     """Return whether a path belongs to the test helpers."""
     return path == ROOT or path.startswith(ROOT + "/")
 
 
-def _may_help(caller: Credential) -> bool:
+def _can_use_helpers(caller: Credential) -> bool:
     return not caller.livemode and caller.role == "owner" and caller.user is None

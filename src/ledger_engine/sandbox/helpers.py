@@ -35,7 +35,7 @@ from ledger_engine.upkeep.retention import Retention
 # Seconds to wait for webhooks; webhooks that take longer are sent later. If the receiver hangs, an attempt
 # takes 15 s.
 PATIENCE_S = 20.0
-_LOOKS_EVERY_S = 0.005
+_POLL_S = 0.005
 
 
 class Helpers:
@@ -90,7 +90,7 @@ class Helpers:
             offset = self.clock.offset_ms() + milliseconds
             await self._move_to(self.clock.now() + milliseconds)
             # The milliseconds that the move itself took are added to the requested time.
-            self.clock.be_ahead(offset)
+            self.clock.raise_offset(offset)
             store_clock(self._database, self.clock)
 
     async def _move_to(self, moment: int) -> None:
@@ -117,7 +117,7 @@ class Helpers:
     async def restore(self, name: str) -> Snapshot:
         """Set the whole ledger back to a snapshot. Raises NotFound."""
         self.snapshots.get(name)
-        async with self._turn, self.turnstile.alone(), self._background_paused():
+        async with self._turn, self.turnstile.hold_requests(), self._pause_background():
             await Followers.of(self._engine).end_current()
             snapshot = await self.snapshots.restore(self._engine, self.clock, name)
             store_clock(self._database, self.clock)
@@ -129,15 +129,15 @@ class Helpers:
 
     async def reset(self, tenant: Tenant) -> EmptiedProject:
         """Empty the project and mode, and remove its faults."""
-        async with self._turn, self.turnstile.alone():
+        async with self._turn, self.turnstile.hold_requests():
             self.faults.clear(tenant)
-            async with self._background_paused():
+            async with self._pause_background():
                 counts = await self._engine.write(partial(snapshots.empty, tenant=tenant))
                 await self._engine.forget_newest()
                 return counts
 
     @contextlib.asynccontextmanager
-    async def _background_paused(self) -> AsyncIterator[None]:
+    async def _pause_background(self) -> AsyncIterator[None]:
         assert self._background is not None, "begin was called"
         await self._background.pause()
         try:
@@ -157,30 +157,30 @@ async def _move_to(engine: Engine, clock: MovableClock, moment: int) -> None:
 
     Raises StorageUnavailable.
     """
-    all_sent = await _until_all_is_sent(engine, clock)
+    all_sent = await _wait_until_all_is_sent(engine, clock)
     while (due := await engine.read(_next_due)) is not None and due <= moment:
         # The clock keeps running, so another retry may have become due since the last check. It is sent too.
         if not all_sent and due <= clock.now():  # this retry was due, and was not sent in time
             break
         clock.move_to(due)
-        await engine.write(_follow)
-        all_sent = await _until_all_is_sent(engine, clock)
+        await engine.write(_store_time)
+        all_sent = await _wait_until_all_is_sent(engine, clock)
     clock.move_to(moment)
-    await engine.write(_follow)
-    await _until_all_is_sent(engine, clock)
+    await engine.write(_store_time)
+    await _wait_until_all_is_sent(engine, clock)
 
 
-async def _until_all_is_sent(engine: Engine, clock: MovableClock) -> bool:
+async def _wait_until_all_is_sent(engine: Engine, clock: MovableClock) -> bool:
     """Wait until every due webhook is sent and its result recorded; return False if that takes too long."""
     deadline = time.monotonic() + PATIENCE_S
     while not await engine.read(partial(_all_is_sent, now=clock.now())):
         if time.monotonic() > deadline:
             return False
-        await asyncio.sleep(_LOOKS_EVERY_S)
+        await asyncio.sleep(_POLL_S)
     return True
 
 
-def _follow(unit: Unit) -> None:
+def _store_time(unit: Unit) -> None:
     """Store the time, so that a restarted server continues from it, and wake the deliverer."""
     kept_time.reach(unit)
     unit.announce(endpoints.TOPIC)

@@ -31,7 +31,7 @@ from ledger_engine.ledger.orders import NewOrder
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.ledger.users import NewUser
 from ledger_engine.sandbox.faults import Fault, check_fault
-from ledger_engine.sandbox.guard import ROOT, Guard, is_helper
+from ledger_engine.sandbox.guard import ROOT, Guard, is_helper_path
 from ledger_engine.sandbox.helpers import Helpers
 from ledger_engine.sandbox.snapshots import EmptiedProject, Snapshot
 from ledger_engine.store import Unit
@@ -226,7 +226,7 @@ async def set_clock(call: Call, body: SetClock) -> LedgerClock:
     milliseconds = round((body.advance or 0) * 1000)
     target = now if body.now is None else parse_moment(body.now, "now")
     if body.frozen is None:  # before the key is taken, because a request that failed must not take it
-        _reachable(target + milliseconds, now, next(iter(values)))
+        _require_reachable(target + milliseconds, now, next(iter(values)))
     await take_key(call, "clock")
     if body.frozen is not None:
         await helpers.freeze(frozen=body.frozen)
@@ -333,7 +333,7 @@ def _take(unit: Unit, tenant: Tenant, key: str, object: str) -> None:
     idempotency.take(unit, tenant, key, object)
 
 
-def _reachable(moment: int, now: int, param: str) -> None:
+def _require_reachable(moment: int, now: int, param: str) -> None:
     """Check the moment to move to. Raises InvalidRequest for a past moment or one too far ahead."""
     if moment < now:
         raise InvalidRequest("invalid_value", "The clock only goes forward.", param)
@@ -348,13 +348,13 @@ def _reachable(moment: int, now: int, param: str) -> None:
 _STREAM = "/v1/events/stream"
 
 
-def guard(dispatcher: Asgi, engine: Engine) -> Guard:
+def add_guard(dispatcher: Asgi, engine: Engine) -> Guard:
     """Return the application to which the gate passes requests on."""
     helpers = Helpers.of(engine)
     return Guard(dispatcher, helpers.faults, helpers.turnstile)
 
 
-def outside(gate: Gate, engine: Engine) -> Asgi:
+def add_turnstile(gate: Gate, engine: Engine) -> Asgi:
     """Return the gate behind the turnstile: requests wait while the ledger is replaced."""
     helpers = Helpers.of(engine)
     helpers.when_restored.append(gate.renew_ids_and_tags)
@@ -362,13 +362,13 @@ def outside(gate: Gate, engine: Engine) -> Asgi:
 
     async def pass_turnstile(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
-        if scope["type"] != "http" or is_helper(path):
+        if scope["type"] != "http" or is_helper_path(path):
             await gate(scope, receive, send)
         elif path == _STREAM:
-            await turnstile.wait()
+            await turnstile.wait_until_open()
             await gate(scope, receive, send)
         else:
-            async with turnstile.passing():
+            async with turnstile.count_request():
                 await gate(scope, receive, send)
 
     return pass_turnstile

@@ -34,7 +34,7 @@ class Inbox:
         self.answer = 200
 
     def __enter__(self) -> Inbox:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._take))
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._receive))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
@@ -78,7 +78,7 @@ class Inbox:
                     )
             return matching_events()[count - 1]
 
-    def _take(self, signature: str, body: bytes) -> int:
+    def _receive(self, signature: str, body: bytes) -> int:
         is_good = is_signed(body, signature, self._secret)
         with self._condition:
             if is_good:

@@ -83,7 +83,7 @@ class LedgerServer:
         self.url = url.rstrip("/")
         self.key = key
         self._process = process
-        self._transport = _Shared(limits=httpx.Limits(max_connections=200), trust_env=False)
+        self._transport = _SharedTransport(limits=httpx.Limits(max_connections=200), trust_env=False)
         self.api = self.client(key)
         self._ledger = self._client(key)
 
@@ -197,7 +197,7 @@ def _environment() -> dict[str, str]:
     return variables | {"PYTHONUNBUFFERED": "1"}
 
 
-class _Shared(httpx.HTTPTransport):
+class _SharedTransport(httpx.HTTPTransport):
     """A transport that outlasts its clients.
 
     A new transport for each client would take 30 ms to load the trusted authorities.
