@@ -27,8 +27,8 @@ class MovableClock:
     """A clock that a test moves ahead of the machine's clock, or freezes.
 
     It begins `offset_ms` ahead of the machine's clock, or frozen at `frozen_at`. It never goes back, except
-    by `go_back`, together with the whole ledger. If a test moves the clock, `monotonic` moves too, so that
-    the time also passes for code that measures with `monotonic`.
+    by `go_back` when the whole ledger is set back to a snapshot. If a test moves the clock, `monotonic` moves
+    too, so that the time also passes for code that measures with `monotonic`.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class MovableClock:
                 self._set_time(moment + 1)
 
     def machine(self) -> int:
-        """Return the time of `now`, because for a ledger under test this is the real time."""
+        """Return the result of `now`: for a ledger under test, this clock stands for the machine's clock."""
         return self.now()
 
     def monotonic(self) -> float:
@@ -67,7 +67,7 @@ class MovableClock:
             return self._offset if self._frozen_at is None else self._frozen_at - self._machine.now()
 
     def arguments(self) -> dict[str, int | None]:
-        """Return the arguments that create a clock which continues like this one."""
+        """Return the arguments of `MovableClock` with which a new clock continues from this clock's state."""
         with self._lock:
             return {"offset_ms": self._offset, "frozen_at": self._frozen_at}
 
@@ -78,7 +78,7 @@ class MovableClock:
                 self._set_time(moment)
 
     def raise_offset(self, offset_ms: int) -> None:
-        """Move the clock at least this far ahead of the machine's clock, unless it is frozen."""
+        """Make this clock at least `offset_ms` ahead of the machine's clock, unless this clock is frozen."""
         with self._lock:
             if self._frozen_at is None:
                 self._offset = max(self._offset, offset_ms)
@@ -89,7 +89,7 @@ class MovableClock:
             self._frozen_at = self._now()
 
     def unfreeze(self) -> None:
-        """Let a stopped clock continue from its time."""
+        """Let a frozen clock continue from the time at which it stands."""
         with self._lock:
             now, self._frozen_at = self._now(), None
             self._set_time(now)
@@ -111,10 +111,10 @@ class MovableClock:
 
 
 def clock_of(database: Path) -> MovableClock:
-    """Return the clock in the state in which the last server with test helpers left it.
+    """Return the clock of a ledger, in the state in which the last server with test helpers left it.
 
-    Return a new clock for a ledger that does not exist yet. Raises StorageUnavailable if the file with the
-    state cannot be read.
+    Without such a state, or if the ledger does not exist yet, return a clock with the machine's time. Raises
+    StorageUnavailable if the file with the state cannot be read.
     """
     file = _file(database)
     if not database.exists():  # a ledger that was deleted must not pass its time on to a new one

@@ -1,6 +1,7 @@
-"""Faults, which make chosen requests or webhooks fail on purpose, and the sender that fails webhooks.
+"""Faults make chosen requests or webhooks fail on purpose. A test sets them through the test helpers.
 
-Faults are stored in memory, and apply to the project and mode of the key that set them.
+`guard.Guard` applies the faults of requests, and `FaultySender` the faults of webhooks. Faults are stored in
+memory, and apply to the project and mode of the key that set them.
 """
 
 from __future__ import annotations
@@ -83,7 +84,10 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class MatchedRequest:
-    """The parts of a request that a fault can match; `key` is the id of its API key or app, or None."""
+    """The parts of a request that a fault can match.
+
+    `key` is the id of the request's API key or app; None for a request without a credential.
+    """
 
     method: str
     path: str
@@ -101,7 +105,10 @@ class _Entry:
         self.random = random.Random(self.fault.seed)
 
     def happens_now(self) -> bool:
-        """Decide whether the fault happens now; count it if it does, and return the decision."""
+        """Decide by `times` and `probability` whether the fault happens to the present request or webhook.
+
+        If it happens, count it and return True.
+        """
         fault = self.fault
         if fault.times is not None and fault.hits >= fault.times:
             return False
@@ -116,8 +123,8 @@ class Faults:
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
-        # The project and mode of each removed fault by its id, because a client may still use the id as a
-        # cursor.
+        # For the id of each removed fault: the fault's project and mode. The ids stay known, because a client
+        # may still use one as a cursor.
         self._owners_of_removed: dict[str, tuple[str, bool]] = {}
 
     def __len__(self) -> int:
@@ -156,10 +163,10 @@ class Faults:
         return entry.fault
 
     def of_request(self, request: MatchedRequest, project: str | None, livemode: bool) -> Iterator[Fault]:
-        """Yield the faults that happen to a request, in the order in which they were set.
+        """Yield the faults that happen to a request, in the order in which they were set, and count each.
 
-        `project` is None for a request without a credential. Only faults that name a path apply to it,
-        whatever their project.
+        `project` is None for a request without a credential. To such a request the faults of every project
+        apply, but only faults that name a path.
         """
         for entry in list(self._entries.values()):
             fault = entry.fault
@@ -174,7 +181,10 @@ class Faults:
                 yield fault
 
     def of_webhook(self, endpoint: str, type: str, project: str, livemode: bool) -> Fault | None:
-        """Return the first fault that happens to an attempt to send an event of this type."""
+        """Return the first fault that happens to an attempt to send an event of this type to the endpoint.
+
+        The fault is counted. Return None if no fault happens.
+        """
         for entry in list(self._entries.values()):
             fault, match = entry.fault, entry.fault.match
             if (
@@ -220,6 +230,7 @@ def _has_header(headers: Mapping[bytes, bytes], header: str) -> bool:
 # The values that a fault may have, and the errors of requests that fail on purpose
 
 RATE_LIMITED = 429
+# The error type and the codes for a status that is not in CODES, by the first digit of the status.
 _OTHER = {4: ("invalid_request", ("invalid_value",)), 5: ("api_error", ("internal_error",))}
 
 
@@ -254,9 +265,9 @@ _OF_WEBHOOKS = ("endpoint", "type")
 
 
 def check_fault(match: dict[str, Any], action: dict[str, Any]) -> tuple[Match, FaultAction]:
-    """Return the match and the action in their stored form.
+    """Check the match and the action of a new fault, and return both in their stored form.
 
-    Raises InvalidRequest, which names the wrong field.
+    Raises InvalidRequest with the name of the wrong field.
     """
     _check_action(action)
     is_webhook = action["webhook"] is not None
@@ -312,22 +323,28 @@ def _invalid(message: str, param: str) -> InvalidRequest:
 # Faults of webhooks
 
 
-LATER_MS = 1000  # the default delay of a delayed attempt, and the longest wait of a reordered attempt
+# If the fault has no `delay_ms`: how long a delayed attempt waits, and how long a reordered attempt waits at
+# most for another attempt.
+LATER_MS = 1000
 _TYPE = "Ledger-Event-Type"
 
 
 @dataclass(slots=True, eq=False)
 class _Endpoint:
-    """An endpoint's project and mode, and its waiting jobs; all jobs wait until the project is known."""
+    """The jobs of an endpoint that are not sent yet.
+
+    `owner` is the endpoint's project and mode. It is None until it is read from the ledger; as long as it is
+    None, all jobs stay in `waiting`.
+    """
 
     owner: tuple[str, bool] | None = None
     waiting: deque[AttemptJob] = field(default_factory=deque)
-    delayed: dict[int, asyncio.TimerHandle] = field(default_factory=dict)  # delayed jobs, by number
-    overtaken: list[AttemptJob] = field(default_factory=list)  # jobs that wait until another overtakes them
+    delayed: dict[int, asyncio.TimerHandle] = field(default_factory=dict)  # timers of delayed jobs, by number
+    overtaken: list[AttemptJob] = field(default_factory=list)  # jobs that wait until a later job is sent
 
 
 class FaultySender:
-    """Passes jobs on to the sender that `make` creates, and applies the faults; see `AnySender`."""
+    """A sender that applies the faults of webhooks: an `AnySender` around the sender that `make` creates."""
 
     def __init__(
         self,
@@ -341,7 +358,8 @@ class FaultySender:
         self._report = report
         self._sender = make(self._take_result)
         self._endpoints: dict[str, _Endpoint] = {}
-        # Negative numbers for the copies of duplicated jobs, because their results are not reported.
+        # A duplicated job is sent again with a negative number, so that `_take_result` does not report the
+        # result of the copy.
         self._copies = itertools.count(-1, -1)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -438,7 +456,7 @@ def _owner_of(unit: Unit, endpoint: str) -> tuple[str, bool]:
 
 
 def _corrupt(job: AttemptJob) -> AttemptJob:
-    """Return the job with wrong signatures."""
+    """Return a copy of the job in which every signature is wrong."""
     headers = [
         (name, _wrong_signature(value) if "signature" in name.lower() else value)
         for name, value in json.loads(job.headers)

@@ -1,8 +1,8 @@
 """The two wrappers that requests pass in an application with test helpers.
 
-The turnstile is outside of the gate, and makes requests wait while the ledger is replaced. The guard is
-inside the gate. It lets only test keys with the role owner use the helpers, and applies faults to all other
-requests.
+The turnstile wraps the gate, and makes requests wait while the ledger is replaced. The guard wraps the
+dispatcher, to which the gate passes requests on. The guard lets only test keys with the role owner use the
+helpers, and applies faults to every request that is not for a helper.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.wire.asgi import Asgi, Header, Receive
 from ledger_engine.sandbox.faults import Fault, Faults, MatchedRequest, fault_error
 
-# Seconds that the turnstile waits for requests; a longer request then fails or works on the new data.
+# Seconds that the turnstile waits until the requests in progress have ended. A request that takes longer
+# fails or works on the new data.
 PATIENCE_S = 5.0
 ROOT = "/v1/test_helpers"
 
 
 class Turnstile:
-    """Counts the requests in progress; `hold_requests` lets them end and makes new ones wait."""
+    """Counts the requests in progress. `hold_requests` makes new requests wait until it has finished."""
 
     def __init__(self) -> None:
         self.replacements = 0  # how often the ledger was replaced
@@ -42,7 +43,7 @@ class Turnstile:
 
     @contextlib.asynccontextmanager
     async def count_request(self) -> AsyncIterator[None]:
-        """Count a request as in progress within the block; wait first if the turnstile is closed."""
+        """Wait until the turnstile is open; then count a request as in progress until the block ends."""
         await self._is_open.wait()
         self._under_way += 1
         self._is_empty.clear()
@@ -55,7 +56,10 @@ class Turnstile:
 
     @contextlib.asynccontextmanager
     async def hold_requests(self) -> AsyncIterator[None]:
-        """Make new requests wait within the block, which begins when the requests in progress have ended."""
+        """Make new requests wait until the block ends.
+
+        The block begins when the requests in progress have ended, but after PATIENCE_S seconds at the latest.
+        """
         self._is_open.clear()
         try:
             with contextlib.suppress(TimeoutError):
@@ -67,7 +71,7 @@ class Turnstile:
 
 
 class Guard:
-    """An ASGI application that passes requests on to `app`."""
+    """An ASGI application that passes requests on to `app`, except those that it refuses or fails."""
 
     def __init__(self, app: Asgi, faults: Faults, turnstile: Turnstile) -> None:
         self._app = app
@@ -87,7 +91,7 @@ class Guard:
             replacements = self._turnstile.replacements
             fault = await self._wait_for_delays(scope, call)
             if self._turnstile.replacements != replacements:
-                # The request was authenticated against a ledger that is gone.
+                # While a fault delayed the request, the ledger that accepted its credential was replaced.
                 error = StorageUnavailable("the ledger was replaced by a snapshot in the meantime")
                 await send.answer(*call.refuse(error))
                 return
@@ -97,7 +101,10 @@ class Guard:
         await self._app(scope, receive, send)
 
     async def _wait_for_delays(self, scope: dict[str, Any], call: Call) -> Fault | None:
-        """Wait for as long as faults delay the request; return the first fault of another kind."""
+        """Apply the request's faults in their order, as long as they are delays.
+
+        Return the first fault that is not a delay; None if every fault is a delay.
+        """
         credential = call.caller if isinstance(call.caller, Credential) else None
         request = MatchedRequest(
             scope["method"], scope["path"], None if credential is None else credential.id, call.headers
@@ -111,7 +118,10 @@ class Guard:
         return None
 
     async def _fail(self, fault: Fault, scope: dict[str, Any], receive: Receive, send: Reply) -> None:
-        """Answer with an error, or return without an answer: then the server cuts the connection."""
+        """Answer with the fault's error, or cut the connection.
+
+        The server cuts the connection if this returns without a complete answer.
+        """
         status, cut = fault.action["status"], fault.action["cut"]
         if status is not None:
             call: Call = scope[CALL]
@@ -125,11 +135,11 @@ class Guard:
 
 
 class _StreamedAnswer(Exception):
-    """Raised when an answer in several parts begins, because nobody waits until the answer ends."""
+    """Raised at the first part of an answer in several parts: such a stream may never end, so do not wait."""
 
 
 class _WithheldReply:
-    """Receives an answer as `Reply` does, but sends nothing before `send_half`."""
+    """Receives an answer in place of `Reply`, but sends nothing before `send_half` is called."""
 
     def __init__(self) -> None:
         self.status = 0

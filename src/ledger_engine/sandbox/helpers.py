@@ -1,8 +1,8 @@
-"""The test helpers of one server. The operations look them up by the server's engine.
+"""The test helpers of one server. The routes find the helpers by the server's engine (`Helpers.of`).
 
-If a test moves the clock, everything that depends on time happens as if the time had passed. The clock stops
-at each moment at which a webhook or a retry is due, until the webhook is sent and its result is recorded. At
-the end retention runs.
+If a test moves the clock, everything that depends on time happens as if the time had passed. On its way the
+clock stops at each moment at which a retry of a webhook is due, until the webhook is sent and its result is
+recorded. When the clock has reached the new time, retention runs.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.retention import Retention
 
-# Seconds to wait for webhooks; webhooks that take longer are sent later. If the receiver hangs, an attempt
-# takes 15 s.
+# Seconds for which the clock stops at most until the due webhooks are sent. A webhook that takes longer is
+# sent later. If a receiver hangs, an attempt takes 15 s.
 PATIENCE_S = 20.0
 _POLL_S = 0.005
 
 
 class Helpers:
-    """The helpers of the server of `engine`. Only one call changes something at a time."""
+    """The helpers of the server of `engine`. Calls that change something wait for each other."""
 
     def __init__(self, engine: Engine, clock: MovableClock, database: Path) -> None:
         self.clock = clock
@@ -56,7 +56,7 @@ class Helpers:
 
     @staticmethod
     def offer(engine: Engine, clock: Clock, database: Path) -> Helpers:
-        """Make helpers for this engine, whose clock must be movable; `begin` completes them."""
+        """Make and register the helpers for this engine, whose clock must be movable. Call `begin` later."""
         assert isinstance(clock, MovableClock), (
             "a server with test helpers opens its engine with a MovableClock"
         )
@@ -75,7 +75,7 @@ class Helpers:
         return FaultySender(self._engine, self.faults, make, report)
 
     def begin(self, background: Background) -> None:
-        """Remember the background tasks, to pause them while the ledger is replaced."""
+        """Complete the helpers with the background tasks, which are paused while the ledger is replaced."""
         self._background = background
         self._retention = Retention(self._engine)
 
@@ -89,7 +89,8 @@ class Helpers:
         async with self._turn:
             offset = self.clock.offset_ms() + milliseconds
             await self._move_to(self.clock.now() + milliseconds)
-            # The milliseconds that the move itself took are added to the requested time.
+            # The move itself has taken some time. Add this time, so that the clock gains exactly
+            # `milliseconds` on the machine's clock.
             self.clock.raise_offset(offset)
             store_clock(self._database, self.clock)
 
@@ -147,20 +148,21 @@ class Helpers:
 
 
 def _announce_all(unit: Unit) -> None:
-    """Announce all topics, so that the server reads credentials, events and webhook endpoints again."""
+    """Announce changes, so that the server reads credentials, events and webhook endpoints again."""
     for topic in (api_keys.TOPIC, outbox.TOPIC, endpoints.TOPIC):
         unit.announce(topic)
 
 
 async def _move_to(engine: Engine, clock: MovableClock, moment: int) -> None:
-    """Move the clock, and return when the webhooks that are due on the way are sent.
+    """Move the clock to `moment`, and return when the webhooks that become due on the way are sent.
 
     Raises StorageUnavailable.
     """
     all_sent = await _wait_until_all_is_sent(engine, clock)
     while (due := await engine.read(_next_due)) is not None and due <= moment:
-        # The clock keeps running, so another retry may have become due since the last check. It is sent too.
-        if not all_sent and due <= clock.now():  # this retry was due, and was not sent in time
+        # If this retry was due before and was not sent in time, stop waiting. If all webhooks were sent in
+        # time, the retry has become due since then, because the clock keeps running: wait for it too.
+        if not all_sent and due <= clock.now():
             break
         clock.move_to(due)
         await engine.write(_store_time)
@@ -171,7 +173,7 @@ async def _move_to(engine: Engine, clock: MovableClock, moment: int) -> None:
 
 
 async def _wait_until_all_is_sent(engine: Engine, clock: MovableClock) -> bool:
-    """Wait until every due webhook is sent and its result recorded; return False if that takes too long."""
+    """Wait until every due webhook is sent and its result recorded; return False after PATIENCE_S seconds."""
     deadline = time.monotonic() + PATIENCE_S
     while not await engine.read(partial(_all_is_sent, now=clock.now())):
         if time.monotonic() > deadline:
@@ -181,7 +183,7 @@ async def _wait_until_all_is_sent(engine: Engine, clock: MovableClock) -> bool:
 
 
 def _store_time(unit: Unit) -> None:
-    """Store the time, so that a restarted server continues from it, and wake the deliverer."""
+    """Store the clock's time, before which the ledger never goes back, and wake the deliverer."""
     kept_time.reach(unit)
     unit.announce(endpoints.TOPIC)
 

@@ -42,12 +42,13 @@ from ledger_engine.store.pages import Page, PageRequest
 
 
 AMOUNT = 12_50
-_RECENT = PageRequest(10)  # making an event of any type records fewer events
+_RECENT = PageRequest(10)  # enough to find the event again: `make_happen` records fewer than 10 events
 
 
 def make_happen(unit: Unit, tenant: Tenant, type: str) -> tuple[Event, list[Record]]:
-    """Make an event of this type happen. Return the event, and the present state of the objects made for it.
+    """Make an event of this type happen. Return the event, and the objects that were created for it.
 
+    The objects are in their present state, after the event.
     Raises InvalidRequest for an unknown type, and the errors of creating the objects.
     """
     if type not in _MAKERS:
@@ -225,7 +226,7 @@ async def set_clock(call: Call, body: SetClock) -> LedgerClock:
     now = helpers.clock.now()
     milliseconds = round((body.advance or 0) * 1000)
     target = now if body.now is None else parse_moment(body.now, "now")
-    if body.frozen is None:  # before the key is taken, because a request that failed must not take it
+    if body.frozen is None:  # check before `take_key`: a refused request must not use up its idempotency key
         _require_reachable(target + milliseconds, now, next(iter(values)))
     await take_key(call, "clock")
     if body.frozen is not None:
@@ -324,7 +325,10 @@ def _make_happen(unit: Unit, tenant: Tenant, type: str, key: str | None) -> tupl
 
 
 async def take_key(call: Call, object: str) -> None:
-    """Take the request's idempotency key, if there is one. Raises DuplicateIdempotencyKey."""
+    """Store the request's idempotency key, if it has one, with the id of the request's object.
+
+    Raises DuplicateIdempotencyKey.
+    """
     if call.idempotency_key is not None:
         await call.write(_take, call.idempotency_key, object)
 
@@ -334,7 +338,7 @@ def _take(unit: Unit, tenant: Tenant, key: str, object: str) -> None:
 
 
 def _require_reachable(moment: int, now: int, param: str) -> None:
-    """Check the moment to move to. Raises InvalidRequest for a past moment or one too far ahead."""
+    """Raise InvalidRequest if the clock cannot move to this moment, because it is past or after LATEST."""
     if moment < now:
         raise InvalidRequest("invalid_value", "The clock only goes forward.", param)
     if moment > LATEST:
@@ -344,18 +348,18 @@ def _require_reachable(moment: int, now: int, param: str) -> None:
 # The wrappers of the gate and the dispatcher
 
 
-# A stream ends when the ledger is replaced, so the turnstile need not wait for it.
+# Replacing the ledger ends the streams of events. So the turnstile does not wait until they have ended.
 _STREAM = "/v1/events/stream"
 
 
 def add_guard(dispatcher: Asgi, engine: Engine) -> Guard:
-    """Return the application to which the gate passes requests on."""
+    """Return the dispatcher behind a guard. The gate passes its requests on to this guard."""
     helpers = Helpers.of(engine)
     return Guard(dispatcher, helpers.faults, helpers.turnstile)
 
 
 def add_turnstile(gate: Gate, engine: Engine) -> Asgi:
-    """Return the gate behind the turnstile: requests wait while the ledger is replaced."""
+    """Return the gate behind the turnstile, which makes requests wait while the ledger is replaced."""
     helpers = Helpers.of(engine)
     helpers.when_restored.append(gate.renew_ids_and_tags)
     turnstile = helpers.turnstile

@@ -76,7 +76,7 @@ def empty(unit: Unit, tenant: Tenant) -> EmptiedProject:
     counts = {table: _count(unit, tenant, table) for table in _COUNTED_TABLES}
     for table, condition in EMPTIED_TABLES.items():
         unit.execute(f"DELETE FROM {table} WHERE {condition}", tenant.bind())
-    # Then a data set that was loaded into the test mode can be loaded again.
+    # Forget which data sets were loaded into the test mode, so that they can be loaded again.
     unit.execute("DELETE FROM seeds WHERE project = :project", {"project": tenant.project})
     unit.announce(endpoints.TOPIC)
     unit.announce(api_keys.TOPIC)  # the tokens of apps were deleted
@@ -89,8 +89,9 @@ def _count(unit: Unit, tenant: Tenant, table: str) -> int:
     return int(row["rows"])
 
 
-# Snapshots: copies of the whole ledger, each with the state of the clock and the position of the ids. They
-# stay when the server ends, in a folder with the name of the database and `.snapshots` after it.
+# Snapshots: copies of the whole ledger, each with the state of the clock and the mark from which new ids
+# continue. They are files in the folder `NAME.snapshots` next to the database NAME. They stay there when the
+# server ends.
 
 
 log = logging.getLogger("ledger_engine.sandbox.snapshots")
@@ -134,7 +135,7 @@ class Snapshots:
         return page_of([entry.snapshot for entry in self._by_name.values()], request, self._removed_ids)
 
     def check_new(self, name: str) -> None:
-        """Raise InvalidRequest for a name that is not valid or already exists."""
+        """Raise InvalidRequest for a name that is not valid, or that another snapshot has."""
         if _NAME.fullmatch(name) is None:
             raise InvalidRequest(
                 "invalid_value",
@@ -152,7 +153,7 @@ class Snapshots:
         return self._ids.new("snp", now)
 
     async def take(self, engine: Engine, clock: MovableClock, id: str, name: str) -> Snapshot:
-        """Copy the ledger in its state between two commits. Raises StorageUnavailable."""
+        """Copy the ledger as it is between two commits, with the clock. Raises StorageUnavailable."""
         file = self._folder / f"{id}.db"
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -198,7 +199,7 @@ class Snapshots:
 
 
 def _read_entry(file: Path) -> _Entry | None:
-    """Return the stored data of a snapshot; None if its files cannot be read."""
+    """Return the stored data of a snapshot. If its files cannot be read, log a warning and return None."""
     try:
         content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         moment, random = content["mark"]

@@ -1,7 +1,7 @@
 """Tools for testing an app against a ledger: a pytest plugin and its fixtures (docs/testing.md).
 
-The plugin loads other modules only when a test uses a fixture, because pytest loads the plugin wherever this
-package is installed.
+pytest loads the plugin in every environment in which this package is installed. So the plugin must load fast:
+it imports the other modules only when a test uses a fixture.
 """
 
 from __future__ import annotations

@@ -24,11 +24,17 @@ class Clock:
         return datetime.fromisoformat(send_request(self._client, "GET", f"{_ROOT}/clock")["now"])
 
     def advance(self, by: timedelta | float) -> datetime:
-        """Move the clock forward by a timedelta or seconds, do everything due, and return the time."""
+        """Move the clock forward by a timedelta or by seconds; return the new time.
+
+        The call returns when everything due has happened, such as the retries of webhooks.
+        """
         return self._set(advance=by.total_seconds() if isinstance(by, timedelta) else by)
 
     def move_to(self, moment: datetime) -> datetime:
-        """Move the clock forward to a moment with a time zone, do everything due, and return the time."""
+        """Move the clock forward to a moment with a time zone; return the new time.
+
+        The call returns when everything due has happened, such as the retries of webhooks.
+        """
         if moment.tzinfo is None:
             raise ValueError("the moment needs a time zone")
         return self._set(now=moment.isoformat())
@@ -47,7 +53,7 @@ class Clock:
 
 @dataclass
 class Fault:
-    """A fault that was set."""
+    """A fault that was set with `Faults`."""
 
     id: str
     _client: Ledger
@@ -59,7 +65,7 @@ class Fault:
         return next(int(fault["hits"]) for fault in faults if fault["id"] == self.id)
 
     def delete(self) -> None:
-        """End the fault."""
+        """Delete the fault, so that it no longer happens."""
         send_request(self._client, "DELETE", f"{_ROOT}/faults/{self.id}")
 
 
@@ -74,29 +80,39 @@ class Faults:
         self._client = client
 
     def cut(self, where: str = "after_commit", *, times: int | None = 1, **match: str) -> Fault:
-        """Cut the connection `before` the work, `after_commit`, or after `half` of the answer."""
+        """Cut the connection of a matching request.
+
+        `where` is `before` (the request has no effect), `after_commit` (the request takes effect, but gets no
+        answer) or `half` (the request takes effect, and gets half of its answer).
+        """
         return self.set({"cut": where}, times=times, match=match)
 
     def status(self, status: int, code: str | None = None, *, times: int | None = 1, **match: str) -> Fault:
-        """Answer with an error, without doing the work."""
+        """Answer a matching request with an error, so that it has no effect."""
         action = {"status": status} if code is None else {"status": status, "code": code}
         return self.set(action, times=times, match=match)
 
     def delay(self, delay_ms: int, jitter_ms: int = 0, *, times: int | None = None, **match: str) -> Fault:
-        """Wait before the work."""
+        """Delay a matching request by `delay_ms`, and by a random time of at most `jitter_ms`."""
         return self.set({"delay_ms": delay_ms, "jitter_ms": jitter_ms}, times=times, match=match)
 
     def webhook(self, what: str, *, times: int | None = 1, **match: str) -> Fault:
-        """Change a webhook: `drop`, `delay`, `duplicate` or `reorder` it, or `corrupt` its signature."""
+        """Make a matching webhook fail.
+
+        `what` is `drop`, `delay`, `duplicate`, `reorder`, or `corrupt` for a wrong signature.
+        """
         return self.set({"webhook": what}, times=times, match=match)
 
     def set(self, action: dict[str, Any], *, match: dict[str, str], **more: Any) -> Fault:
-        """Set a fault with the fields of `POST /v1/test_helpers/faults`, such as `probability` or `seed`."""
+        """Set a fault with the fields of `POST /v1/test_helpers/faults`.
+
+        `more` contains further fields, such as `probability` or `seed`.
+        """
         body = {"match": match, "action": action, **more}
         return Fault(send_request(self._client, "POST", f"{_ROOT}/faults", body)["id"], self._client)
 
     def clear(self) -> None:
-        """End all faults of the project."""
+        """Delete all faults of the project."""
         send_request(self._client, "DELETE", f"{_ROOT}/faults")
 
 
@@ -108,7 +124,7 @@ class Snapshots:
         self._names: list[str] = []
 
     def take(self, name: str) -> None:
-        """Take a snapshot."""
+        """Copy the state of the whole server, to which `restore` with this name returns."""
         send_request(self._client, "POST", f"{_ROOT}/snapshots", {"name": name})
         self._names.append(name)
 

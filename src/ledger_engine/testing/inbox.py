@@ -21,7 +21,8 @@ class Inbox:
     """Receives the events of a project by webhook. Use it as a context manager.
 
     `events` are the events with a valid signature, in order of arrival, including repeats; `rejected` are the
-    bodies whose signature is missing or wrong. Set `answer` to the status of the next answers.
+    bodies whose signature is missing or wrong. `answer` is the status with which the inbox answers an event;
+    a test can set another status.
     """
 
     def __init__(self, ledger: Ledger, events: list[str] | None = None) -> None:
@@ -58,9 +59,10 @@ class Inbox:
         count: int = 1,
         timeout: float = WAIT_S,
     ) -> dict[str, Any]:
-        """Wait until `count` events of this type match, by default one, and return the last of them.
+        """Wait until `count` events of this type have arrived and match; return the last one of them.
 
-        If they do not arrive in time, raises AssertionError, which lists the received events.
+        If fewer events have arrived after `timeout` seconds, this raises AssertionError with a list of the
+        received events.
         """
         deadline = time.monotonic() + timeout
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options with which the tests use a server that is already running."""
+    """Add the options that name a running server. With them the tests use this server, and start none."""
     group = parser.getgroup("ledger")
     group.addoption(
         "--ledger-url",

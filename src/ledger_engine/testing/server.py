@@ -77,7 +77,7 @@ _TIMEOUT_S = 60.0  # long, because moving the clock waits for webhooks
 
 
 class LedgerServer:
-    """A running server with test helpers; `key` is an owner's test key of its first project."""
+    """A running server with test helpers; `key` is an owner's test key of the server's first project."""
 
     def __init__(self, url: str, key: str, process: subprocess.Popen[str] | None = None) -> None:
         self.url = url.rstrip("/")
@@ -91,7 +91,7 @@ class LedgerServer:
     def connect(cls, url: str, key: str) -> LedgerServer:
         """Use a server that is already running.
 
-        Raises ConnectionError, or ValueError for the URL or the key.
+        Raises ConnectionError if no ledger answers, and ValueError if the URL or the key is wrong.
         """
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"{url} must begin with http:// or https://")
@@ -110,9 +110,10 @@ class LedgerServer:
 
     @classmethod
     def start(cls, database: Path, *options: str) -> LedgerServer:
-        """Start a server on a free port of this machine, on a new database. Raises RuntimeError.
+        """Start a server on a free port of this machine, with a new database.
 
-        Its limits are so high that tests do not reach them; `options` of `serve` may set other limits.
+        The server's rate limits are so high that tests do not reach them. `options` are further options of
+        `serve`, which can set other limits. Raises RuntimeError if the server ends before it serves.
         """
         process = subprocess.Popen(
             [*_PROGRAM, "serve", *_OPTIONS, "--database", str(database), *options],
@@ -137,7 +138,7 @@ class LedgerServer:
         )
 
     def _raise_limits(self, database: Path) -> None:
-        """Let the first project, and the projects that it creates, send any number of requests."""
+        """Raise the rate limits of the first project. Projects that its key creates get the same limits."""
         project = self._ledger.whoami().project
         limits = ["--rate-limit", _NO_LIMIT, "--burst", _NO_LIMIT, "--database", str(database)]
         subprocess.run(
@@ -192,15 +193,15 @@ class LedgerServer:
 
 
 def _environment() -> dict[str, str]:
-    """Return our environment without variables that would set an option of the server, such as its port."""
+    """Return the environment without the variables that set options of the server, such as its port."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("LEDGER_")}
     return variables | {"PYTHONUNBUFFERED": "1"}
 
 
 class _SharedTransport(httpx.HTTPTransport):
-    """A transport that outlasts its clients.
+    """A transport that stays open when a client closes it; `close_shared` closes it.
 
-    A new transport for each client would take 30 ms to load the trusted authorities.
+    Clients share it, because a new transport would take 30 ms to load the trusted certificate authorities.
     """
 
     def close(self) -> None:
