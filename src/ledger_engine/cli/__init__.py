@@ -25,7 +25,7 @@ from ledger_engine.core.masking import masked
 
 _PROGRAM = "ledger-engine"
 # The shell sets this variable when it asks click to complete a command.
-_VARIABLE = "_LEDGER_ENGINE_COMPLETE"
+_COMPLETE_VARIABLE = "_LEDGER_ENGINE_COMPLETE"
 
 
 class LazyCommands(UserDict[str, click.Command]):
@@ -73,30 +73,32 @@ class OneLineErrors(click.Group):
         settings["standalone_mode"] = False
         try:
             _require_streams()
-            with _ended_by_signals():
+            with _raise_at_signals():
                 status = super().main(args, *names, **settings)
             sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             sys.exit(2)
         except click.ClickException as error:
-            _end(error.format_message(), error.exit_code)
+            _exit_with(error.format_message(), error.exit_code)
         except click.Abort:
-            _end("Stopped.", 1)
+            _exit_with("Stopped.", 1)
         except BrokenPipeError:
             # The program that read the output has ended, so this command ends too.
             discard_output()
             sys.exit(1)
         except LedgerError as error:
-            _end(str(error), 1)
+            _exit_with(str(error), 1)
         except UnicodeEncodeError as error:
             # Python turns a byte of an argument that is not UTF-8 into a lone surrogate.
             if error.encoding == "utf-8":
-                _end("An argument is not UTF-8.", 2)
-            _end(f"The output cannot be written: it contains characters that {error.encoding} lacks.", 1)
+                _exit_with("An argument is not UTF-8.", 2)
+            _exit_with(
+                f"The output cannot be written: it contains characters that {error.encoding} lacks.", 1
+            )
         except OSError as error:
             where = "" if error.filename is None else f"{error.filename}: "
-            _end(str(error) if error.strerror is None else f"{where}{error.strerror}", 1)
+            _exit_with(str(error) if error.strerror is None else f"{where}{error.strerror}", 1)
         sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -114,20 +116,20 @@ def _require_streams() -> None:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def _raise_at_signals() -> Iterator[None]:
     """Make SIGTERM and SIGHUP raise an error in the command: the command then removes unfinished files.
 
     `serve` and `listen` handle these signals themselves.
     """
-    before = {}
+    former_handlers = {}
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP: leave it ignored
-                before[number] = signal.signal(number, _stop)
+                former_handlers[number] = signal.signal(number, _stop)
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in former_handlers.items():
             signal.signal(number, handler)
 
 
@@ -135,7 +137,7 @@ def _stop(number: int, _: object) -> NoReturn:
     sys.exit(128 + number)
 
 
-def _end(message: str, status: int) -> NoReturn:
+def _exit_with(message: str, status: int) -> NoReturn:
     # The message may quote an argument that is a key. No screen or log may show a key, so mask it.
     click.echo(f"ledger-engine: {printable(masked(' '.join(message.split())))}", err=True)
     try:
@@ -251,4 +253,4 @@ def completion(context: click.Context, /, shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None, "click completes in these shells"
-    click.echo(kind(context.find_root().command, {}, _PROGRAM, _VARIABLE).source())
+    click.echo(kind(context.find_root().command, {}, _PROGRAM, _COMPLETE_VARIABLE).source())

@@ -14,7 +14,7 @@ from ledger_engine.access.api_keys import ApiKey, NewApiKey
 from ledger_engine.access.projects import NewProject, Project, ProjectChanges
 from ledger_engine.access.quotas import PLANS
 from ledger_engine.cli import options
-from ledger_engine.cli.running import LedgerSource, shown
+from ledger_engine.cli.running import LedgerSource, json_object
 from ledger_engine.core.clock import iso
 from ledger_engine.core.tenant import ROLES, SCOPES, Tenant, mode_name
 from ledger_engine.store import Unit
@@ -65,7 +65,7 @@ def list_projects(ledger: LedgerSource) -> None:
         "OVERDRAFT": lambda project: project.overdraft,
         "NAME": lambda project: project.name + (" (archived)" if project.archived_at is not None else ""),
     }
-    ledger.print_list(ledger.read(ledger_projects.every), columns, _shown_project)
+    ledger.print_list(ledger.read(ledger_projects.every), columns, _project_object)
 
 
 @projects.command("update")
@@ -106,13 +106,13 @@ def restore_project(ledger: LedgerSource, id: str) -> None:
 def _print_project(ledger: LedgerSource, project: Project) -> None:
     suffix = ", archived" if project.archived_at is not None else ""
     line = f"{project.id} {project.name}: {project.plan}, overdraft {project.overdraft}{suffix}"
-    ledger.print_one(_shown_project(project), line)
+    ledger.print_one(_project_object(project), line)
 
 
-def _shown_project(project: Project) -> dict[str, Any]:
+def _project_object(project: Project) -> dict[str, Any]:
     # Every object shows a mode (docs/decisions.md#conventions-objects), but a project belongs to both modes.
     # Over HTTP it shows the mode of the credential. Commands use no credential, and show the default mode.
-    return shown(project, livemode=False)
+    return json_object(project, livemode=False)
 
 
 # Keys
@@ -161,7 +161,7 @@ def list_keys(ledger: LedgerSource, revoked_too: bool) -> None:
     """List the keys of a project, newest first. The ledger does not store their values."""
 
     def find(unit: Unit) -> tuple[list[ApiKey], str]:
-        owner = ledger.owner(unit)
+        owner = ledger.selected_project(unit)
         return api_keys.every(unit, owner.id), owner.id
 
     every_key, owner = ledger.read(find)
@@ -175,7 +175,7 @@ def list_keys(ledger: LedgerSource, revoked_too: bool) -> None:
         "REVOKED": lambda key: "" if key.revoked_at is None else iso(key.revoked_at),
         "NAME": lambda key: key.name or "",
     }
-    ledger.print_list(rows, columns, partial(shown, project=owner))
+    ledger.print_list(rows, columns, partial(json_object, project=owner))
 
 
 def _key_id(text: str) -> str:
@@ -197,7 +197,7 @@ def revoke_key(ledger: LedgerSource, id: str) -> None:
         return api_keys.revoke(unit, api_keys.tenant_of(unit, id), id)
 
     key = ledger.write(end)
-    ledger.print_one(shown(key), f"{key.id} is revoked.")
+    ledger.print_one(json_object(key), f"{key.id} is revoked.")
 
 
 @keys.command("roll")
@@ -214,4 +214,4 @@ def roll_key(ledger: LedgerSource, id: str) -> None:
 def _print_key(ledger: LedgerSource, value: str, key: ApiKey, project: str) -> None:
     mode = mode_name(key.livemode)
     note = f"{key.id}: {mode} mode, role {key.role}, project {project}. It is shown only once."
-    ledger.print_one(shown(key, project=project, key=value), value, note)
+    ledger.print_one(json_object(key, project=project, key=value), value, note)

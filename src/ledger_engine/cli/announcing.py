@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 READ_WITHIN_S = 1.0  # seconds; the reader of a pipe normally takes a line within milliseconds
 
 
-def announcing(settings: ServeSettings, database_named: bool = True) -> Announce:
+def announcer(settings: ServeSettings, database_named: bool = True) -> Announce:
     """Return the function that announces a ready server.
 
     Unless `database_named`, the announcement also names the place of the ledger.
@@ -48,12 +48,12 @@ def announce(
         _say(f"The ledger is {database}; --database names another.")
     if ready.key is not None:
         if database is not None and _is_journal(sys.stdout):
-            was_shown = _hide_key(ready.key, database)
+            was_shown = _write_key(ready.key, database)
         else:
             # The reader may end after the first line, like `head -1`: the key must not get lost.
-            is_read = _is_read(sys.stdout)
+            had_reader = _has_reader(sys.stdout)
             is_printed = _say(f"A {_mode(ready.key)} key for the ledger, shown only once: {ready.key}")
-            was_shown = is_read and is_printed and _is_read(sys.stdout)
+            was_shown = had_reader and is_printed and _has_reader(sys.stdout)
             if ready.url is not None:
                 here = on_this_machine(ready.url)
                 _say(f'Try it: curl {here}/v1/accounts -H "Authorization: Bearer {ready.key}"')
@@ -85,7 +85,7 @@ def _is_journal(output: TextIO | None) -> bool:
     return os.environ.get("JOURNAL_STREAM") == f"{stream.st_dev}:{stream.st_ino}"
 
 
-def _is_read(output: TextIO | None) -> bool:
+def _has_reader(output: TextIO | None) -> bool:
     """Return False if the output is closed, goes to the null device, or is a pipe without a reader.
 
     The reader of a pipe may be about to end. So this function waits until the reader has taken the printed
@@ -112,7 +112,7 @@ def _is_read(output: TextIO | None) -> bool:
         time.sleep(0.001)
 
 
-def _hide_key(key: str, database: Location) -> bool:
+def _write_key(key: str, database: Location) -> bool:
     """Write the key to a private file next to the database; return whether the file was written."""
     kind_of_key = f"{_mode(key)} key"
     another = f"`ledger-engine keys create --mode {_mode(key)}` creates one."

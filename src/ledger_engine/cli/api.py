@@ -16,7 +16,7 @@ import click
 
 from ledger_client.parsing import parsed
 from ledger_engine.cli import options
-from ledger_engine.cli.asking import ServerTarget, any_server
+from ledger_engine.cli.asking import ServerTarget, server_options
 from ledger_engine.cli.running import print_json, say
 from ledger_engine.events.outbox import KINDS
 
@@ -64,7 +64,7 @@ _STEPS: dict[str, tuple[str | None, str, str, dict[str, Any] | None]] = {
 @click.argument("path")
 @click.argument("fields", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("-d", "--data", metavar="JSON", help="The body, instead of NAME=VALUE.")
-@any_server
+@server_options
 def api(target: ServerTarget, method: str, path: str, fields: tuple[str, ...], data: str | None) -> None:
     """Send one request and print the answer.
 
@@ -86,7 +86,7 @@ def api(target: ServerTarget, method: str, path: str, fields: tuple[str, ...], d
         names = dict.fromkeys(name for name, _, _ in pairs)
         parts = {"query": {name: [value for each, _, value in pairs if each == name] for name in names}}
     elif fields:
-        parts = {"body": {name: _read(value) for name, _, value in pairs}}
+        parts = {"body": {name: _value_of(value) for name, _, value in pairs}}
 
     async def ask() -> str:
         async with target.connected("api") as ledger:
@@ -102,7 +102,7 @@ def api(target: ServerTarget, method: str, path: str, fields: tuple[str, ...], d
 
 @click.command()
 @click.argument("type", type=click.Choice(KINDS), metavar="TYPE")
-@any_server
+@server_options
 @options.as_json
 def trigger(target: ServerTarget, type: str, as_json: bool) -> None:
     """Produce an event of TYPE, like invoice.paid, in test mode: send the requests that lead to it."""
@@ -127,7 +127,7 @@ async def _produce(target: ServerTarget, type: str) -> dict[str, Any]:
     async with target.connected("trigger") as ledger:
         for step in steps:
             _, method, path, body = _STEPS[step]
-            content = None if body is None else {name: _filled(value, ids) for name, value in body.items()}
+            content = None if body is None else {name: _fill_in(value, ids) for name, value in body.items()}
             answer = await ledger.request(method, path.format_map(ids), body=content)
             record = records[step] = answer.object
             if not isinstance(record.get("id"), str):
@@ -136,11 +136,11 @@ async def _produce(target: ServerTarget, type: str) -> dict[str, Any]:
     return records
 
 
-def _filled(value: Any, ids: dict[str, str]) -> Any:
+def _fill_in(value: Any, ids: dict[str, str]) -> Any:
     return value.format_map(ids) if isinstance(value, str) else value
 
 
-def _read(value: str) -> Any:
+def _value_of(value: str) -> Any:
     try:
         return json.loads(value, parse_constant=str)  # NaN and Infinity are not JSON
     except ValueError:
@@ -154,7 +154,7 @@ _ANSWER_SECONDS_MAX = 60.0
 
 
 @click.command()
-@options.of_server("An API key of the server: a test key, unless --read-only is given.")
+@options.server_arguments("An API key of the server: a test key, unless --read-only is given.")
 @click.option("--read-only", is_flag=True, help="Check only the rules that need no writing.")
 @click.option(
     "--junit",
@@ -184,7 +184,7 @@ def conform(url: str, key: str, read_only: bool, junit: Path | None, as_json: bo
         print_json({"ok": "failed" not in results, "url": server, "rules": rules})
     else:
         for verdict in verdicts:
-            _say(verdict)
+            _print_verdict(verdict)
         counts = (f"{results.count(result)} {result}" for result in ("passed", "failed", "not applicable"))
         say(", ".join(counts))
     if "failed" in results:
@@ -210,7 +210,7 @@ async def _examine(server: str, key: str, read_only: bool) -> list[RuleVerdict]:
             raise click.ClickException(str(error)) from error
 
 
-def _say(verdict: RuleVerdict) -> None:
+def _print_verdict(verdict: RuleVerdict) -> None:
     reason = "" if verdict.reason is None else f" ({verdict.reason})"
     say(f"{verdict.result:<14}  {verdict.rule}: {verdict.sentence}{reason}")
     if verdict.fault is not None:

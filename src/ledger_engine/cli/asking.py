@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ledger_client.errors import LedgerError
     from ledger_client.ledger import AsyncLedger
 
-_ANY_NUMBER = "On PostgreSQL several servers may run. Choose one with --url."
+_CHOOSE_WITH_URL = "On PostgreSQL several servers may run. Choose one with --url."
 ANSWER_SECONDS_MAX = 60.0
 NOTICE_AFTER_S = 3.0
 
@@ -45,7 +45,7 @@ class ServerTarget:
         """Return the server's address without `/v1`. Raises ClickException if there is no server."""
         if self.url is not None and self.given_key is None:
             raise click.UsageError("--url needs --key or LEDGER_API_KEY.")
-        server = self.url or served_at(options.file_of(self.database, _ANY_NUMBER))
+        server = self.url or served_at(options.file_of(self.database, _CHOOSE_WITH_URL))
         if server is None:
             raise click.ClickException(
                 f"No server serves {self.database}: start one, or name another with --url."
@@ -112,7 +112,7 @@ def notice_of_waiting(for_what: str) -> Iterator[Callable[[], None]]:
         end()
 
 
-def any_server(command: Callable[..., None]) -> Callable[..., None]:
+def server_options(command: Callable[..., None]) -> Callable[..., None]:
     """Declare the options that select a command's server, and pass them to the command as a ServerTarget."""
 
     def run(

@@ -17,7 +17,7 @@ from ledger_engine.cli.running import (
     LedgerSource,
     in_words,
     print_json,
-    require,
+    require_database,
     say,
     with_progress,
 )
@@ -56,7 +56,7 @@ def seed(ledger: LedgerSource, file: str) -> None:
         data_set = reading.read(reading.path(file))
         make_folder(ledger.database)
         loading = load(ledger.database, ledger.project, data_set, progress)
-        result = asyncio.run(_show(loading, progress, data_set.name))
+        result = asyncio.run(_await_with_progress(loading, progress, data_set.name))
     except (BadDataSet, FileNotFoundError) as error:
         raise click.ClickException(str(error)) from error
     counts_in_words = ", ".join(in_words(count, kind) for kind, count in result.counts.items() if count)
@@ -64,7 +64,7 @@ def seed(ledger: LedgerSource, file: str) -> None:
     ledger.print_one(value, f"{data_set.title}: {counts_in_words}, in {result.project}")
 
 
-async def _show(work: Coroutine[Any, Any, T], progress: LoadingProgress, name: str) -> T:
+async def _await_with_progress(work: Coroutine[Any, Any, T], progress: LoadingProgress, name: str) -> T:
     """Await the work and show its progress on stderr."""
     loading = asyncio.create_task(work)
     # If stderr is not a terminal, only errors are printed there.
@@ -79,7 +79,7 @@ async def _show(work: Coroutine[Any, Any, T], progress: LoadingProgress, name: s
 
 
 @click.command()
-@click.argument("dest", type=options.OfFile(path_type=Path))
+@click.argument("dest", type=options.FilePath(path_type=Path))
 @click.option("--overwrite", is_flag=True, help="Replace DEST if it exists.")
 @options.ledger()
 def backup(ledger: LedgerSource, dest: Path, overwrite: bool) -> None:
@@ -91,11 +91,11 @@ def backup(ledger: LedgerSource, dest: Path, overwrite: bool) -> None:
     from ledger_engine.upkeep import backups
 
     report = backups.back_up(options.file_of(ledger.database, _ON_POSTGRES), dest, overwrite=overwrite)
-    _print_copied(ledger, dest, report, {"file": str(dest)})
+    _print_copy(ledger, dest, report, {"file": str(dest)})
 
 
 @click.command()
-@click.argument("src", type=options.OfFile(dir_okay=False, path_type=Path))
+@click.argument("src", type=options.FilePath(dir_okay=False, path_type=Path))
 @options.ledger()
 def restore(ledger: LedgerSource, src: Path) -> None:
     """Replace the database with the backup SRC.
@@ -110,13 +110,13 @@ def restore(ledger: LedgerSource, src: Path) -> None:
     make_folder(database)
     result = backups.restore(src, database, SystemClock().now())
     aside = None if result.aside is None else str(result.aside)
-    _print_copied(ledger, database, result.report, {"file": str(database), "kept": aside})
+    _print_copy(ledger, database, result.report, {"file": str(database), "kept": aside})
     if aside is not None and not ledger.as_json:
         say(f"The former database is kept as {aside}.")
 
 
 @click.command()
-@click.argument("dest", type=options.OfFile(path_type=Path))
+@click.argument("dest", type=options.FilePath(path_type=Path))
 @options.ledger()
 def recover(ledger: LedgerSource, dest: Path) -> None:
     """Write the contents of a lost database's log to DEST.
@@ -128,7 +128,7 @@ def recover(ledger: LedgerSource, dest: Path) -> None:
 
     result = backups.recover(options.file_of(ledger.database, _ON_POSTGRES), dest)
     more = {"file": str(dest), "doubt": result.doubt, "damaged_frames": result.damaged}
-    _print_copied(ledger, dest, result.report, more)
+    _print_copy(ledger, dest, result.report, more)
     if ledger.as_json:
         return
     if result.doubt is not None:
@@ -140,11 +140,11 @@ def recover(ledger: LedgerSource, dest: Path) -> None:
         say(f"The last {in_words(result.damaged, 'frames')} of the log cannot be read and are left out.")
 
 
-def _print_copied(ledger: LedgerSource, file: Path, report: AuditReport, more: dict[str, Any]) -> None:
-    ledger.print_one({**more, **report.checked}, f"{file}: {counts(report)}, checked.")
+def _print_copy(ledger: LedgerSource, file: Path, report: AuditReport, more: dict[str, Any]) -> None:
+    ledger.print_one({**more, **report.checked}, f"{file}: {checked_counts(report)}, checked.")
 
 
-def counts(report: AuditReport) -> str:
+def checked_counts(report: AuditReport) -> str:
     """Return the number of checked records in words, such as `2 accounts, 5 transactions`."""
     counts = {
         "accounts": report.accounts,
@@ -183,7 +183,7 @@ _READERS = 2  # two, because the next page of transactions is read while this pa
 )
 @click.option(
     "--output",
-    type=options.OfFile(dir_okay=False, path_type=Path),
+    type=options.FilePath(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Write to a new FILE instead of stdout; only you can read FILE.",
 )
@@ -200,7 +200,7 @@ def export(
 
     if output is not None and output.exists():
         raise Conflict("not_recoverable", f"{output} exists; name another file.")
-    require(ledger.database)
+    require_database(ledger.database)
     with ExitStack() as stack:
         snapshot = stack.enter_context(open_snapshot(ledger.database, _READERS))
         tenant = snapshot.start(ledger.tenant).result()
@@ -211,8 +211,8 @@ def export(
 
 
 @click.command()
-@click.argument("source", type=options.OfLedger(dir_okay=False, path_type=Path))
-@click.argument("target", type=options.OfLedger(dir_okay=False, path_type=Path))
+@click.argument("source", type=options.LedgerPlace(dir_okay=False, path_type=Path))
+@click.argument("target", type=options.LedgerPlace(dir_okay=False, path_type=Path))
 @options.as_json
 def migrate(source: Location, target: Location, as_json: bool) -> None:
     """Copy the ledger SOURCE to TARGET: one is a SQLite file, the other postgresql://….
@@ -243,6 +243,6 @@ def migrate(source: Location, target: Location, as_json: bool) -> None:
         )
     else:
         say(
-            f"{named(target)}: {counts(result.report)}, {sum(result.rows.values()):,} rows in all,"
+            f"{named(target)}: {checked_counts(result.report)}, {sum(result.rows.values()):,} rows in all,"
             f" equal to {named(source)} and verified."
         )

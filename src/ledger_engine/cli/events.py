@@ -10,7 +10,7 @@ from functools import partial
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.running import LedgerSource, say, shown
+from ledger_engine.cli.running import LedgerSource, json_object, say
 from ledger_engine.core.clock import iso
 from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.events import outbox
@@ -140,7 +140,7 @@ def list_endpoints(ledger: LedgerSource, deleted: bool) -> None:
         "EVENTS": lambda each: ",".join(each.events),
         "URL": lambda each: each.url,
     }
-    ledger.print_list(ledger.read(lambda unit: every(unit, ledger.owner(unit).id)), columns)
+    ledger.print_list(ledger.read(lambda unit: every(unit, ledger.selected_project(unit).id)), columns)
 
 
 @webhooks.command()
@@ -158,14 +158,14 @@ def restore(ledger: LedgerSource, id: str) -> None:
     """Restore the deleted endpoint ID for future events. Its new secret is printed only once."""
     secret, sealed_secret = _new_secret()
 
-    async def take_back(engine: Engine) -> EndpointWithSecret:
+    async def restore_endpoint(engine: Engine) -> EndpointWithSecret:
         tenant = await engine.read(partial(endpoints.tenant_of, id=id))
         await endpoints.end_deliveries(engine, tenant, id)
         return await engine.write(
             partial(endpoints.restore, tenant=tenant, id=id, secret=secret, sealed_secret=sealed_secret)
         )
 
-    _print_secret(ledger, ledger.use(take_back))
+    _print_secret(ledger, ledger.use(restore_endpoint))
 
 
 @webhooks.command()
@@ -232,10 +232,10 @@ def _change(
     ledger: LedgerSource, change: Callable[[Unit, Tenant, str], WebhookEndpoint], id: str, result: str
 ) -> None:
     endpoint = ledger.write(lambda unit: change(unit, endpoints.tenant_of(unit, id), id))
-    ledger.print_one(shown(endpoint), f"{endpoint.id} is {result}.")
+    ledger.print_one(json_object(endpoint), f"{endpoint.id} is {result}.")
 
 
 def _print_secret(ledger: LedgerSource, endpoint: EndpointWithSecret) -> None:
     mode = mode_name(endpoint.livemode)
     note = f"{endpoint.id} sends {mode} events to {endpoint.url}. The secret is shown only once."
-    ledger.print_one(shown(endpoint), endpoint.secret, note)
+    ledger.print_one(json_object(endpoint), endpoint.secret, note)

@@ -16,7 +16,7 @@ import click
 from ledger_client.parsing import parsed
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.cli import options
-from ledger_engine.cli.asking import ServerTarget, any_server
+from ledger_engine.cli.asking import ServerTarget, server_options
 from ledger_engine.cli.running import print_json, say
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import default_database, make_folder
@@ -70,7 +70,7 @@ def _headers(text: str) -> dict[str, str]:
 @click.option(
     "--retry", is_flag=True, help="Send an event again, up to five times, if your handler did not accept it."
 )
-@any_server
+@server_options
 def listen(
     target: ServerTarget,
     forward_to: str,
@@ -83,14 +83,14 @@ def listen(
     async def forward(root: str, key: str) -> None:
         from ledger_engine.cli.listening import WebhookListener
 
-        secret = _kept_secret()
+        secret = _stored_secret()
         await WebhookListener(root, key, forward_to, secret, say, retry, kinds or (), headers or {}).run()
 
-    _follow(target, forward)
+    _run_until_stopped(target, forward)
 
 
 @click.command()
-@any_server
+@server_options
 @options.as_json
 def tail(target: ServerTarget, as_json: bool) -> None:
     """Print each event that happens on a server as one line, until Ctrl-C."""
@@ -108,7 +108,7 @@ def tail(target: ServerTarget, as_json: bool) -> None:
                 else:
                     say(f"{record.get('created')} {event.kind} {_subject(record)} {event.id}")
 
-    _follow(target, show)
+    _run_until_stopped(target, show)
 
 
 def _subject(record: dict[str, Any]) -> Any:
@@ -119,7 +119,7 @@ def _subject(record: dict[str, Any]) -> Any:
         return "-"
 
 
-def _kept_secret() -> str:
+def _stored_secret() -> str:
     """Return the signing secret of this user's listeners. The first listener creates it."""
     try:
         file = default_database().with_name("listen.secret")
@@ -134,7 +134,7 @@ def _kept_secret() -> str:
         ) from error
 
 
-def _follow(target: ServerTarget, work: Callable[[str, str], Awaitable[None]]) -> None:
+def _run_until_stopped(target: ServerTarget, work: Callable[[str, str], Awaitable[None]]) -> None:
     """Run `work` with the server's address and a key until Ctrl-C or SIGTERM; the exit status is then 0."""
 
     async def follow() -> None:

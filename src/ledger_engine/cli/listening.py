@@ -57,7 +57,7 @@ class EventFollower:
     write_line: Callable[[str], None]
     begin: Callable[[], None]
     _is_connected: bool = False
-    _has_answered: bool = False
+    _was_reached: bool = False
     _end_notice: Callable[[], None] = lambda: None
     _last_line: str = ""
     _wait: float | None = None
@@ -66,10 +66,10 @@ class EventFollower:
         """Yield each later event; connect again after a lost connection. Raises StreamRefusal."""
         last: str | None = None
         settings: dict[str, Any] = {"seconds_max": SILENCE_TIMEOUT_S, "trust_env": False}
-        async with AsyncLedger(self.server, self.key, **settings) as ledger, self._noticed():
+        async with AsyncLedger(self.server, self.key, **settings) as ledger, self._with_notice():
             while True:
                 try:
-                    async for message in ledger.follow(last, self._lost):
+                    async for message in ledger.follow(last, self._report_loss):
                         last, self._last_line = message.id or last, ""
                         if message.body is None:
                             self._begin_session(message)
@@ -80,19 +80,19 @@ class EventFollower:
                         raise StreamRefusal(refusal(error, self.server)) from None
                     reason = f"the server no longer stores the event {last}; newer events are forwarded"
                     last = None
-                    self._lost(LedgerError(reason), 0)
+                    self._report_loss(LedgerError(reason), 0)
 
     @asynccontextmanager
-    async def _noticed(self) -> AsyncIterator[None]:
+    async def _with_notice(self) -> AsyncIterator[None]:
         for_what = f"{self.server} to answer, {SILENCE_TIMEOUT_S} s at most"
         with notice_of_waiting(for_what) as self._end_notice:
             yield
 
-    def _lost(self, error: LedgerError, wait: float) -> None:
+    def _report_loss(self, error: LedgerError, wait: float) -> None:
         self._end_notice()
-        if not self._has_answered and error.status is None:
+        if not self._was_reached and error.status is None:
             raise StreamRefusal(refusal(error, self.server))
-        self._has_answered = True
+        self._was_reached = True
         again = f"every {wait:g} s" if wait == self._wait else f"in {wait:g} s"
         reason = str(error) if error.status is None else refusal(error, self.server)
         line = f"Not connected to {self.server}: {reason}. Trying again {again}."
@@ -108,7 +108,7 @@ class EventFollower:
         if self._is_connected:
             self.write_line("Connected again.")
         else:
-            self._is_connected = self._has_answered = True
+            self._is_connected = self._was_reached = True
             self.begin()
 
     def _read(self, message: StreamMessage) -> StreamEvent:

@@ -34,7 +34,7 @@ def _key(text: str) -> VerifierKey:
         raise ValueError(f"{error}.") from error
 
 
-def _watched(text: str) -> tuple[str, VerifierKey]:
+def _watched_log(text: str) -> tuple[str, VerifierKey]:
     """Return the origin and the key of a log that a witness watches."""
     from ledger_engine.log.notes import LOG
 
@@ -69,7 +69,7 @@ def checkpoint(ledger: LedgerSource) -> None:
 @click.argument("id")
 @click.option(
     "--entry",
-    type=options.OfFile(dir_okay=False, path_type=Path),
+    type=options.FilePath(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Write the proven entry to FILE, for check-proof; only you can read FILE.",
 )
@@ -145,7 +145,7 @@ def log_key() -> None:
 @options.ledger(options.mode, options.project)
 def show(ledger: LedgerSource) -> None:
     """Print the public key that checks the proofs of a log; earlier keys go to stderr."""
-    _print(ledger)
+    _print_keys(ledger)
 
 
 @log_key.command()
@@ -172,7 +172,7 @@ def rotate(ledger: LedgerSource, yes: bool) -> None:
         click.confirm("Make a new key?", abort=True, err=True)
     private, seal = notes.new_private(), Seal.from_environment()
     ledger.write(partial(keys.rotate, private=private, seal=seal))
-    _print(ledger)
+    _print_keys(ledger)
 
 
 @click.command()
@@ -181,7 +181,7 @@ def rotate(ledger: LedgerSource, yes: bool) -> None:
 )
 @click.option(
     "--state",
-    type=options.OfFile(file_okay=False, path_type=Path),
+    type=options.FilePath(file_okay=False, path_type=Path),
     required=True,
     metavar="DIR",
     help="The folder of the witness's key and signatures; no other process may use it.",
@@ -189,7 +189,7 @@ def rotate(ledger: LedgerSource, yes: bool) -> None:
 @click.option(
     "--watch",
     "logs",
-    type=options.ParsedText("origin=vkey", _watched),
+    type=options.ParsedText("origin=vkey", _watched_log),
     multiple=True,
     required=True,
     help="A log and its key; repeat it for several logs, or for several keys of one log.",
@@ -206,15 +206,15 @@ def witness(listen: str, state: Path, logs: tuple[tuple[str, VerifierKey], ...])
     host, _, port = listen.rpartition(":")
     if not (host and port.isascii() and port.isdecimal() and int(port) < 65536):
         raise click.UsageError(f"--listen {listen!r} must be like 127.0.0.1:8701.")
-    of_log: dict[str, list[VerifierKey]] = {}
+    keys_of_log: dict[str, list[VerifierKey]] = {}
     for origin, key in logs:
-        of_log.setdefault(origin, []).append(key)
+        keys_of_log.setdefault(origin, []).append(key)
     try:
-        one = serving.Witness(state, of_log)
+        own_witness = serving.Witness(state, keys_of_log)
     except (BadNote, ValueError) as error:
         raise click.ClickException(f"The key in {state} cannot be read: {error}.") from error
     try:
-        server = serving.listen(one, host.removeprefix("[").removesuffix("]"), int(port))
+        server = serving.listen(own_witness, host.removeprefix("[").removesuffix("]"), int(port))
     except OSError as error:
         raise click.ClickException(f"Cannot listen on {listen}: {error.strerror}.") from error
     stops = (signal.SIGTERM, signal.SIGINT)
@@ -222,13 +222,13 @@ def witness(listen: str, state: Path, logs: tuple[tuple[str, VerifierKey], ...])
     signal.pthread_sigmask(signal.SIG_BLOCK, stops)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     say(f"Listening on http://{host}:{server.server_port}")
-    say(f"Witness key: {one.verifier}")
+    say(f"Witness key: {own_witness.verifier}")
     signal.sigwait(stops)
     server.shutdown()
     server.server_close()
 
 
-def _print(ledger: LedgerSource) -> None:
+def _print_keys(ledger: LedgerSource) -> None:
     """Print the keys of the log."""
     from ledger_engine.log import keys, stored
 

@@ -94,24 +94,26 @@ class Number(click.IntRange):
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-class OfFile(click.Path):
+class FilePath(click.Path):
     """The path of a file. An address, such as s3://bucket/name, is refused."""
 
-    other = ""
+    alternative = ""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path."""
         if not str(value):
             self.fail("must not be empty.", param, ctx)
         if _ADDRESS.match(str(value)):
-            self.fail(f"{named(str(value))!r} is an address, not the path of a file{self.other}.", param, ctx)
+            self.fail(
+                f"{named(str(value))!r} is an address, not the path of a file{self.alternative}.", param, ctx
+            )
         return super().convert(value, param, ctx)
 
 
-class OfLedger(OfFile):
+class LedgerPlace(FilePath):
     """The place of a ledger: a file, or the address of a PostgreSQL database."""
 
-    other = " or postgresql://…"
+    alternative = " or postgresql://…"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a path, or the address as text."""
@@ -125,7 +127,7 @@ def file_of(database: Location, why: str) -> Path:
     return database
 
 
-def of_server(key_help: str) -> Callable[[Command], Command]:
+def server_arguments(key_help: str) -> Callable[[Command], Command]:
     """Declare the two required options of a command that sends requests to a server: its URL and a key."""
     key = click.option(
         "--key",
@@ -141,7 +143,7 @@ def of_server(key_help: str) -> Callable[[Command], Command]:
 database = click.option(
     "--database",
     envvar="LEDGER_DATABASE",
-    type=OfLedger(dir_okay=False, path_type=Path),
+    type=LedgerPlace(dir_okay=False, path_type=Path),
     default=default_database,
     show_default="ledger.db in your data directory",
     help="The SQLite file, or postgresql://…; or LEDGER_DATABASE.",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.asking import ServerTarget, any_server
+from ledger_engine.cli.asking import ServerTarget, server_options
 from ledger_engine.cli.running import in_words, print_json, say
 from ledger_engine.core.money import MAX_AMOUNT
 
@@ -53,12 +53,12 @@ class _Post(click.Command):
 )
 @click.option(
     "--file",
-    type=options.OfFile(exists=True, dir_okay=False, path_type=Path),
+    type=options.FilePath(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Post the transactions of a .csv or .jsonl file instead.",
 )
 @click.option("--dry-run", is_flag=True, help="Check --file and print its sums, but post nothing.")
-@any_server
+@server_options
 @options.as_json
 def post(
     target: ServerTarget,
@@ -139,10 +139,10 @@ async def _check_and_post(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    from ledger_engine.cli.posting import batches_of, prepared
+    from ledger_engine.cli.posting import batches_of, prepare
 
     async with target.connected("post", attempts=ATTEMPTS) as ledger:
-        postings, more_faults = await prepared(ledger, rows)
+        postings, more_faults = await prepare(ledger, rows)
         if faults or more_faults:
             _end_with_faults(sorted([*faults, *more_faults]), as_json)
         batches = batches_of(postings, name)

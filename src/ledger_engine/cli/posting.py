@@ -65,7 +65,7 @@ class _BatchCall(ApiCall[Answer]):
         return []
 
 
-async def prepared(ledger: AsyncLedger, rows: Sequence[FileRow]) -> tuple[list[Posting], list[RowFault]]:
+async def prepare(ledger: AsyncLedger, rows: Sequence[FileRow]) -> tuple[list[Posting], list[RowFault]]:
     """Return the transactions to send, with the ids of their accounts; and the faults. Raises LedgerError."""
     names = {row.account for row in rows} | {row.destination for row in rows if row.destination}
     accounts = await _accounts(ledger, names)
@@ -148,7 +148,7 @@ def batches_of(postings: Iterable[Posting], name: str | None = None) -> list[Bat
     batches: list[list[Posting]] = []
     size = 0
     for posting in postings:
-        bytes_ = len(_text(posting.body).encode()) + 2
+        bytes_ = len(_canonical_json(posting.body).encode()) + 2
         if not batches or len(batches[-1]) >= BATCH_ROWS_MAX or size + bytes_ > _BATCH_BYTES_MAX:
             batches.append([])
             size = 0
@@ -158,11 +158,11 @@ def batches_of(postings: Iterable[Posting], name: str | None = None) -> list[Bat
 
 
 def _key(batch: Sequence[Posting], number: int, name: str | None) -> str:
-    content = _text([name, number, *(posting.body for posting in batch)])
+    content = _canonical_json([name, number, *(posting.body for posting in batch)])
     return f"post-file-{hashlib.sha256(content.encode()).hexdigest()}"
 
 
-def _text(value: object) -> str:
+def _canonical_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 

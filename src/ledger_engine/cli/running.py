@@ -56,7 +56,7 @@ def known_project(unit: Unit, id: str | None) -> Project:
     return project
 
 
-def shown(record: Record, **more: Any) -> dict[str, Any]:
+def json_object(record: Record, **more: Any) -> dict[str, Any]:
     """Return a record as a JSON object, with `more` fields."""
     return {**as_json(record), **more}
 
@@ -93,27 +93,27 @@ class LedgerSource:
 
     def read(self, work: Work[T]) -> T:
         """Run a work that only reads, on a database that must exist."""
-        require(self.database)
+        require_database(self.database)
         return asyncio.run(using(self.database, lambda engine: engine.read(work)))
 
     def write(self, work: Work[T], *, make: bool = False) -> T:
         """Run a work as one transaction; with `make` a missing database is created."""
         if not make:
-            require(self.database)
+            require_database(self.database)
         return asyncio.run(using(self.database, lambda engine: engine.write(work)))
 
     def use(self, use: Callable[[Engine], Awaitable[T]]) -> T:
         """Run `use` with the engine of a database that must exist."""
-        require(self.database)
+        require_database(self.database)
         return asyncio.run(using(self.database, use))
 
-    def owner(self, unit: Unit) -> Project:
+    def selected_project(self, unit: Unit) -> Project:
         """Return the selected project, or the first project. Raises the errors of `known_project`."""
         return known_project(unit, self.project)
 
     def tenant(self, unit: Unit) -> Tenant:
         """Return the tenant of the selected project and mode. Raises the errors of `known_project`."""
-        return Tenant(self.owner(unit).id, self.mode == "live")
+        return Tenant(self.selected_project(unit).id, self.mode == "live")
 
     def new_tenant(self, unit: Unit) -> Tenant:
         """Return the tenant for a command that adds data. A database without a project gets one."""
@@ -124,7 +124,7 @@ class LedgerSource:
         self,
         records: Sequence[R],
         columns: Mapping[str, Callable[[R], str]],
-        show: Callable[[R], dict[str, Any]] = shown,
+        show: Callable[[R], dict[str, Any]] = json_object,
     ) -> None:
         """Print records as JSON or as a table; `columns` gives each heading and the text of a record's cell.
 
@@ -161,7 +161,7 @@ def _write(text: str, *, err: bool = False) -> None:
         raise click.ClickException(f"The output cannot be written: {error.strerror}.") from error
 
 
-def in_thread(work: Callable[[], T]) -> Future[T]:
+def run_in_thread(work: Callable[[], T]) -> Future[T]:
     """Run the work in a thread. The end of the program does not wait for this thread."""
     outcome: Future[T] = Future()
 
@@ -180,7 +180,7 @@ def with_progress(work: Callable[[], T], look: Callable[[], tuple[str, int, int]
 
     If stderr is not a terminal, only an error is printed there.
     """
-    outcome = in_thread(work)
+    outcome = run_in_thread(work)
     what, _, length = look()
     with click.progressbar(
         length=max(1, length), label=what, file=sys.stderr, hidden=not sys.stderr.isatty()
@@ -193,7 +193,7 @@ def with_progress(work: Callable[[], T], look: Callable[[], tuple[str, int, int]
     return outcome.result()
 
 
-def require(database: Location) -> None:
+def require_database(database: Location) -> None:
     if isinstance(database, str):
         return  # the database exists, or cannot be opened
     require_reachable(database)

@@ -157,7 +157,7 @@ def _value_of(option: click.Option, value: Any, file: Path, place: str) -> Any:
 
 def _from_folder(folder: Path, path: str, type: click.Path) -> str:
     """Return a path in the file, relative to the file's folder. The address of a database is not changed."""
-    is_address = isinstance(type, options.OfLedger) and is_url(path)
+    is_address = isinstance(type, options.LedgerPlace) and is_url(path)
     return path if is_address else str(folder / path)
 
 
@@ -239,7 +239,7 @@ config = click.option(
 backup_to = click.option(
     "--backup-to",
     envvar="LEDGER_BACKUP_TO",
-    type=options.OfFile(file_okay=False, path_type=Path),
+    type=options.FilePath(file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="The folder of the server's verified backups.",
 )
@@ -420,7 +420,7 @@ def serve(
         if embedded:
             server.run(settings, announcing.announce_embedded, announcing.report_embedded)
         else:
-            server.run(settings, announcing.announcing(settings, _is_set(context, "database")))
+            server.run(settings, announcing.announcer(settings, _is_set(context, "database")))
     except BadSettings as error:
         raise click.UsageError(str(error)) from error
 

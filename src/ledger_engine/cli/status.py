@@ -16,7 +16,7 @@ from ledger_engine import __version__
 from ledger_engine.cli import options, serve
 from ledger_engine.cli.announcing import on_this_machine
 from ledger_engine.cli.asking import refusal
-from ledger_engine.cli.running import LedgerSource, in_words, print_json, require, say
+from ledger_engine.cli.running import LedgerSource, in_words, print_json, require_database, say
 from ledger_engine.core.clock import SystemClock, iso
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.logs import printable
@@ -121,7 +121,7 @@ def status(ledger: LedgerSource, backup_to: Path | None) -> None:
     state = LedgerStatus(
         database,
         now,
-        asyncio.run(_asked(_servers(holder, content, now))),
+        asyncio.run(_ask_all(_servers(holder, content, now))),
         holder if holder is not None and not holder.is_alive else None,
         content,
         failure,
@@ -143,7 +143,7 @@ def _read(database: Location) -> LedgerContent:
     def find(unit: Unit) -> LedgerContent:
         return LedgerContent(api_keys.in_use(unit), stored.seal_state(unit), api_keys.servers(unit))
 
-    require(database)
+    require_database(database)
     with open_snapshot(database, 1) as snapshot:
         return snapshot.start(find).result()
 
@@ -178,11 +178,11 @@ def _servers(holder: LockHolder | None, content: LedgerContent | None, now: int)
     ]
 
 
-async def _asked(servers: Sequence[ServerStatus]) -> list[ServerStatus]:
-    return list(await asyncio.gather(*map(_with_health, servers)))
+async def _ask_all(servers: Sequence[ServerStatus]) -> list[ServerStatus]:
+    return list(await asyncio.gather(*map(_ask_health, servers)))
 
 
-async def _with_health(server: ServerStatus) -> ServerStatus:
+async def _ask_health(server: ServerStatus) -> ServerStatus:
     """Ask a server for its health if it is on this machine: another machine's address may be private."""
     if server.url is None or server.is_silent or server.host not in (None, socket.gethostname()):
         return server
@@ -202,7 +202,7 @@ async def _with_health(server: ServerStatus) -> ServerStatus:
     return replace(server, ok=health.ok, notice=health.notice)
 
 
-def _place_of(database: Location) -> str:
+def _location_name(database: Location) -> str:
     return named(database if isinstance(database, str) else database.absolute())
 
 
@@ -212,7 +212,7 @@ def _place_of(database: Location) -> str:
 def _as_object(state: LedgerStatus) -> dict[str, Any]:
     content = state.content
     return {
-        "database": _place_of(state.database),
+        "database": _location_name(state.database),
         "version": __version__,
         "servers": [_with_times(asdict(server), "started", "beaten") for server in state.servers],
         "killed": None if state.killed is None else _with_times(asdict(state.killed), "started"),
@@ -248,34 +248,34 @@ def _screen(state: LedgerStatus) -> Iterator[str]:
 
 
 def _rows(state: LedgerStatus) -> Iterator[tuple[str, str]]:
-    yield "Ledger", _place_of(state.database)
+    yield "Ledger", _location_name(state.database)
     if state.failure is not None:
         yield "", f"It cannot be read: {state.failure}"
-    yield from _below("Served", _served(state))
+    yield from _labeled("Served", _served_in_words(state))
     yield "Version", f"{__version__} (this program)"
-    healths = [_health(server) for server in state.servers if not server.is_silent]
-    yield from _below("Health", healths or ["unknown"])
-    yield from _below("Keys", _keys(state.content))
+    healths = [_health_in_words(server) for server in state.servers if not server.is_silent]
+    yield from _labeled("Health", healths or ["unknown"])
+    yield from _labeled("Keys", _keys_in_words(state.content))
     yield "Backups", _backups_in_words(state)
-    yield "Log", _log(state)
+    yield "Log", _log_in_words(state)
     answers = [server for server in state.servers if server.ok is not None and server.failure is None]
     notices = list(dict.fromkeys(server.notice for server in answers if server.notice is not None))
-    yield from _below("Notice", notices or ["none" if answers else "unknown: no server was reached"])
+    yield from _labeled("Notice", notices or ["none" if answers else "unknown: no server was reached"])
 
 
-def _below(label: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _labeled(label: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
     for number, text in enumerate(texts):
         yield "" if number else label, text
 
 
-def _served(state: LedgerStatus) -> list[str]:
+def _served_in_words(state: LedgerStatus) -> list[str]:
     if state.killed is not None:
         process = "" if state.killed.pid is None else f" (process {state.killed.pid})"
         return [f"not served; the last server{process} ended without notice"]
-    return [_place(server, state.now) for server in state.servers] or ["not served"]
+    return [_server_in_words(server, state.now) for server in state.servers] or ["not served"]
 
 
-def _place(server: ServerStatus, now: int) -> str:
+def _server_in_words(server: ServerStatus, now: int) -> str:
     process = "by a process" if server.pid is None else f"by process {server.pid}"
     who = process if server.id is None else f"by {server.id} on {server.host or 'an unknown machine'}"
     where = "without an address of its own" if server.url is None else f"at {server.url}"
@@ -286,7 +286,7 @@ def _place(server: ServerStatus, now: int) -> str:
     return f"{where} {who}{version}{since}"
 
 
-def _health(server: ServerStatus) -> str:
+def _health_in_words(server: ServerStatus) -> str:
     if server.failure is not None:
         return server.failure
     if server.ok is not None:
@@ -294,7 +294,7 @@ def _health(server: ServerStatus) -> str:
     return f"{server.url or 'a server without an address'} was not asked"
 
 
-def _keys(content: LedgerContent | None) -> list[str]:
+def _keys_in_words(content: LedgerContent | None) -> list[str]:
     if content is None:
         return ["unknown"]
     lines = []
@@ -302,7 +302,7 @@ def _keys(content: LedgerContent | None) -> list[str]:
         names = [key.name or key.id for _, key in content.keys if key.livemode is livemode]
         more = f" and {len(names) - _NAMES_MAX:,} more" if len(names) > _NAMES_MAX else ""
         if names:
-            shown = ", ".join(map(_shortened, names[:_NAMES_MAX]))
+            shown = ", ".join(map(_short_name, names[:_NAMES_MAX]))
             lines.append(f"{len(names):,} {mode_name(livemode)}: {shown}{more}")
     return lines or ["none"]
 
@@ -321,7 +321,7 @@ def _backups_in_words(state: LedgerStatus) -> str:
     return f"the newest is of {newest}; {in_words(backups.count, 'backups')} in {backups.folder}"
 
 
-def _log(state: LedgerStatus) -> str:
+def _log_in_words(state: LedgerStatus) -> str:
     if state.content is None:
         return "unknown"
     log = state.content.log
@@ -345,7 +345,7 @@ def _age(ms: int) -> str:
     return in_words(seconds, "seconds")
 
 
-def _shortened(name: str) -> str:
+def _short_name(name: str) -> str:
     """Return a name of at most `_NAME_MAX` columns."""
     text = printable(name)
     if _width(text) <= _NAME_MAX:

@@ -12,7 +12,7 @@ import click
 from ledger_engine.access.oauth import apps as oauth_apps
 from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.cli import options
-from ledger_engine.cli.running import LedgerSource, shown
+from ledger_engine.cli.running import LedgerSource, json_object
 from ledger_engine.core.clock import iso
 from ledger_engine.core.tenant import ROLES, mode_name
 from ledger_engine.ledger import users as ledger_users
@@ -41,7 +41,7 @@ def create_user(ledger: LedgerSource, name: str, email: str, role: str) -> None:
         return ledger_users.create(unit, ledger.new_tenant(unit), NewUser(name, email, role))
 
     user = ledger.write(make, make=True)
-    ledger.print_one(shown(user), f"{user.id} {name}: {email}, {role}")
+    ledger.print_one(json_object(user), f"{user.id} {name}: {email}, {role}")
 
 
 @users.command("list")
@@ -129,7 +129,7 @@ def create_app(ledger: LedgerSource, name: str, redirect_uris: tuple[str, ...], 
         return oauth_apps.create(unit, ledger.new_tenant(unit), NewApp(name, list(redirect_uris), native))
 
     app = ledger.write(make, make=True)
-    ledger.print_one(_shown_app(app), app.id, f"{app.name}: {ledger.mode} mode, project {app.project}.")
+    ledger.print_one(_app_object(app), app.id, f"{app.name}: {ledger.mode} mode, project {app.project}.")
 
 
 @apps.command("list")
@@ -145,7 +145,9 @@ def list_apps(ledger: LedgerSource, deleted: bool) -> None:
         "NAME": lambda app: app.name,
         "REDIRECT URIS": lambda app: " ".join(app.redirect_uris),
     }
-    ledger.print_list(ledger.read(lambda unit: every(unit, ledger.owner(unit).id)), columns, _shown_app)
+    ledger.print_list(
+        ledger.read(lambda unit: every(unit, ledger.selected_project(unit).id)), columns, _app_object
+    )
 
 
 @apps.command("delete")
@@ -153,7 +155,7 @@ def list_apps(ledger: LedgerSource, deleted: bool) -> None:
 @options.ledger()
 def delete_app(ledger: LedgerSource, id: str) -> None:
     """Delete the app ID and its grants. A running server refuses its tokens within a second."""
-    ledger.print_one(_shown_app(ledger.write(partial(oauth_apps.delete, id=id))), f"{id} is deleted.")
+    ledger.print_one(_app_object(ledger.write(partial(oauth_apps.delete, id=id))), f"{id} is deleted.")
 
 
 @apps.command("restore")
@@ -161,8 +163,8 @@ def delete_app(ledger: LedgerSource, id: str) -> None:
 @options.ledger()
 def restore_app(ledger: LedgerSource, id: str) -> None:
     """Restore the app ID, deleted at most 30 days ago. Its users must allow it again."""
-    ledger.print_one(_shown_app(ledger.write(partial(oauth_apps.restore, id=id))), f"{id} is restored.")
+    ledger.print_one(_app_object(ledger.write(partial(oauth_apps.restore, id=id))), f"{id} is restored.")
 
 
-def _shown_app(app: App) -> dict[str, Any]:
-    return shown(app, client_id=app.id)
+def _app_object(app: App) -> dict[str, Any]:
+    return json_object(app, client_id=app.id)

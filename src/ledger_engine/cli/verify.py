@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.data import counts
+from ledger_engine.cli.data import checked_counts
 from ledger_engine.cli.running import LedgerSource, print_json, say, with_progress
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.logs import printable
@@ -45,7 +45,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option(
     "--save",
-    type=options.OfFile(dir_okay=False, path_type=Path),
+    type=options.FilePath(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Save the checkpoint of each log to FILE when no fault was found, for --checkpoint and --since.",
 )
@@ -98,7 +98,7 @@ def _say_correct(report: AuditReport, older: Sequence[KeptCheckpoint]) -> None:
     after = "; events before the given checkpoints were not read again" if older else ""
     reason = numbers.get("indexes_unchecked")
     but = "" if reason is None else f". The indexes were not checked: {reason}"
-    say(f"The books are correct: {counts(report)}{after}{but}.")
+    say(f"The books are correct: {checked_counts(report)}{after}{but}.")
 
 
 def _wait_for_seal(ledger: LedgerSource) -> None:
