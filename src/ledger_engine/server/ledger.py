@@ -174,7 +174,7 @@ async def demo(
     if not is_wanted:
         yield None
         return
-    from ledger_engine.tools.seed.demo import staged as stage
+    from ledger_engine.tools.seed.demo import stage
 
     async with stage(engine, report) as demo_stage:
         yield demo_stage

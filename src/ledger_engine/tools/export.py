@@ -42,7 +42,7 @@ Start = Callable[[AuditWork[list[Transaction]]], Future[list[Transaction]]]
 
 
 @dataclass(slots=True)
-class OpenBook:
+class ExportedAccount:
     """An account of the book; `balance` is its balance in the smallest unit when the export begins."""
 
     id: str
@@ -64,14 +64,14 @@ class ExportedBook:
     """
 
     title: str
-    accounts: list[OpenBook]
+    accounts: list[ExportedAccount]
     start: int | None
 
 
 def open_book(unit: AuditUnit, tenant: Tenant, start: int | None) -> ExportedBook:
     """Return the tenant's book, with balances before the millisecond `start`."""
     balances = [
-        OpenBook(
+        ExportedAccount(
             account.id,
             account.name,
             account.currency,
@@ -92,9 +92,9 @@ def read(start: Start, tenant: Tenant, since: int | None, until: int | None) -> 
     """
     page = partial(transactions.oldest_first, tenant=tenant, since=since, until=until, limit=AT_ONCE)
     reading = start(partial(page, after=None))
-    while found := reading.result():
-        reading = start(partial(page, after=found[-1].id))
-        yield found
+    while batch := reading.result():
+        reading = start(partial(page, after=batch[-1].id))
+        yield batch
 
 
 class Writer(ABC):
@@ -174,7 +174,7 @@ class Journal(Writer):
         self._date = "1970-01-01" if book.start is None else _day(book.start)
 
     @abstractmethod
-    def name(self, account: OpenBook) -> str:
+    def name(self, account: ExportedAccount) -> str:
         """Return the account's name in the journal. It is unique, because it contains the account's id."""
 
     @abstractmethod
@@ -186,11 +186,11 @@ class Journal(Writer):
         """Return an entry. Each of `sides` is the name of an account, and an amount with its currency."""
 
     @abstractmethod
-    def balance(self, account: OpenBook, amount: str) -> str:
+    def balance(self, account: ExportedAccount, amount: str) -> str:
         """Return an assertion that the account has this balance after the last entry."""
 
     def write(self, page: list[Transaction]) -> str:
-        return "".join(map(self._written, page))
+        return "".join(map(self._entry_of, page))
 
     def end(self) -> str:
         return "".join(
@@ -201,12 +201,12 @@ class Journal(Writer):
     def opening(self) -> str:
         """Return the entries of the opening balances: one for each account with a balance."""
         return "".join(
-            self._moved(_days_later(self._date, -1), "Opening balance", {each.id: each.balance})
+            self._entry_of_changes(_days_later(self._date, -1), "Opening balance", {each.id: each.balance})
             for each in self._accounts.values()
             if each.balance
         )
 
-    def _written(self, each: Transaction) -> str:
+    def _entry_of(self, each: Transaction) -> str:
         self._balances[each.account] = each.balance_after
         if each.transfer is not None:
             if each.transfer in self._transfers:
@@ -220,9 +220,9 @@ class Journal(Writer):
             changes[each.destination] = -change
         ids = {"id": each.id, "transfer": each.transfer, "reverses": each.reverses}
         ids_present = {key: value for key, value in ids.items() if value is not None}
-        return self._moved(self._date, each.description or "", changes, **ids_present)
+        return self._entry_of_changes(self._date, each.description or "", changes, **ids_present)
 
-    def _moved(self, date: str, text: str, changes: dict[str, int], **ids: str) -> str:
+    def _entry_of_changes(self, date: str, text: str, changes: dict[str, int], **ids: str) -> str:
         """Return the entry for `changes`: by the id of an account, the amount added to its balance."""
         debits = {id: self._accounts[id].debit(change) for id, change in changes.items()}
         currency = self._accounts[next(iter(changes))].currency
@@ -238,7 +238,7 @@ _HLEDGER_TYPES = {"assets": "A", "liabilities": "L", "equity": "E", "income": "R
 class Hledger(Journal):
     """A journal for hledger. The program Ledger reads the same format."""
 
-    def name(self, account: OpenBook) -> str:
+    def name(self, account: ExportedAccount) -> str:
         return f"{account.root}:{_one_line(account.name, ':;')}:{account.id}"
 
     def settlement(self, root: str, currency: str) -> str:
@@ -263,7 +263,7 @@ class Hledger(Journal):
         head = f"{date} * () {_one_line(text, ';')}".rstrip() + (f"  ; {tags}" if tags else "")
         return "\n".join([head, *(f"    {name}  {amount}" for name, amount in sides)]) + "\n\n"
 
-    def balance(self, account: OpenBook, amount: str) -> str:
+    def balance(self, account: ExportedAccount, amount: str) -> str:
         none = amount_of(0, account.currency)
         return self.entry(self._date, "Balance", [(self._names[account.id], f"{none} = {amount}")])
 
@@ -271,7 +271,7 @@ class Hledger(Journal):
 class Beancount(Journal):
     """A file for beancount."""
 
-    def name(self, account: OpenBook) -> str:
+    def name(self, account: ExportedAccount) -> str:
         return ":".join(
             [account.root.capitalize(), *filter(None, map(_component, (account.name, account.id)))]
         )
@@ -293,7 +293,7 @@ class Beancount(Journal):
         head = f"{date} * {_quoted(text)}{links}"
         return "\n".join([head, *(f"  {name}  {amount}" for name, amount in sides)]) + "\n\n"
 
-    def balance(self, account: OpenBook, amount: str) -> str:
+    def balance(self, account: ExportedAccount, amount: str) -> str:
         # An assertion applies to the beginning of its day. The tolerance of 0 makes it exact.
         number, currency = amount.split(" ")
         return f"{_days_later(self._date, 1)} balance {self._names[account.id]}  {number} ~ 0 {currency}\n"
@@ -331,7 +331,7 @@ def _days_later(day: str, days: int) -> str:
     return (date.fromisoformat(day) + timedelta(days=days)).isoformat()
 
 
-def _settlement_roots(accounts: list[OpenBook]) -> dict[str, str]:
+def _settlement_roots(accounts: list[ExportedAccount]) -> dict[str, str]:
     """Return the root of each currency's settlement account.
 
     If the book contains asset accounts in the currency, the settlement is equity, the source of their money.
@@ -364,8 +364,8 @@ def _component(text: str) -> str:
 
 def _quoted(text: str) -> str:
     """Return the text as a beancount string in one line."""
-    text_escaped = printable(text).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{text_escaped}"'
+    escaped_text = printable(text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped_text}"'
 
 
 _IN_COMPONENT = ("Lu", "Ll", "Lt", "Lm", "Lo", "Nd")  # categories of Unicode that beancount accepts

@@ -179,7 +179,7 @@ class Examiner:
                 why = str(error) or type(error).__name__
                 raise Unreachable(f"No answer to {method} {request.url}: {why}") from error
             exchange = self._exchange(answer, sent, content)
-            self._look(method, path, exchange)
+            self._check_common_rules(method, path, exchange)
             if exchange.status != 429 or not patient:
                 return exchange
             after = exchange.headers.get("Retry-After", "1")
@@ -210,7 +210,7 @@ class Examiner:
             assert rule in RULES, rule
             self.reasons.setdefault(rule, reason)
 
-    def _look(self, method: str, path: str, exchange: ExaminedExchange) -> None:
+    def _check_common_rules(self, method: str, path: str, exchange: ExaminedExchange) -> None:
         """Check the rules for every answer."""
         headers, status = exchange.headers, exchange.status
         limit, remaining = headers.get("X-RateLimit-Limit", ""), headers.get("X-RateLimit-Remaining", "")
@@ -241,9 +241,9 @@ class Examiner:
         self.expect("service-json", media == "application/json", exchange, "application/json")
         if status >= 400:
             self.expect("errors-json", isinstance(exchange.json, dict), exchange, "a JSON object")
-            self._look_at_error(path, exchange)
+            self._check_error(path, exchange)
 
-    def _look_at_error(self, path: str, exchange: ExaminedExchange) -> None:
+    def _check_error(self, path: str, exchange: ExaminedExchange) -> None:
         error, message = exchange.field("error"), exchange.field("message")
         if exchange.status == 429:
             is_right = error == "rate_limited" and any(letter.isdigit() for letter in str(message))

@@ -62,7 +62,7 @@ def make_receivers() -> list[DemoReceiver]:
 
 
 @asynccontextmanager
-async def receiving(receivers: list[DemoReceiver], random: Random) -> AsyncIterator[str]:
+async def run_receivers(receivers: list[DemoReceiver], random: Random) -> AsyncIterator[str]:
     """Run the receivers; yield their root URL."""
     by_path = {each.path: each for each in receivers}
     handlers: set[asyncio.Task[None]] = set()
@@ -171,13 +171,13 @@ class Demo:
 
 
 @asynccontextmanager
-async def staged(engine: Engine, report: Report) -> AsyncIterator[Demo]:
+async def stage(engine: Engine, report: Report) -> AsyncIterator[Demo]:
     """Load the demo into the first project, and run the receivers within the context.
 
     The project must be empty. Raises LedgerError if the data set cannot be loaded.
     """
     receivers = make_receivers()
-    async with receiving(receivers, Random()) as root:
+    async with run_receivers(receivers, Random()) as root:
         tenant, past = await load(engine, report, receivers, root)
         keys = {name: api_keys.new_value(livemode=False) for name in CLIENTS}
         await engine.write(partial(_make_keys, tenant=tenant, keys=keys))
@@ -198,13 +198,13 @@ async def load(
     now = engine.clock.now()
     begin = now - RECENT_S * 1000
     times = [*recent.times_between(begin, now, random)]
-    whole = len(steps) + len(times)
+    total = len(steps) + len(times)
     done = 0
 
     def count(more: int) -> None:
         nonlocal done
         done += more
-        report(done / whole)
+        report(done / total)
 
     project, _ = await engine.write(projects.first_or_new)
     changes = projects.ProjectChanges(burst=BURST)
@@ -218,7 +218,7 @@ async def load(
         turn = steps[at : at + _TURN_STEPS]
 
         def work(unit: Unit, turn: Sequence[SeedStep] = turn) -> None:
-            loading.happen(history, UnitInThePast(unit, ids), tenant, turn, start)
+            loading.carry_out(history, UnitInThePast(unit, ids), tenant, turn, start)
 
         await engine.write(work)
         count(len(turn))

@@ -147,7 +147,7 @@ def load_into(
     _require_older(unit, tenant, start)
     before = _count(unit, tenant)
     progress.done, progress.steps = 0, len(steps)  # the engine may run the load again: start at 0 each time
-    happen(SeedHistory(), UnitInThePast(unit, IdSource()), tenant, steps, start, progress.count)
+    carry_out(SeedHistory(), UnitInThePast(unit, IdSource()), tenant, steps, start, progress.count)
     after = _count(unit, tenant)
     return LoadResult(tenant.project, {table: after[table] - before[table] for table in TABLES})
 
@@ -167,7 +167,7 @@ def start_of(data_set: DataSet, now: int) -> int:
     return now - now % DAY - data_set.days * DAY
 
 
-def happen(
+def carry_out(
     history: SeedHistory,
     unit: UnitInThePast,
     tenant: Tenant,

@@ -49,7 +49,7 @@ def _mistake(message: str, *, field: str = "") -> PydanticCustomError:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class IntegerRange:
     """A range of integers from which one is drawn; `least` equals `most` for a fixed integer."""
 
     least: int
@@ -72,7 +72,7 @@ def between(least: int, most: int) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def _whole(value: object, least: int, most: int, field: str = "") -> Whole:
+def _whole(value: object, least: int, most: int, field: str = "") -> IntegerRange:
     span = {"step": 1, **(value if isinstance(value, dict) else {"from": value, "to": value})}
     if set(span) != {"from", "to", "step"} or not all(type(each) is int for each in span.values()):
         raise _mistake(
@@ -82,15 +82,15 @@ def _whole(value: object, least: int, most: int, field: str = "") -> Whole:
         raise _mistake(
             f'must lie between {least} and {most}, "from" not above "to", and "step" at least 1.', field=field
         )
-    return Whole(span["from"], span["to"], span["step"])
+    return IntegerRange(span["from"], span["to"], span["step"])
 
 
 def varying(least: int, most: int) -> PlainValidator:
-    """Return the validator of a `Whole`: an integer, or a range from which one is drawn."""
+    """Return the validator of a `IntegerRange`: an integer, or a range from which one is drawn."""
     return PlainValidator(lambda value: _whole(value, least, most))
 
 
-def _minute(value: object) -> Whole:
+def _minute(value: object) -> IntegerRange:
     first, _, last = value.partition("-") if isinstance(value, str) else ("", "", "")
     span = [_TIME.fullmatch(each) for each in (first, last or first)]
     if span[0] is None or span[1] is None:
@@ -98,7 +98,7 @@ def _minute(value: object) -> Whole:
     least, most = (int(each[1]) * 60 + int(each[2]) for each in span if each is not None)
     if most < least:
         raise _mistake("must begin with the earlier time.")
-    return Whole(least, most)
+    return IntegerRange(least, most)
 
 
 def _texts(value: object) -> object:
@@ -121,13 +121,13 @@ def _item(value: object) -> object:
 
 
 Texts = Annotated[list[str], BeforeValidator(_texts)]  # one of these texts is drawn
-Minute = Annotated[Whole, PlainValidator(_minute)]  # a minute of the day
+Minute = Annotated[IntegerRange, PlainValidator(_minute)]  # a minute of the day
 Day = Annotated[int, between(1, DAYS_MAX)]
-Days = Annotated[Whole, varying(0, DAYS_MAX)]  # the number of days until something happens
-Amount = Annotated[Whole, varying(1, MAX_AMOUNT)]
+Days = Annotated[IntegerRange, varying(0, DAYS_MAX)]  # the number of days until something happens
+Amount = Annotated[IntegerRange, varying(1, MAX_AMOUNT)]
 Item = Annotated[dict[str, Any], BeforeValidator(_item)]
 
-ONCE = Whole(1, 1)
+ONCE = IntegerRange(1, 1)
 EARLY = _minute("00:00-04:59")
 BY_DAY = _minute("08:00-19:59")
 
@@ -160,7 +160,7 @@ class Repeat(_Fields):
 
     until: Day | None = None
     every: Day = 1
-    per_day: Annotated[Whole, varying(0, 1000)] = ONCE
+    per_day: Annotated[IntegerRange, varying(0, 1000)] = ONCE
 
 
 class RepeatedEntry(_Fields):
@@ -205,7 +205,8 @@ class TransactionEntry(RepeatedEntry):
     account: Texts
     type: str
     amount: Annotated[
-        Whole | None, PlainValidator(lambda value: None if value == "all" else _whole(value, 1, MAX_AMOUNT))
+        IntegerRange | None,
+        PlainValidator(lambda value: None if value == "all" else _whole(value, 1, MAX_AMOUNT)),
     ]
     description: Texts | None = None
     destination: Texts | None = None
@@ -216,7 +217,7 @@ class TransactionEntry(RepeatedEntry):
 class LineEntry(_Fields):
     description: str
     quantity: Amount = ONCE
-    unit_amount: Annotated[Whole, varying(0, MAX_AMOUNT)]
+    unit_amount: Annotated[IntegerRange, varying(0, MAX_AMOUNT)]
 
 
 class InvoiceEntry(RepeatedEntry):
@@ -251,7 +252,7 @@ class InvoiceEntry(RepeatedEntry):
 
 
 class OrderEntry(RepeatedEntry):
-    """Orders. `pick` of the `items` are drawn; None means all items. For a `Whole` a number is drawn too.
+    """Orders. `pick` of the `items` are drawn; None means all items. In an item, each range becomes a number.
 
     An order is paid `pay_after` days after it was placed, and shipped `ship_after` days after the payment.
     """
@@ -270,7 +271,7 @@ class OrderEntry(RepeatedEntry):
         return self
 
 
-def _check_pick(pick: Whole | None, choices: int) -> None:
+def _check_pick(pick: IntegerRange | None, choices: int) -> None:
     if pick is not None and pick.most > max(1, choices):
         raise _mistake(f"must lie between 1 and {max(1, choices)}.", field="pick")
 

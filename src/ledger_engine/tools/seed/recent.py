@@ -101,13 +101,13 @@ async def make_recent(
     ids = IdSource()
     while turn := [*islice(times, _A_TURN)]:
         # The engine may run `work` again, with the same result: the random choices are made here, once.
-        deeds_drawn = [
+        turn_deeds = [
             (at, random.choices([*DEEDS], [*DEEDS.values()])[0], random.getrandbits(64)) for at in turn
         ]
 
-        def work(unit: Unit, deeds_drawn: list[tuple[int, Deed, int]] = deeds_drawn) -> None:
+        def work(unit: Unit, turn_deeds: list[tuple[int, Deed, int]] = turn_deeds) -> None:
             in_past = UnitInThePast(unit, ids)
-            for at, deed, chance in deeds_drawn:
+            for at, deed, chance in turn_deeds:
                 in_past.now = at
                 _do_at_once(deed(BooksInThePast(in_past, tenant, past, Random(chance))))
 

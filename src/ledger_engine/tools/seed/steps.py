@@ -27,12 +27,12 @@ from ledger_engine.tools.seed.reading import (
     BadDataSet,
     DataSet,
     Entry,
+    IntegerRange,
     InvoiceEntry,
     OrderEntry,
     RepeatedEntry,
     TransactionEntry,
     UserEntry,
-    Whole,
 )
 
 _NOTHING: Parameters = {}
@@ -148,7 +148,7 @@ def _steps(entry: Entry, at: int, number: int, key: str, random: Random) -> Iter
             yield from _order(entry, at, key, random)
 
 
-def _later(at: int, days: Whole, random: Random) -> int:
+def _time_after(at: int, days: IntegerRange, random: Random) -> int:
     """Return the time that is `days` days and up to three hours after `at`."""
     return at + days.draw(random) * DAY + int((1 + random.random() * 180) * _MINUTE)
 
@@ -171,7 +171,7 @@ def _user(entry: UserEntry, at: int, random: Random) -> Iterator[Happening]:
 
     yield at, join
     if entry.deactivate_after is not None:
-        yield _later(at, entry.deactivate_after, random), leave
+        yield _time_after(at, entry.deactivate_after, random), leave
 
 
 # Transactions
@@ -180,26 +180,26 @@ def _user(entry: UserEntry, at: int, random: Random) -> Iterator[Happening]:
 def _transaction(
     entry: TransactionEntry, at: int, number: int, key: str, random: Random
 ) -> Iterator[Happening]:
-    account = _drawn(entry.account, random)
-    destination = _drawn(entry.destination, random) if entry.destination else None
+    account = _draw(entry.account, random)
+    destination = _draw(entry.destination, random) if entry.destination else None
     amount = entry.amount.draw(random) if entry.amount else None
-    description = _drawn(entry.description, random) if entry.description else None
+    description = _draw(entry.description, random) if entry.description else None
 
     def post(history: SeedHistory) -> None:
         unit = history.unit
         postings = Postings(unit, history.tenant)
-        id = _opened(history, account, "account")
-        other = None if destination is None else _opened(history, destination, "destination")
+        id = _account_id(history, account, "account")
+        other = None if destination is None else _account_id(history, destination, "destination")
         sum_moved = postings.balance(id) if amount is None else amount
         if amount is None and sum_moved <= 0:
             return  # the account is empty
-        text = _filled_in(description, number, unit.now)
+        text = _fill_in(description, number, unit.now)
         new = NewTransaction(id, sum_moved, entry.type, text, other)
         transaction = postings.add(unit.new_id("txn"), new, "")
         history.made[key] = transaction.id
         fee = 0 if entry.fee is None else (sum_moved * entry.fee.percent + 50) // 100
         if entry.fee is not None and fee:
-            to = _opened(history, entry.fee.to, "fee.to")
+            to = _account_id(history, entry.fee.to, "fee.to")
             new = NewTransaction(id, fee, "debit", entry.fee.description, to)
             postings.add(unit.new_id("txn"), new, "")
 
@@ -209,14 +209,14 @@ def _transaction(
 
     yield at, post
     if entry.reverse is not None and random.random() * 100 < entry.reverse.share:
-        yield _later(at, entry.reverse.after, random), reverse
+        yield _time_after(at, entry.reverse.after, random), reverse
 
 
 # Invoices and orders
 
 
 def _invoice(entry: InvoiceEntry, at: int, number: int, key: str, random: Random) -> Iterator[Happening]:
-    customer = _drawn(entry.customer, random)
+    customer = _draw(entry.customer, random)
     amount = entry.amount.draw(random) if entry.amount else None
     lines = [
         invoices.InvoiceLine(
@@ -224,18 +224,18 @@ def _invoice(entry: InvoiceEntry, at: int, number: int, key: str, random: Random
             quantity=line.quantity.draw(random),
             unit_amount=line.unit_amount.draw(random),
         )
-        for line in _picked(entry.lines, entry.pick, random)
+        for line in _pick(entry.lines, entry.pick, random)
     ]
 
     def draft(history: SeedHistory) -> None:
         due = None if entry.due_in is None else iso(history.unit.now + entry.due_in * DAY)[:10]
         new = NewInvoice(
-            account=_opened(history, entry.account, "account"),
+            account=_account_id(history, entry.account, "account"),
             customer=customer,
             amount=amount,
             lines=lines or None,
             due_date=due,
-            description=_filled_in(entry.description, number, history.unit.now),
+            description=_fill_in(entry.description, number, history.unit.now),
             metadata=entry.metadata,
         )
         history.made[key] = invoices.create(history.unit, history.tenant, new).id
@@ -243,19 +243,22 @@ def _invoice(entry: InvoiceEntry, at: int, number: int, key: str, random: Random
     yield at, draft
     if entry.finalize_after is None:
         return
-    open_at = _later(at, entry.finalize_after, random)
+    open_at = _time_after(at, entry.finalize_after, random)
     yield open_at, partial(_move, invoices.finalize, key)
     if entry.pay_after is not None:
-        yield _later(open_at, entry.pay_after, random), partial(_move, invoices.pay, key)
+        yield _time_after(open_at, entry.pay_after, random), partial(_move, invoices.pay, key)
     elif entry.void_after is not None:
-        yield _later(open_at, entry.void_after, random), partial(_move, invoices.void, key)
+        yield _time_after(open_at, entry.void_after, random), partial(_move, invoices.void, key)
 
 
 def _order(entry: OrderEntry, at: int, key: str, random: Random) -> Iterator[Happening]:
-    user = _drawn(entry.user, random)
+    user = _draw(entry.user, random)
     items: list[dict[str, Any]] = [
-        {name: value.draw(random) if isinstance(value, Whole) else value for name, value in item.items()}
-        for item in _picked(entry.items, entry.pick, random)
+        {
+            name: value.draw(random) if isinstance(value, IntegerRange) else value
+            for name, value in item.items()
+        }
+        for item in _pick(entry.items, entry.pick, random)
     ]
 
     def place(history: SeedHistory) -> None:
@@ -267,10 +270,10 @@ def _order(entry: OrderEntry, at: int, key: str, random: Random) -> Iterator[Hap
     yield at, place
     if entry.pay_after is None:
         return
-    paid_at = _later(at, entry.pay_after, random)
+    paid_at = _time_after(at, entry.pay_after, random)
     yield paid_at, partial(_move, orders.pay, key)
     if entry.ship_after is not None:
-        yield _later(paid_at, entry.ship_after, random), partial(_move, orders.ship, key)
+        yield _time_after(paid_at, entry.ship_after, random), partial(_move, orders.ship, key)
 
 
 def _move(move: Callable[[Unit, Tenant, str], object], key: str, history: SeedHistory) -> None:
@@ -278,17 +281,17 @@ def _move(move: Callable[[Unit, Tenant, str], object], key: str, history: SeedHi
     move(history.unit, history.tenant, history.made[key])
 
 
-def _opened(history: SeedHistory, ref: str, field: str) -> str:
+def _account_id(history: SeedHistory, ref: str, field: str) -> str:
     if ref not in history.accounts:
         raise InvalidRequest("invalid_value", f"{ref!r} is not open yet at that time.", field)
     return history.accounts[ref]
 
 
-def _drawn(choices: list[str], random: Random) -> str:
+def _draw(choices: list[str], random: Random) -> str:
     return choices[int(random.random() * len(choices))]
 
 
-def _picked(choices: list[Any], pick: Whole | None, random: Random) -> list[Any]:
+def _pick(choices: list[Any], pick: IntegerRange | None, random: Random) -> list[Any]:
     """Return `pick` of the choices, each at most once, in their order; all of them if `pick` is None."""
     if pick is None:
         return list(choices)
@@ -296,7 +299,7 @@ def _picked(choices: list[Any], pick: Whole | None, random: Random) -> list[Any]
     return [choices[position] for position in sorted(order[: pick.draw(random)])]
 
 
-def _filled_in(text: str | None, number: int, moment: int) -> str | None:
+def _fill_in(text: str | None, number: int, moment: int) -> str | None:
     if text is None:
         return None
     return text.replace("{n}", str(number)).replace("{month}", _MONTHS[int(iso(moment)[5:7]) - 1])

@@ -137,8 +137,8 @@ class DemoTraffic:
 
     async def balance(self, account: str) -> int:
         """Return the balance of an account; 0 if it cannot be read."""
-        account_found = await self.send("tills", "GET", f"/v1/accounts/{account}")
-        return int(account_found.get("balance", 0))
+        account_object = await self.send("tills", "GET", f"/v1/accounts/{account}")
+        return int(account_object.get("balance", 0))
 
     async def newest(self, kind: str, **only: str) -> list[Any]:
         """Return the demo's objects among the newest of a kind."""
@@ -147,20 +147,20 @@ class DemoTraffic:
     async def _newest_by(self, client: str, kind: str, **only: str) -> list[Any]:
         parameters: dict[str, Any] = {"per_page" if kind == "users" else "limit": _NEWEST, **only}
         objects = (await self.send(client, "GET", PATHS[kind], None, **parameters)).get("data") or []
-        return [SimpleNamespace(**each) for each in objects if self._is_of_the_demo(each["id"])]
+        return [SimpleNamespace(**each) for each in objects if self._belongs_to_demo(each["id"])]
 
     async def create(self, kind: str, fields: Record) -> None:
         """Create an object, and note its id as the demo's."""
         body = {name: value for name, value in fields.items() if value is not None}
-        object_made = await self.send(CLIENT_OF[kind], "POST", PATHS[kind], body)
-        if "id" in object_made:
-            self._ids.add(object_made["id"])
+        new_object = await self.send(CLIENT_OF[kind], "POST", PATHS[kind], body)
+        if "id" in new_object:
+            self._ids.add(new_object["id"])
 
     async def move(self, kind: str, id: str, action: str) -> None:
         """Perform an action on an object."""
         await self.send(CLIENT_OF[kind], "POST", f"{PATHS[kind]}/{id}/{action}")
 
-    def _is_of_the_demo(self, id: str) -> bool:
+    def _belongs_to_demo(self, id: str) -> bool:
         """Return whether the demo made the object: the traffic leaves the objects of other users alone."""
         return id in self._ids or id.partition("_")[2] < self._began
 

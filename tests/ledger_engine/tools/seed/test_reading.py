@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from ledger_engine.tools.export import ROOTS
 from ledger_engine.tools.seed import reading
-from ledger_engine.tools.seed.reading import BadDataSet, TransactionEntry, Whole, read
+from ledger_engine.tools.seed.reading import BadDataSet, IntegerRange, TransactionEntry, read
 from tests.ledger_engine.tools.seed.conftest import ADA, BANK, Written
 
 CREDIT: dict[str, Any] = {"account": "bank", "type": "credit", "amount": 100}
@@ -142,7 +142,7 @@ def test_a_varying_value_is_kept_for_later(written: Written) -> None:
     data_set = written(transactions=[{**CREDIT, "amount": {"from": 5, "to": 25, "step": 10}}])
     entry = data_set.entries["transactions[0]"]
     assert isinstance(entry, TransactionEntry)
-    assert entry.amount == Whole(5, 25, 10)
+    assert entry.amount == IntegerRange(5, 25, 10)
 
 
 @pytest.mark.parametrize("name", reading.names())

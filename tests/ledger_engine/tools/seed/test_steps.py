@@ -10,7 +10,7 @@ import pytest
 from ledger_engine.core.clock import DAY
 from ledger_engine.ledger import invoices
 from ledger_engine.tools.seed import steps
-from ledger_engine.tools.seed.reading import BadDataSet, Whole
+from ledger_engine.tools.seed.reading import BadDataSet, IntegerRange
 from ledger_engine.tools.seed.steps import steps_of
 from tests.ledger_engine.tools.seed.conftest import BANK, Written
 
@@ -98,6 +98,6 @@ def test_a_data_set_that_never_ends_is_refused(written: Written, monkeypatch: py
 
 def test_a_range_is_drawn_from_evenly_and_to_its_ends() -> None:
     random = Random(1)
-    drawn = [Whole(10, 35, 10).draw(random) for _ in range(300)]
+    drawn = [IntegerRange(10, 35, 10).draw(random) for _ in range(300)]
     assert set(drawn) == {10, 20, 30}
     assert min(drawn.count(each) for each in (10, 20, 30)) > 60
