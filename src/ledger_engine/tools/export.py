@@ -36,14 +36,15 @@ ROOTS = {
     "income": "income",
     "expense": "expenses",
 }
-DEBIT_ROOTS = ("assets", "expenses")  # a positive balance is a debit here, and a credit under other roots
+# Under these roots a positive balance is a debit; under the other roots it is a credit.
+DEBIT_ROOTS = ("assets", "expenses")
 
 Start = Callable[[AuditWork[list[Transaction]]], Future[list[Transaction]]]
 
 
 @dataclass(slots=True)
 class ExportedAccount:
-    """An account of the book; `balance` is its balance in the smallest unit when the export begins."""
+    """An account of the book; `balance` is its balance before the export starts, in the smallest unit."""
 
     id: str
     name: str
@@ -98,7 +99,7 @@ def read(start: Start, tenant: Tenant, since: int | None, until: int | None) -> 
 
 
 class Writer(ABC):
-    """The writer of one format, for one book."""
+    """Writes one book in one format. Each method returns the next part of the text."""
 
     @abstractmethod
     def __init__(self, book: ExportedBook) -> None: ...
@@ -157,8 +158,8 @@ class Journal(Writer):
     between two debit accounts, or between two credit accounts, leaves no rest; any other transfer leaves
     twice its amount.
 
-    The opening balances are dated one day before the first entry, so that a report on the period leaves them
-    out. The last lines assert the balance of every account.
+    The opening balances are dated one day before the export's first day, so that a report on the exported
+    period leaves the opening balances out. The last lines assert the balance of every account.
     """
 
     def __init__(self, book: ExportedBook) -> None:
@@ -259,7 +260,7 @@ class Hledger(Journal):
 
     def entry(self, date: str, text: str, sides: list[tuple[str, str]], **ids: str) -> str:
         tags = ", ".join(f"{name}:{id}" for name, id in ids.items())
-        # With the empty code, a text that begins with a parenthesis is not read as a code.
+        # The empty code `()` prevents that hledger reads a text in parentheses as the entry's code.
         head = f"{date} * () {_one_line(text, ';')}".rstrip() + (f"  ; {tags}" if tags else "")
         return "\n".join([head, *(f"    {name}  {amount}" for name, amount in sides)]) + "\n\n"
 
@@ -294,7 +295,8 @@ class Beancount(Journal):
         return "\n".join([head, *(f"  {name}  {amount}" for name, amount in sides)]) + "\n\n"
 
     def balance(self, account: ExportedAccount, amount: str) -> str:
-        # An assertion applies to the beginning of its day. The tolerance of 0 makes it exact.
+        # A balance assertion applies to the beginning of its day, so date it one day after the last entry.
+        # The tolerance of 0 makes the assertion exact.
         number, currency = amount.split(" ")
         return f"{_days_later(self._date, 1)} balance {self._names[account.id]}  {number} ~ 0 {currency}\n"
 
@@ -342,7 +344,10 @@ def _settlement_roots(accounts: list[ExportedAccount]) -> dict[str, str]:
 
 
 def _one_line(text: str, forbidden: str) -> str:
-    """Return the text in one line, with `-` for forbidden characters. Two spaces would end a name."""
+    """Return the text in one line, with `-` for each forbidden character.
+
+    Several spaces become one, because two spaces would end an account's name in hledger.
+    """
     return re.sub(f"[{forbidden}]", "-", " ".join(printable(text).split()))
 
 

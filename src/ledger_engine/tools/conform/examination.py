@@ -49,7 +49,7 @@ async def examine(
 ) -> list[RuleVerdict]:
     """Examine the server, and return a verdict on every rule. Raises Unreachable.
 
-    Pass a new `mark` each time: the names and keys of the objects that the examination creates contain it.
+    Pass a new `mark` for each examination: it becomes part of the names and idempotency keys that are sent.
     """
     ask = Examiner(client, key, mark, sleep)
     await _require_ledger(ask)

@@ -23,8 +23,8 @@ from ledger_client.answers import BoundedClient, Unread
 from ledger_client.parsing import parsed
 
 _BODY_SHOWN = 600  # characters of a body in a report
-# The examiner gives up after this number of 429 answers in a row. After each of them it waits for the seconds
-# in Retry-After, at most 65.
+# The examiner gives up after this number of answers with 429 to one request. After each of these answers it
+# waits for the seconds in Retry-After, but at most 65.
 _WAITS_MAX = 90
 
 
@@ -41,7 +41,7 @@ class Unusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ExaminedExchange:
-    """A request and its answer. `sent` and `got` are their texts, without secrets."""
+    """A request and its answer. `sent` is the request as text, `got` the answer as text, without secrets."""
 
     status: int
     headers: httpx.Headers
@@ -82,7 +82,10 @@ class RuleFault:
 
 
 def _read_rules() -> dict[str, str]:
-    """Return the rules of the page: name and text. The text of a table's row is its cells, joined by `;`."""
+    """Return the text of each rule on the page, by the rule's name.
+
+    If a rule is the row of a table, its text is the row's cells, joined by `;`.
+    """
     here = Path(__file__).resolve()
     page = here.with_name("interface.md")
     if not page.is_file():  # the package runs from the repository, without the copy
@@ -105,20 +108,20 @@ _ID = re.compile(r"[A-Za-z0-9_.:~-]{1,200}")
 
 
 def is_id(value: object) -> bool:
-    """Return whether a value can be the id of an object, and so part of a path."""
+    """Return whether a value can be the id of an object, so that it can be inserted into a path."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
 def is_number(text: str) -> bool:
-    """Return whether a header is a number without a sign and with few digits."""
+    """Return whether the value of a header is an integer of at most 15 digits, without a sign."""
     return text.isascii() and text.isdigit() and len(text) < 16
 
 
 class Examiner:
     """Sends requests to one server with one key.
 
-    `mark` is part of every name, e-mail address and idempotency key that this examination sends. If a second
-    examination of the same server has another mark, it sends other names, addresses and keys.
+    `mark` is part of every name, e-mail address and idempotency key that the examination sends. So a second
+    examination of the same server, with another mark, does not collide with the objects of the first.
     """
 
     def __init__(
@@ -138,7 +141,7 @@ class Examiner:
         self._secrets = [key]
 
     def hide(self, secret: object) -> None:
-        """Keep a value out of the report."""
+        """Mask a secret in the report from now on."""
         if isinstance(secret, str) and secret:
             self._secrets.append(secret)
 
@@ -168,7 +171,7 @@ class Examiner:
                 request = self._client.build_request(
                     method, path, params=params, headers=sent, content=content
                 )
-            # The path or a header contains an id, token or cursor from the server that makes it invalid.
+            # An id, a token or a cursor from the server has made the path or a header invalid.
             except (httpx.InvalidURL, ValueError) as error:
                 raise Unreachable(f"{method} {path[:100]} cannot be sent: {error}") from error
             try:
@@ -187,9 +190,9 @@ class Examiner:
         raise Unreachable(f"{method} {path} is still rate limited after several tries.")
 
     def expect(self, rules: str, holds: object, exchange: ExaminedExchange, requirement: str) -> bool:
-        """Note whether the exchange keeps these rules, and return True if it does.
+        """Note that the exchange keeps these rules if `holds` is true, and otherwise that it breaks them.
 
-        `requirement` describes the right answer in the report.
+        Return `holds` as a bool. `requirement` describes the right answer in the report.
         """
         for rule in rules.split():
             assert rule in RULES, rule
@@ -200,7 +203,7 @@ class Examiner:
         return bool(holds)
 
     def require(self, rules: str, holds: object, exchange: ExaminedExchange, requirement: str) -> None:
-        """Note whether the exchange keeps these rules, and raise Unusable if it does not."""
+        """Note whether the exchange keeps these rules, as `expect` does; raise Unusable if it does not."""
         if not self.expect(rules, holds, exchange, requirement):
             raise Unusable
 
@@ -211,7 +214,7 @@ class Examiner:
             self.reasons.setdefault(rule, reason)
 
     def _check_common_rules(self, method: str, path: str, exchange: ExaminedExchange) -> None:
-        """Check the rules for every answer."""
+        """Check the rules that hold for every answer."""
         headers, status = exchange.headers, exchange.status
         limit, remaining = headers.get("X-RateLimit-Limit", ""), headers.get("X-RateLimit-Remaining", "")
         self.expect(

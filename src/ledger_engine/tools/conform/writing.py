@@ -41,7 +41,7 @@ async def accounts(ask: Examiner) -> None:
 
 
 async def anonymous(ask: Examiner) -> None:
-    """Try to write without a credential. A right server refuses this and creates nothing."""
+    """Try to write without a credential. A server that keeps the contract refuses this and writes nothing."""
     for rule, method, path in (
         ("auth-bearer", "POST", "/v1/accounts"),
         ("auth-bearer", "POST", "/v1/transactions"),
@@ -278,9 +278,9 @@ async def people(ask: Examiner) -> None:
 
 
 async def _refused_bodies(ask: Examiner) -> None:
-    """Send bodies that must be refused.
+    """Send bodies that the server must refuse.
 
-    Every answer is also checked for the form of the directory's errors.
+    `Examiner.send` also checks that each answer has the form of the directory's errors.
     """
     json = {"Content-Type": "application/json"}
     answer = await ask.send("POST", "/api/users", content=b"{", headers=json)
@@ -333,7 +333,7 @@ async def _rights(ask: Examiner, user: str) -> None:
 
 
 async def rates(ask: Examiner) -> None:
-    """Exceed the rate limit of the authentication endpoint, because it is the lowest."""
+    """Exceed the rate limit of the authentication endpoint, because this is the lowest limit."""
     usual = await ask.send("GET", "/v1/accounts")
     for _ in range(40):
         answer = await ask.send(

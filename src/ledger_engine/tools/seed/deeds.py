@@ -18,8 +18,8 @@ from ledger_engine.ledger.orders import Order
 from ledger_engine.ledger.transactions import Transaction
 
 A_SECOND = 3.0  # the average number of deeds in a second
-PROMPT = 8  # a payment chooses among this many newest open invoices
-LATE_PAYERS = 0.01  # this share of the payments chooses among all open invoices
+PROMPT = 8  # a payment usually chooses among this many newest open invoices
+LATE_PAYERS = 0.01  # the fraction of payments that choose among all open invoices
 
 T = TypeVar("T")
 Fields = dict[str, Any]
@@ -27,9 +27,9 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Past changes that a deed may repeat.
+    """The past changes that deeds imitate.
 
-    They are read once, before the demo adds changes, so no deed repeats another deed.
+    They are read once, before the first deed, so no deed imitates another deed.
     """
 
     postings: list[Transaction]
@@ -38,7 +38,7 @@ class Past:
 
 
 class Books(Protocol):
-    """The ledger as deeds see it. Objects offer their fields as attributes."""
+    """The operations of the ledger that deeds need. A returned object has its fields as attributes."""
 
     @property
     def past(self) -> Past: ...
@@ -56,7 +56,10 @@ class Books(Protocol):
         ...
 
     async def newest(self, kind: str, **only: str) -> list[Any]:
-        """Return the newest objects of a kind, such as `invoices`. `only` names fields and their values."""
+        """Return the newest objects of a kind, such as `invoices`.
+
+        `only` restricts them to objects with these values in their fields, such as `status="open"`.
+        """
         ...
 
     async def create(self, kind: str, fields: Fields) -> None:
@@ -69,7 +72,10 @@ class Books(Protocol):
 
 
 def like_earlier(books: Books) -> Fields | None:
-    """Return the fields of a transaction like an earlier one, with a similar amount."""
+    """Return the fields of a new transaction that imitates an earlier one, with a similar amount.
+
+    Return None if there is no earlier transaction to imitate.
+    """
     if not books.past.postings:
         return None
     like = books.random.choice(books.past.postings)
@@ -83,7 +89,7 @@ def like_earlier(books: Books) -> Fields | None:
 
 
 async def post(books: Books) -> None:
-    """Post a transaction like an earlier one; debit no more than the balance."""
+    """Post a transaction like an earlier one. Do nothing if it would debit more than the balance."""
     fields = like_earlier(books)
     if fields is None:
         return
@@ -144,8 +150,8 @@ async def ship_order(books: Books) -> None:
 
 
 Deed = Callable[[Books], Awaitable[None]]
-# How many of a hundred deeds are of each kind. Slightly more drafts are finalized than made, and so on at
-# each stage; so drafts and open orders do not pile up in a long demo.
+# How many of a hundred deeds are of each kind. The later stages of an invoice or an order occur slightly more
+# often than its creation, so that drafts and open orders do not pile up in a long demo.
 DEEDS: dict[Deed, int] = {
     post: 59,
     refund: 1,
@@ -170,5 +176,8 @@ def about(amount: int, random: Random) -> int:
 
 
 def prompt(objects: Sequence[T], random: Random) -> T:
-    """Return one of the newest of these objects, because few old invoices are still paid."""
+    """Return one of the newest PROMPT of these objects. In rare cases return any of them.
+
+    This is realistic: few old invoices are still paid.
+    """
     return random.choice(objects if random.random() < LATE_PAYERS else objects[:PROMPT])

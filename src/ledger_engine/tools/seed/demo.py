@@ -38,7 +38,8 @@ _HEAD_MAX = 64 * 1024
 class DemoReceiver:
     """The behaviour of one receiver.
 
-    It answers after `least_s` to `most_s` seconds, some deliveries with 503 and all others with 200.
+    It answers a delivery after `least_s` to `most_s` seconds. The fraction `failing` of the deliveries gets
+    the status 503, and the rest gets 200.
     """
 
     path: str
@@ -79,7 +80,7 @@ async def run_receivers(receivers: list[DemoReceiver], random: Random) -> AsyncI
                 writer.write(b"HTTP/1.1 %d .\r\nContent-Length: %d\r\n\r\n%s" % (status, length, body))
                 await writer.drain()
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError, ValueError):
-            pass  # the sender closed the connection, or the client is not the sender
+            pass  # the sender closed the connection, or another program sent something that is not HTTP
         finally:
             handlers.discard(task)
             writer.close()
@@ -136,7 +137,7 @@ CLIENTS = {
     "old import": NewApiKey("old import", "member"),
 }
 
-Report = Callable[[float], None]  # called with the share of the data that is loaded
+Report = Callable[[float], None]  # called with the fraction of the data that is loaded, from 0 to 1
 
 log = logging.getLogger("ledger_engine.tools.seed.demo")
 
@@ -166,7 +167,7 @@ class Demo:
             from ledger_engine.tools.seed.traffic import DemoTraffic
 
             await DemoTraffic(url, self._keys, self._past, BURST, certfile).run()
-        except Exception:  # a demo without traffic is better than none
+        except Exception:  # a demo without traffic is better than no demo
             log.exception("the demo has no traffic any more")
 
 
@@ -191,7 +192,10 @@ async def stage(engine: Engine, report: Report) -> AsyncIterator[Demo]:
 async def load(
     engine: Engine, report: Report, receivers: Sequence[DemoReceiver] = (), root: str = "", seed: int = 1
 ) -> tuple[Tenant, Past]:
-    """Load the data set and the recent changes in short transactions; return the data for the traffic."""
+    """Load the data set and the recent changes in short transactions.
+
+    Return the tenant of the demo, and the past changes that the traffic imitates.
+    """
     data_set = read(reading.path(DATA_SET))
     steps = steps_of(data_set)
     random = Random(seed)

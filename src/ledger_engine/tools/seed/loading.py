@@ -32,14 +32,14 @@ TABLES = ("accounts", "transactions", "invoices", "users", "orders")
 
 
 class LoadingStopped(Exception):
-    """The load was interrupted; the transaction ends without a change."""
+    """Raised inside the transaction of an interrupted load, which then changes nothing."""
 
 
 @dataclass(slots=True)
 class LoadingProgress:
-    """The number of finished steps of a load.
+    """The progress of a load: `done` of `steps` steps are finished.
 
-    While the load runs, another thread reads the number, and can stop the load.
+    While the load runs, another thread reads these numbers. It stops the load by setting `is_stopped`.
     """
 
     done: int = 0
@@ -66,8 +66,9 @@ async def load(
 ) -> LoadResult:
     """Load the data set into the project with this id, by default the first project.
 
-    If the ledger contains no project, one is created. After an error nothing is changed. Call this in a
-    process that does not use the ledger.
+    If the ledger contains no project, one is created. A load that fails changes nothing. Call this in a
+    process that has not opened the ledger.
+
     Raises the errors of `load_into`, NotFound, and StorageUnavailable.
     """
     progress = progress or LoadingProgress()
@@ -113,7 +114,7 @@ async def _write(
         id = project if first is None else first.id
         return await engine.write(LongWork(work if id is None else BookWork(work, (id, False))))
     except asyncio.CancelledError:
-        progress.is_stopped = True  # without this the engine would finish the load before it closes
+        progress.is_stopped = True  # without this, `engine.close` would wait until the load is complete
         raise
     finally:
         await engine.close()
@@ -175,7 +176,7 @@ def carry_out(
     start: int,
     count: Callable[[], None] = lambda: None,
 ) -> None:
-    """Carry out and count each step at its time.
+    """Carry out each step at its time after `start`, and call `count` after each step.
 
     Raises BadDataSet for a step that the engine's rules forbid.
     """
@@ -193,7 +194,7 @@ def carry_out(
 
 
 def _require_older(unit: Unit, tenant: Tenant, start: int) -> None:
-    """Raise Conflict if the project contains records of this time or later."""
+    """Raise Conflict if the tenant has a record that was created at the time `start` or later."""
     newest = 0
     for table in TABLES:
         row = unit.first(f"SELECT max(id) AS id FROM {table} WHERE {condition_on(table)}", tenant.bind())

@@ -1,7 +1,7 @@
 """Reads a data set from a JSON file, and reports each mistake in the file with its place.
 
-The models of pydantic below are the format. A value that may vary is read as a range; the load draws a number
-from the range for each repetition.
+The pydantic models below define the format. A value that can vary is read as a range; for each repetition of
+an entry, a number is drawn from the range.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 
 
 class BadDataSet(ValueError):
-    """A mistake in a data set; the message begins with its path, such as `accounts[3].currency: …`."""
+    """A mistake in a data set. The message begins with the mistake's place: `accounts[3].currency: …`."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(f"{path}: {message}")
 
 
 def _mistake(message: str, *, field: str = "") -> PydanticCustomError:
-    """Return the error for a wrong value; `field` names a wrong field of an object."""
+    """Return the error for a wrong value. If the value is an object, `field` names its wrong field."""
     return PydanticCustomError("mistake", "{message}", {"message": message, "field": field})
 
 
@@ -62,7 +62,7 @@ class IntegerRange:
 
 
 def between(least: int, most: int) -> BeforeValidator:
-    """Return the validator of an integer."""
+    """Return the validator of an integer from `least` to `most`."""
 
     def check(value: object) -> object:
         if not (type(value) is int and least <= value <= most):
@@ -142,9 +142,9 @@ class _Fields(BaseModel):
 
 
 class Once(_Fields):
-    """Objects that are created once, early on a day: later entries of the day can use them.
+    """An object that is created once. Other entries refer to the object by `ref`.
 
-    Other entries refer to them by `ref`.
+    Unless the file sets another time, it is created early on its day, before other entries of the day use it.
     """
 
     ref: str
@@ -153,9 +153,9 @@ class Once(_Fields):
 
 
 class Repeat(_Fields):
-    """A repetition from the entry's day to the day `until`, by default the last day.
+    """The repetition of an entry, from the entry's day to the day `until`, by default the history's last day.
 
-    The entry happens `per_day` times on a day, and again `every` days later.
+    On the first day and then every `every` days, the entry happens `per_day` times.
     """
 
     until: Day | None = None
@@ -164,7 +164,7 @@ class Repeat(_Fields):
 
 
 class RepeatedEntry(_Fields):
-    """Changes on one day or, with `repeat`, on several days."""
+    """An entry whose changes happen once on its day or, with `repeat`, several times."""
 
     day: Day = 1
     time: Minute = BY_DAY
@@ -185,7 +185,7 @@ class UserEntry(Once):
 
 
 class Fee(_Fields):
-    """A percentage of an amount, transferred from the same account to the account `to`."""
+    """A fee: `percent` of a transaction's amount goes from the transaction's account to the account `to`."""
 
     percent: Annotated[int, between(1, 99)]
     to: str
@@ -193,14 +193,14 @@ class Fee(_Fields):
 
 
 class Reverse(_Fields):
-    """A reversal of `share` percent of the transactions."""
+    """Reversals: on average `share` percent of the transactions are reversed, `after` so many days."""
 
     share: Annotated[int, between(1, 100)] = 100
     after: Days
 
 
 class TransactionEntry(RepeatedEntry):
-    """Transactions. `amount` is None for the account's whole balance; the file says "all"."""
+    """Transactions. The amount "all" in the file, here None, means the account's whole balance."""
 
     account: Texts
     type: str
@@ -221,7 +221,7 @@ class LineEntry(_Fields):
 
 
 class InvoiceEntry(RepeatedEntry):
-    """Invoices. `pick` of the `lines` are drawn, each at most once; None means all lines.
+    """Invoices. Each has `pick` randomly drawn `lines`, each line at most once; all lines without `pick`.
 
     An invoice is finalized `finalize_after` days after its draft. It is paid `pay_after` days after it was
     finalized, or voided `void_after` days after it was finalized.
@@ -252,7 +252,7 @@ class InvoiceEntry(RepeatedEntry):
 
 
 class OrderEntry(RepeatedEntry):
-    """Orders. `pick` of the `items` are drawn; None means all items. In an item, each range becomes a number.
+    """Orders. Each has `pick` randomly drawn `items`, each item at most once; all items without `pick`.
 
     An order is paid `pay_after` days after it was placed, and shipped `ship_after` days after the payment.
     """
@@ -331,7 +331,7 @@ def _check_until(place: str, day: int, repeat: Repeat, days: int) -> None:
 
 
 def _references(entry: Entry) -> dict[str, list[str]]:
-    """Return the refs that an entry uses, for each field that names one."""
+    """Return the refs that an entry contains, by the name of the field that contains them."""
     match entry:
         case TransactionEntry(account=account, destination=destination, fee=fee):
             return {"account": account, "destination": destination or [], "fee.to": [fee.to] if fee else []}

@@ -25,8 +25,8 @@ from ledger_engine.store.pages import LIMIT_MAX, PageRequest
 from ledger_engine.tools.seed.deeds import A_SECOND, DEEDS, Deed, Fields, Past
 from ledger_engine.tools.seed.steps import UnitInThePast
 
-POSTINGS_MAX = 2000  # how many recent transactions may be repeated
-OFTEN = 10  # a transaction that occurs less often among the recent ones, such as wages, is not repeated
+POSTINGS_MAX = 2000  # how many of the newest transactions are read, because deeds imitate them
+OFTEN = 10  # deeds imitate only descriptions that occur at least so often there; wages, for instance, do not
 _A_TURN = 100  # the number of deeds in one commit
 
 log = logging.getLogger("ledger_engine.tools.seed.recent")
@@ -46,7 +46,7 @@ _ACTIONS: dict[tuple[str, str], Callable[[Unit, Tenant, str], object]] = {
 
 
 class BooksInThePast:
-    """The ledger for the deeds of one transaction. Its methods never wait."""
+    """The ledger for deeds that run in one transaction, at the time of `unit`. The methods never wait."""
 
     def __init__(self, unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
         self.past = past
@@ -80,7 +80,10 @@ class BooksInThePast:
 
 
 def _do_at_once(doing: Awaitable[None]) -> None:
-    """Run a deed to its end. A work is not a coroutine, so the deed must not wait for anything."""
+    """Run the coroutine of a deed to its end.
+
+    The caller is a work, a plain function that cannot await. So the deed must not wait for anything.
+    """
     for _ in doing.__await__():
         raise AssertionError("a deed in the past waits for nothing")
 
@@ -95,12 +98,13 @@ async def make_recent(
 ) -> None:
     """Do a deed at each of these times. The times are in milliseconds, the earliest first.
 
-    After each commit `report` is called with its number of deeds. If the ledger's rules forbid one deed, all
-    deeds of its commit are left out. Raises StorageUnavailable.
+    After each commit `report` is called with the number of deeds in the commit. If the ledger's rules forbid
+    one deed, all deeds of the same commit are left out. Raises StorageUnavailable.
     """
     ids = IdSource()
     while turn := [*islice(times, _A_TURN)]:
-        # The engine may run `work` again, with the same result: the random choices are made here, once.
+        # The engine may run `work` more than once, and each run must have the same result. So the random
+        # choices are made here, once.
         turn_deeds = [
             (at, random.choices([*DEEDS], [*DEEDS.values()])[0], random.getrandbits(64)) for at in turn
         ]
@@ -129,7 +133,7 @@ def times_between(start: int, end: int, random: Random) -> Iterator[int]:
 
 
 def recall(unit: Unit, tenant: Tenant) -> Past:
-    """Return the recent changes of the project that deeds may repeat."""
+    """Return the newest changes of the project that deeds can imitate."""
     postings: list[Transaction] = []
     request: PageRequest | None = PageRequest(LIMIT_MAX)
     while request is not None and len(postings) < POSTINGS_MAX:
@@ -145,6 +149,6 @@ def recall(unit: Unit, tenant: Tenant) -> Past:
             if each.reverses is None and each.transfer in (None, each.id) and times[each.description] >= OFTEN
         ],
         invoices=invoices.page(unit, tenant, PageRequest(LIMIT_MAX)).items,
-        # Skip orders with a total of 0, because a repeated one would look like a mistake.
+        # Leave out orders with a total of 0, because an imitation of such an order would look like a mistake.
         orders=[each for each in orders.page(unit, tenant, PageRequest(LIMIT_MAX)).items if each.total],
     )

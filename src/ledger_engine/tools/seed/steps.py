@@ -1,7 +1,7 @@
 """The steps of a data set's history, in order, each with its time.
 
-Each entry draws its numbers from its own random stream. So the same file gives the same history, and a new
-entry changes no other entry's steps.
+Each entry draws its random numbers from a stream of its own. So the same file always gives the same history,
+and an entry that is added at the end of a list changes no other entry's steps.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NOTHING: Parameters = {}
 
 
 class UnitInThePast:
-    """A `Unit` with the time of the history. Each step sets this time; ids are made from it."""
+    """A `Unit` with a time in the past. Set `now` to a step's time before the step; new ids contain `now`."""
 
     def __init__(self, unit: Unit, ids: IdSource) -> None:
         self.now = 0
@@ -83,9 +83,10 @@ _MONTHS = (
 
 @dataclass(slots=True)
 class SeedHistory:
-    """The ids of the objects that earlier steps made, by their names in the data set.
+    """The ids of the objects that earlier steps created, for later steps that refer to these objects.
 
-    Each step creates its objects with `unit` and `tenant`.
+    `accounts` and `users` contain ids by the `ref` in the data set. `made` contains the ids of transactions,
+    invoices and orders by the `key` of a repetition of an entry. Each step uses `unit` and `tenant`.
     """
 
     unit: UnitInThePast = field(init=False)
@@ -97,7 +98,7 @@ class SeedHistory:
 
 @dataclass(frozen=True, slots=True)
 class SeedStep:
-    """A step; `at` is in milliseconds from the start of the history, and `path` names its entry."""
+    """One change; `at` is its time in milliseconds from the start of the history, `path` names its entry."""
 
     at: int
     path: str
@@ -108,13 +109,14 @@ Happening = tuple[int, Callable[[SeedHistory], None]]  # the time in millisecond
 
 
 def steps_of(data_set: DataSet) -> list[SeedStep]:
-    """Return all steps, the earliest first. Raises BadDataSet if there are far too many."""
+    """Return all steps, the earliest first. Raises BadDataSet if there are more than STEPS_MAX."""
     steps: list[SeedStep] = []
     for path, entry in data_set.entries.items():
         random = Random(path)
         for number, moment in enumerate(_moments(entry, data_set.days, random), 1):
             for at, happen in _steps(entry, moment, number, f"{path} {number}", random):
-                # Leave out steps after the end of the history: such an invoice stays open, for instance.
+                # Leave out steps after the end of the history. For instance, an invoice that would be paid
+                # later stays open.
                 if at < data_set.days * DAY:
                     steps.append(SeedStep(at, path, happen))
                 if len(steps) > STEPS_MAX:
@@ -292,7 +294,10 @@ def _draw(choices: list[str], random: Random) -> str:
 
 
 def _pick(choices: list[Any], pick: IntegerRange | None, random: Random) -> list[Any]:
-    """Return `pick` of the choices, each at most once, in their order; all of them if `pick` is None."""
+    """Return as many random choices as `pick` draws, each at most once, in their order.
+
+    If `pick` is None, return all choices.
+    """
     if pick is None:
         return list(choices)
     order = sorted(range(len(choices)), key=lambda _: random.random())

@@ -1,8 +1,8 @@
-"""The demo's traffic: right and wrong requests over HTTP, like those of several clients.
+"""The demo's traffic: valid and invalid requests over HTTP, as several clients of a ledger send them.
 
 The clients do the deeds of `tools.seed.deeds`, so the traffic fits every data set. Each client uses its own
 key, and makes its own mistakes: an import sends the same request twice or too many requests at once; a report
-asks for objects that do not exist or that its key may not read.
+asks for objects that do not exist, or posts with a key that can only read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ledger_client.ledger import AsyncLedger
 from ledger_engine.core.ids import IdSource
 from ledger_engine.tools.seed.deeds import A_SECOND, DEEDS, Past, like_earlier
 
-FLOOD_EVERY_S = 60.0  # how often a client sends too many requests in a second
+FLOOD_EVERY_S = 60.0  # seconds from one flood, too many requests in a second, to the next
 _FLOOD_BEYOND = 8  # how many of these requests exceed the burst and are refused
 _READS_AT_START = 15  # reads sent at once to fill the request log
 _TRIES = 50  # attempts to reach the server, because it may not accept requests yet
@@ -46,7 +46,7 @@ Record = dict[str, Any]
 class DemoTraffic:
     """Sends requests to the server at `url`; `keys` holds the key of each client, by the client's name.
 
-    Deeds use this class as their `Books`.
+    It implements `Books`, so deeds use it to reach the ledger.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class DemoTraffic:
     async def run(self) -> None:
         """Send requests until cancelled. Raises LedgerError if the server cannot be reached at all."""
         verify: Any = True
-        if self._certfile is not None:  # trust the server's own certificate, for any name
+        if self._certfile is not None:  # trust the server's certificate, whichever host name it is for
             verify = ssl.create_default_context(cafile=self._certfile)
             verify.check_hostname = False
         async with AsyncLedger(self._url, attempts=1, verify=verify, trust_env=False) as ledger:
@@ -106,7 +106,10 @@ class DemoTraffic:
     async def send(
         self, client: str, method: str, path: str, body: Mapping[str, Any] | None = None, **params: Any
     ) -> Record:
-        """Send a request and return the object in the answer; empty if it is refused. Raises NotConnected."""
+        """Send a request and return the object in the answer; if the server refuses it, return an empty dict.
+
+        A POST is sent with a new idempotency key. Raises NotConnected.
+        """
         self._sent_key = secrets.token_hex(8)
         return await self._send(client, method, path, body, params)
 
@@ -141,7 +144,7 @@ class DemoTraffic:
         return int(account_object.get("balance", 0))
 
     async def newest(self, kind: str, **only: str) -> list[Any]:
-        """Return the demo's objects among the newest of a kind."""
+        """Return the newest objects of a kind, without the objects that do not belong to the demo."""
         return await self._newest_by(CLIENT_OF[kind], kind, **only)
 
     async def _newest_by(self, client: str, kind: str, **only: str) -> list[Any]:
@@ -150,7 +153,7 @@ class DemoTraffic:
         return [SimpleNamespace(**each) for each in objects if self._belongs_to_demo(each["id"])]
 
     async def create(self, kind: str, fields: Record) -> None:
-        """Create an object, and note its id as the demo's."""
+        """Create an object, and note its id, because the object belongs to the demo."""
         body = {name: value for name, value in fields.items() if value is not None}
         new_object = await self.send(CLIENT_OF[kind], "POST", PATHS[kind], body)
         if "id" in new_object:
@@ -161,11 +164,11 @@ class DemoTraffic:
         await self.send(CLIENT_OF[kind], "POST", f"{PATHS[kind]}/{id}/{action}")
 
     def _belongs_to_demo(self, id: str) -> bool:
-        """Return whether the demo made the object: the traffic leaves the objects of other users alone."""
+        """Return whether the demo created the object. The traffic leaves the objects of people alone."""
         return id in self._ids or id.partition("_")[2] < self._began
 
     async def look(self) -> None:
-        """Read the objects for a report."""
+        """Read a random list or an account's statement, as for a report."""
         accounts = await self._newest_by("reporting", "accounts")
         if accounts:
             account = self.random.choice(accounts).id
@@ -191,7 +194,7 @@ class DemoTraffic:
         await self.send("reporting", "GET", f"{path}/{name}_{'0' * 26}")
 
     async def overstep(self) -> None:
-        """Post with a key that may only read; the server answers 403."""
+        """Post with a key whose scopes allow only reading; the server answers 403."""
         await self.send("reporting", "POST", "/v1/transactions", like_earlier(self) or {})
 
     async def repeat(self) -> None:
@@ -216,7 +219,7 @@ class DemoTraffic:
 
 
 Act = Callable[[DemoTraffic], Awaitable[None]]
-# How often each act is done in the time of a hundred deeds.
+# Every act with its weight in the random choice of the next act. The weights of the deeds add up to 100.
 ACTS: dict[Act, int] = dict[Act, int](DEEDS.items()) | {
     DemoTraffic.look: 12,
     DemoTraffic.ask_wrongly: 4,
