@@ -1,7 +1,8 @@
 """The command line `ledger-engine`, with one module for each group of commands.
 
 A module is imported when one of its commands runs. `--help` imports none of these modules, so it takes a
-third of the time. Errors are one line on stderr; the exit status is 1 for a failure, and 2 for wrong usage.
+third of the time that it would take with all of them. Errors are one line on stderr; the exit status is 1 for
+a failure, and 2 for wrong usage.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class OneLineErrors(click.Group):
         except LedgerError as error:
             _exit_with(str(error), 1)
         except UnicodeEncodeError as error:
-            # Python turns a byte of an argument that is not UTF-8 into a lone surrogate.
+            # Python turns the bytes of an argument that are not UTF-8 into lone surrogates.
             if error.encoding == "utf-8":
                 _exit_with("An argument is not UTF-8.", 2)
             _exit_with(
@@ -103,9 +104,9 @@ class OneLineErrors(click.Group):
 
 
 def _require_streams() -> None:
-    """Open the null device for a closed stdin or stderr. Raises ClickException if stdout is closed.
+    """Replace a closed stdin or stderr by the null device. Raises ClickException if stdout is closed.
 
-    Some results are printed only once, such as a new key. So a command does not begin if it cannot print.
+    Some results are printed only once, such as a new key. So no command may begin if it cannot print.
     """
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
@@ -117,7 +118,7 @@ def _require_streams() -> None:
 
 @contextmanager
 def _raise_at_signals() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP raise an error in the command: the command then removes unfinished files.
+    """Make SIGTERM and SIGHUP raise SystemExit in the command, so that it removes its unfinished files.
 
     `serve` and `listen` handle these signals themselves.
     """
@@ -138,7 +139,7 @@ def _stop(number: int, _: object) -> NoReturn:
 
 
 def _exit_with(message: str, status: int) -> NoReturn:
-    # The message may quote an argument that is a key. No screen or log may show a key, so mask it.
+    # The message can quote an argument that is a key. Mask the key, so that no screen or log shows it.
     click.echo(f"ledger-engine: {printable(masked(' '.join(message.split())))}", err=True)
     try:
         if sys.stdout is not None:
@@ -151,7 +152,7 @@ def _exit_with(message: str, status: int) -> NoReturn:
 def discard_output() -> None:
     """Send stdout to the null device.
 
-    Call this when the reader of stdout has ended. Without it, Python's flush at exit would fail too.
+    Call this when the program that reads stdout has ended. Otherwise Python's flush at exit would fail too.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -20,10 +20,16 @@ from ledger_engine.core.tenant import ROLES, SCOPES, Tenant, mode_name
 from ledger_engine.store import Unit
 
 _rate_limit = click.option(
-    "--rate-limit", type=options.Number(1), metavar="N", help="Requests a minute per key (enterprise)."
+    "--rate-limit",
+    type=options.Number(1),
+    metavar="N",
+    help="Requests a minute per key, on the plan enterprise.",
 )
 _burst = click.option(
-    "--burst", type=options.Number(1), metavar="N", help="Requests in one second per key (enterprise)."
+    "--burst",
+    type=options.Number(1),
+    metavar="N",
+    help="Requests in one second per key, on the plan enterprise.",
 )
 
 
@@ -111,7 +117,8 @@ def _print_project(ledger: LedgerSource, project: Project) -> None:
 
 def _project_object(project: Project) -> dict[str, Any]:
     # Every object shows a mode (docs/decisions.md#conventions-objects), but a project belongs to both modes.
-    # Over HTTP it shows the mode of the credential. Commands use no credential, and show the default mode.
+    # Over HTTP a project shows the mode of the request's credential. A command has no credential, so it shows
+    # the default mode.
     return json_object(project, livemode=False)
 
 

@@ -29,7 +29,7 @@ READ_WITHIN_S = 1.0  # seconds; the reader of a pipe normally takes a line withi
 def announcer(settings: ServeSettings, database_named: bool = True) -> Announce:
     """Return the function that announces a ready server.
 
-    Unless `database_named`, the announcement also names the place of the ledger.
+    `database_named` is whether the user has named the database. If not, the announcement names it.
     """
     return partial(
         announce, issuer=settings.issuer, database=settings.database, database_named=database_named
@@ -50,7 +50,8 @@ def announce(
         if database is not None and _is_journal(sys.stdout):
             was_shown = _write_key(ready.key, database)
         else:
-            # The reader may end after the first line, like `head -1`: the key must not get lost.
+            # A reader such as `head -1` ends after the first line, and the key must not get lost. So check
+            # before and after the key is printed whether there is a reader.
             had_reader = _has_reader(sys.stdout)
             is_printed = _say(f"A {_mode(ready.key)} key for the ledger, shown only once: {ready.key}")
             was_shown = had_reader and is_printed and _has_reader(sys.stdout)
@@ -67,7 +68,7 @@ def announce(
 
 
 def on_this_machine(url: str) -> str:
-    """Return the server's URL for programs on this machine: with 127.0.0.1 instead of 0.0.0.0."""
+    """Return the server's URL for programs on this machine: with 127.0.0.1 for 0.0.0.0, and ::1 for ::."""
     return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
@@ -134,10 +135,12 @@ def _mode(key: str) -> str:
 
 
 def announce_embedded(ready: Ready) -> bool:
+    """Print the address and the key as JSON, for the dashboard that started this server."""
     return _say(json.dumps({"url": ready.url, "key": ready.key}))
 
 
 def report_embedded(share: float) -> None:
+    """Print which fraction of a demo's data is loaded, for the dashboard that started this server."""
     _say(json.dumps({"loaded": round(share, 3)}))
 
 

@@ -155,12 +155,12 @@ _ANSWER_SECONDS_MAX = 60.0
 
 @click.command()
 @options.server_arguments("An API key of the server: a test key, unless --read-only is given.")
-@click.option("--read-only", is_flag=True, help="Check only the rules that need no writing.")
+@click.option("--read-only", is_flag=True, help="Check only rules that need no request that writes.")
 @click.option(
     "--junit",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     metavar="FILE",
-    help="Write the report to FILE as JUnit's XML too.",
+    help="Also write the report to FILE, as JUnit XML.",
 )
 @options.as_json
 def conform(url: str, key: str, read_only: bool, junit: Path | None, as_json: bool) -> None:

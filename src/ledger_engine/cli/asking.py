@@ -54,7 +54,7 @@ class ServerTarget:
 
     @asynccontextmanager
     async def key(self, rights: NewApiKey) -> AsyncIterator[str]:
-        """Yield the key of the options, or a new key with these rights that is revoked at the end."""
+        """Yield the key that the user gave; otherwise a new key with these rights, revoked at the end."""
         if self.given_key is not None:
             yield self.given_key
             return
@@ -69,11 +69,11 @@ class ServerTarget:
 
     @asynccontextmanager
     async def connected(self, name: str, *, attempts: int = 1) -> AsyncIterator[AsyncLedger]:
-        """Yield a client with the rights of an owner; `name` is the name of the command.
+        """Yield a client for the server, with the key that the user gave or with a new key of an owner.
 
-        A LedgerError within the context becomes a ClickException, so a refused or unanswered request ends the
-        command. With several `attempts` no notice of waiting is printed, because the command shows its own
-        progress.
+        The new key gets the name of the command, `name`. A LedgerError within the context becomes a
+        ClickException, so a refused or unanswered request ends the command. With several `attempts` no notice
+        of waiting is printed, because the command shows its own progress.
         """
         # Imported here, because httpx takes longer to load than most commands take to run.
         from ledger_client.errors import LedgerError
@@ -95,9 +95,9 @@ class ServerTarget:
 
 @contextmanager
 def notice_of_waiting(for_what: str) -> Iterator[Callable[[], None]]:
-    """Print a notice if the wait is long; yield a function that prevents the notice.
+    """Print a notice if the block still runs after NOTICE_AFTER_S; yield a function that cancels the notice.
 
-    The notice is only for a terminal. If stderr is not a terminal, only an error is printed there.
+    If stderr is not a terminal, no notice is printed, because only errors go there.
     """
     line = partial(say, f"Waiting for {for_what} …", err=True)
     timer = asyncio.get_running_loop().call_later(NOTICE_AFTER_S, line) if sys.stderr.isatty() else None
@@ -126,7 +126,7 @@ def server_options(command: Callable[..., None]) -> Callable[..., None]:
         "--key",
         type=options.BEARER,
         envvar="LEDGER_API_KEY",
-        help="An API key, or LEDGER_API_KEY. Not needed for a server on your own database.",
+        help="An API key, or LEDGER_API_KEY. You need no key for a server of your own database.",
     )(with_options)
     return click.option(
         "--url",

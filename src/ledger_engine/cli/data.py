@@ -65,7 +65,7 @@ def seed(ledger: LedgerSource, file: str) -> None:
 
 
 async def _await_with_progress(work: Coroutine[Any, Any, T], progress: LoadingProgress, name: str) -> T:
-    """Await the work and show its progress on stderr."""
+    """Await the work and return its result; meanwhile show its progress on stderr."""
     loading = asyncio.create_task(work)
     # If stderr is not a terminal, only errors are printed there.
     with click.progressbar(
@@ -121,8 +121,8 @@ def restore(ledger: LedgerSource, src: Path) -> None:
 def recover(ledger: LedgerSource, dest: Path) -> None:
     """Write the contents of a lost database's log to DEST.
 
-    Use this if a server refuses the ledger because its file is missing, empty or not a ledger. The log and
-    the file are not changed. The command checks DEST; to use it as the ledger, run `restore DEST`.
+    Use this if a server refuses the ledger because its file is missing, empty or not a ledger. The command
+    changes neither the log nor the file. It checks DEST. To use DEST as the ledger, run `restore DEST`.
     """
     from ledger_engine.upkeep import backups
 
@@ -145,7 +145,7 @@ def _print_copy(ledger: LedgerSource, file: Path, report: AuditReport, more: dic
 
 
 def checked_counts(report: AuditReport) -> str:
-    """Return the number of checked records in words, such as `2 accounts, 5 transactions`."""
+    """Return in words how many records were checked, such as `2 accounts, 5 transactions, 1 invoice`."""
     counts = {
         "accounts": report.accounts,
         "transactions": report.transactions,
@@ -156,7 +156,7 @@ def checked_counts(report: AuditReport) -> str:
 
 # Copies for other programs and from other servers
 
-_READERS = 2  # two, because the next page of transactions is read while this page is written
+_READERS = 2  # threads that read: one reads the next transactions while the former ones are written
 
 
 @click.command()
@@ -165,7 +165,7 @@ _READERS = 2  # two, because the next page of transactions is read while this pa
     "kind",
     type=click.Choice(["hledger", "beancount", "csv", "jsonl"]),
     required=True,
-    help="The program or the format to write for.",
+    help="The format: a journal of hledger or beancount, CSV, or JSON Lines.",
 )
 @click.option(
     "--from",
@@ -193,7 +193,7 @@ def export(
 ) -> None:
     """Write the transactions of a project in one mode, oldest first, for another program.
 
-    A server may run at the same time; its later postings are not exported.
+    A server may run at the same time. Transactions that are posted after the export begins are left out.
     """
     from ledger_engine.store.engine import open_snapshot
     from ledger_engine.tools import export as exports
@@ -217,8 +217,9 @@ def export(
 def migrate(source: Location, target: Location, as_json: bool) -> None:
     """Copy the ledger SOURCE to TARGET: one is a SQLite file, the other postgresql://….
 
-    TARGET is a new file or an empty database. The copy is exact: at the end the command compares and verifies
-    it. No server may run at the same time. If the command is interrupted, TARGET stays empty.
+    TARGET is a new file or an empty database. At the end the command compares TARGET with SOURCE and verifies
+    TARGET, so the copy is exact. No server may run at the same time. If the command is interrupted, TARGET
+    stays empty.
     """
     if isinstance(source, str) == isinstance(target, str):
         raise click.UsageError(

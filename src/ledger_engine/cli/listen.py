@@ -120,7 +120,7 @@ def _subject(record: dict[str, Any]) -> Any:
 
 
 def _stored_secret() -> str:
-    """Return the signing secret of this user's listeners. The first listener creates it."""
+    """Return the secret with which all listeners of this user sign. If it does not exist, create it."""
     try:
         file = default_database().with_name("listen.secret")
         if not file.exists():

@@ -1,8 +1,8 @@
 """Follows the events of any ledger server, and posts each event to a local address, signed like a webhook.
 
 Use it for a handler on a machine that no server can reach. The listener signs all its deliveries with one
-secret, so you configure the handler once. The server signs the events of each session with another secret,
-which the listener uses only to check these signatures.
+secret, so you configure the handler once. The server signs the events of each connection with a new secret.
+The listener uses the server's secret only to check the server's signatures.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class StreamEvent:
 class EventFollower:
     """Follows the events of one server; `write_line` gets each line for people.
 
-    `begin` is called once, when the stream is open. If the server cannot be reached before that, `events`
-    raises an error, because the address may be wrong. Later it tries to reconnect without end.
+    `begin` is called once, when the stream is first open. If the server cannot be reached before that,
+    `events` raises StreamRefusal, because the address may be wrong. After that it reconnects without end.
     """
 
     server: str
@@ -63,7 +63,7 @@ class EventFollower:
     _wait: float | None = None
 
     async def events(self) -> AsyncGenerator[StreamEvent, None]:
-        """Yield each later event; connect again after a lost connection. Raises StreamRefusal."""
+        """Yield each event that happens from now on, also after a lost connection. Raises StreamRefusal."""
         last: str | None = None
         settings: dict[str, Any] = {"seconds_max": SILENCE_TIMEOUT_S, "trust_env": False}
         async with AsyncLedger(self.server, self.key, **settings) as ledger, self._with_notice():
@@ -112,7 +112,10 @@ class EventFollower:
             self.begin()
 
     def _read(self, message: StreamMessage) -> StreamEvent:
-        """Return the event in a message. Its id and type go into headers, so they must be ASCII."""
+        """Return the event in a message. Raises StreamRefusal for an event that cannot be forwarded.
+
+        The event's id and type become headers of a request, so they must be ASCII.
+        """
         if not message.is_signed or message.body is None:
             raise StreamRefusal("An event came with a wrong signature.")
         try:
@@ -180,7 +183,7 @@ class WebhookListener:
         }
         began = time.monotonic()
         try:
-            # Do not read the body of a 2xx answer: as for a webhook, the status alone counts.
+            # Do not read the body of the answer: only its status counts, as for a webhook of the server.
             async with receiver.stream(
                 "POST", self.forward_to, content=event.body, headers=headers
             ) as answer:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def _key(text: str) -> VerifierKey:
     """Return the verifier key in a text: `NAME+ID+KEY`."""
-    # Imported here and in the functions below, because no other command needs the library.
+    # Imported here and in the functions below, because only these commands need the cryptographic library.
     from ledger_engine.log.notes import BadNote, VerifierKey
 
     try:
@@ -94,7 +94,9 @@ def proof(ledger: LedgerSource, id: str, entry: Path | None) -> None:
     text, content = ledger.read(find)
     if entry is not None:
         with open(entry, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-            if entry.is_file():  # an existing file would keep its former mode; a device must keep its mode
+            # `opener` sets the mode of a new file only. Set the mode of an existing file too, but not that of
+            # a device.
+            if entry.is_file():
                 os.fchmod(file.fileno(), 0o600)
             file.write(content)
     click.echo(text, nl=False)
@@ -218,7 +220,8 @@ def witness(listen: str, state: Path, logs: tuple[tuple[str, VerifierKey], ...])
     except OSError as error:
         raise click.ClickException(f"Cannot listen on {listen}: {error.strerror}.") from error
     stops = (signal.SIGTERM, signal.SIGINT)
-    # Block the signals before the thread starts: it inherits the block, and only `sigwait` receives them.
+    # Block the signals before the thread starts, because a thread inherits the block. So only `sigwait`
+    # receives these signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, stops)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     say(f"Listening on http://{host}:{server.server_port}")
@@ -229,7 +232,7 @@ def witness(listen: str, state: Path, logs: tuple[tuple[str, VerifierKey], ...])
 
 
 def _print_keys(ledger: LedgerSource) -> None:
-    """Print the keys of the log."""
+    """Print the log's public key, and its earlier keys on stderr; with --json, print all keys as a list."""
     from ledger_engine.log import keys, stored
 
     def find(unit: Unit) -> list[PublicKey]:

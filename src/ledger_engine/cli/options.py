@@ -21,14 +21,17 @@ T = TypeVar("T")
 
 
 class ParsedText(click.ParamType[T]):
-    """The type of an option that `parse` converts. `parse` raises ValueError with a sentence for the user."""
+    """The type of an option whose text is converted by `parse`.
+
+    `parse` raises ValueError with a sentence for the user.
+    """
 
     def __init__(self, name: str, parse: Callable[[str], T]) -> None:
         self.name = name
         self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
-        """Return the converted value. click may convert a value twice: the second time nothing changes."""
+        """Return the converted value. click can pass an already converted value: return it unchanged."""
         if not isinstance(value, str):
             result: T = value
             return result
@@ -76,7 +79,7 @@ def _moment(text: str, parse: Callable[[str, str], int]) -> int:
 
 
 MOMENT = ParsedText("time", partial(_moment, parse=parse_moment))  # in milliseconds
-END = ParsedText("time", partial(_moment, parse=parse_end))  # a date means its last millisecond
+END = ParsedText("time", partial(_moment, parse=parse_end))  # also, but a date means its last millisecond
 
 
 class Number(click.IntRange):
@@ -121,14 +124,14 @@ class LedgerPlace(FilePath):
 
 
 def file_of(database: Location, why: str) -> Path:
-    """Return the file of a ledger. Raises UsageError with the reason `why` for a ledger on PostgreSQL."""
+    """Return the file of a ledger. For a ledger on PostgreSQL, raise UsageError with the message `why`."""
     if isinstance(database, str):
         raise click.UsageError(why)
     return database
 
 
 def server_arguments(key_help: str) -> Callable[[Command], Command]:
-    """Declare the two required options of a command that sends requests to a server: its URL and a key."""
+    """Declare what a command needs to send requests to a server: the argument URL and the option --key."""
     key = click.option(
         "--key",
         type=BEARER,
@@ -146,7 +149,7 @@ database = click.option(
     type=LedgerPlace(dir_okay=False, path_type=Path),
     default=default_database,
     show_default="ledger.db in your data directory",
-    help="The SQLite file, or postgresql://…; or LEDGER_DATABASE.",
+    help="The ledger: a SQLite file or postgresql://…. Or set LEDGER_DATABASE.",
 )
 project = click.option(
     "--project", metavar="ID", help="The project; by default the first project in the database."
@@ -175,7 +178,7 @@ def ledger(
     """Declare the options of a command on a ledger. The command receives them as a LedgerSource.
 
     `more` contains the options `project` and `mode`, if the command takes them. Without `with_json` the
-    command prints no JSON.
+    command has no option `--json`.
     """
 
     def declare(command: Callable[..., None]) -> Callable[..., None]:

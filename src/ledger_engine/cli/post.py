@@ -49,13 +49,13 @@ class _Post(click.Command):
 @click.option(
     "--once",
     metavar="KEY",
-    help="An idempotency key: a second run posts nothing and prints the transaction of the first run.",
+    help="An idempotency key: a second run with it posts nothing, and prints the first run's transaction.",
 )
 @click.option(
     "--file",
     type=options.FilePath(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Post the transactions of a .csv or .jsonl file instead.",
+    help="Post the transactions of FILE, a .csv or .jsonl file, instead of one transaction.",
 )
 @click.option("--dry-run", is_flag=True, help="Check --file and print its sums, but post nothing.")
 @server_options
@@ -155,7 +155,7 @@ async def _check_and_post(
 async def _send(ledger: Any, batches: Sequence[Batch], as_json: bool) -> None:
     """Post the batches with a progress bar on stderr.
 
-    Raises ClickException with the number of transactions that were posted.
+    Raises ClickException if a batch fails; the message says how many transactions are posted.
     """
     from ledger_client.errors import ApiError, NotConnected, RateLimited
     from ledger_engine.cli.asking import refusal

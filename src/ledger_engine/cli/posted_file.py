@@ -3,8 +3,8 @@
 The columns, or the names in each JSON object, are `account` (an id or a whole name), `type` (credit or
 debit), either `amount` (in the smallest unit, as exports and the API write it) or `decimal_amount` (such as
 12.50), and optionally `description` and `destination`. A `currency` must be the currency of the account. The
-other columns of an export are ignored. One side of a transfer is refused: an export contains both sides, so
-the transfer would be posted twice.
+other columns of an export are ignored. A row that is one side of a transfer is refused: an export contains
+both sides, so the transfer would be posted twice.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from ledger_engine.core.money import DECIMALS
 
 BATCH_ROWS_MAX = 1000  # the server's maximum (docs/decisions.md#transactions-batch)
 _BATCH_BYTES_MAX = 900_000  # less than 1 MB, the server's limit for a body
-_READ_ONE_BY_ONE = 100  # more accounts than this are read from the list of all accounts, which is faster
+_READ_ONE_BY_ONE = 100  # for more accounts than this, it is faster to read the list of all accounts
 _PATH = "/v1/transactions/batch"
 _ITEM = re.compile(r"transactions\.(\d+)(?:\.|$)")
 
@@ -39,7 +39,7 @@ class Posting:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The transactions of one request, posted all or none, and the request's idempotency key."""
+    """The transactions of one request, and its idempotency key. The server posts all of them or none."""
 
     postings: Sequence[Posting]
     key: str
@@ -58,15 +58,22 @@ class PostingProgress:
 
 
 class _BatchCall(ApiCall[Answer]):
-    """The request for a batch. If its answer is lost, the client does not read the transactions again."""
+    """The request for a batch.
+
+    If the answer to an attempt is lost, but the batch was posted, the server refuses the next attempt. The
+    client would then read all transactions of the batch. This class prevents that.
+    """
 
     def made_before(self, error: LedgerError) -> list[str]:
-        """Return no ids. The client then raises AlreadyDone, and this module counts the batch as posted."""
+        """Return no ids. So the client raises AlreadyDone, and this module counts the batch as posted."""
         return []
 
 
 async def prepare(ledger: AsyncLedger, rows: Sequence[FileRow]) -> tuple[list[Posting], list[RowFault]]:
-    """Return the transactions to send, with the ids of their accounts; and the faults. Raises LedgerError."""
+    """Return the transactions to send, with the ids of their accounts, and the faults of the other rows.
+
+    Raises LedgerError.
+    """
     names = {row.account for row in rows} | {row.destination for row in rows if row.destination}
     accounts = await _accounts(ledger, names)
     postings, faults = list[Posting](), list[RowFault]()
@@ -79,7 +86,10 @@ async def prepare(ledger: AsyncLedger, rows: Sequence[FileRow]) -> tuple[list[Po
 
 
 async def _accounts(ledger: AsyncLedger, names: set[str]) -> dict[str, Account | str]:
-    """Return the account of each id or name, or a sentence about its fault. Raises LedgerError."""
+    """Return by each id or name its account, or a sentence with the reason why no account can be chosen.
+
+    Raises LedgerError.
+    """
     if len(names) <= _READ_ONE_BY_ONE and all(name.startswith("acc_") for name in names):
         return {id: await _account(ledger, id) for id in sorted(names)}
     by_id, by_name = dict[str, Account](), dict[str, list[Account]]()
@@ -140,10 +150,10 @@ def _posting(row: FileRow, accounts: Mapping[str, Account | str]) -> Posting:
 
 
 def batches_of(postings: Iterable[Posting], name: str | None = None) -> list[Batch]:
-    """Return the transactions in batches that fit into a request.
+    """Divide the transactions into batches, so that each batch fits into one request.
 
-    The idempotency keys depend on the content and on `name`. So two equal files are posted only once, unless
-    their `name` differs.
+    The idempotency key of a batch depends on its content, its number and `name`. So two files with the same
+    content are posted only once, unless they are posted with different names.
     """
     batches: list[list[Posting]] = []
     size = 0
@@ -177,7 +187,7 @@ def totals(postings: Iterable[Posting]) -> dict[tuple[str, str], int]:
 async def post_batches(
     ledger: AsyncLedger, batches: Sequence[Batch], progress: PostingProgress, report: Callable[[int], object]
 ) -> None:
-    """Post the batches in their order, and `report` the size of each. The first failure ends the run.
+    """Post the batches in their order, and call `report` with the size of each. Stop at the first failure.
 
     Raises NotPosted for a refusal, and NotConnected, ApiError or RateLimited after the last attempt.
     """
@@ -206,7 +216,7 @@ async def post_batch(ledger: AsyncLedger, batch: Batch) -> bool:
 
 
 def _reason(error: LedgerError, batch: Batch) -> str:
-    """Return the refusal as a sentence, with the wrong line of the file."""
+    """Return the refusal of a batch as a sentence that names the wrong line, or all lines of the batch."""
     if error.status in (404, 405) and error.param is None:
         return (
             "The server does not take batches. Post one transaction at a time: ledger-engine post ACCOUNT …"

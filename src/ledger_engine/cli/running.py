@@ -57,7 +57,7 @@ def known_project(unit: Unit, id: str | None) -> Project:
 
 
 def json_object(record: Record, **more: Any) -> dict[str, Any]:
-    """Return a record as a JSON object, with `more` fields."""
+    """Return a record as a JSON object, with the fields in `more` added."""
     return {**as_json(record), **more}
 
 
@@ -75,14 +75,15 @@ def say(line: str, *, err: bool = False) -> None:
 
 
 def in_words(count: int, kind: str) -> str:
-    """Return `1 account` or `2 accounts`; `kind` is the plural."""
+    """Return a count with its noun, such as `1 account` or `2 accounts`; `kind` is the noun's plural."""
     return f"{count:,} {kind if count != 1 else kind.removesuffix('s')}"
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerSource:
-    """The ledger that the options of a command select. It also prints the result, as JSON if requested.
+    """The ledger that the options of a command select.
 
+    The methods run the command's work on the ledger, and print the result, as JSON if `as_json` is true.
     `project` and `mode` are set for commands with these options.
     """
 
@@ -116,7 +117,7 @@ class LedgerSource:
         return Tenant(self.selected_project(unit).id, self.mode == "live")
 
     def new_tenant(self, unit: Unit) -> Tenant:
-        """Return the tenant for a command that adds data. A database without a project gets one."""
+        """Return the tenant for a command that adds data. If the database has no project, create one."""
         owner = projects.to_add_to(unit, self.project)
         return Tenant(owner.id, self.mode == "live", quota=owner.limits.stored_objects)
 
@@ -140,9 +141,9 @@ class LedgerSource:
             say(line.rstrip())
 
     def print_one(self, value: dict[str, Any], line: str, note: str | None = None) -> None:
-        """Print the result of a command, as JSON or as a line for people.
+        """Print the result of a command: `value` as JSON, or `line` for people.
 
-        A `note` goes to stderr. The line is then a bare value that a script can assign to a variable or pipe.
+        A `note` goes to stderr. With a note, pass as `line` a bare value, which a script can assign or pipe.
         """
         if self.as_json:
             print_json(value)
@@ -162,7 +163,7 @@ def _write(text: str, *, err: bool = False) -> None:
 
 
 def run_in_thread(work: Callable[[], T]) -> Future[T]:
-    """Run the work in a thread. The end of the program does not wait for this thread."""
+    """Run the work in a new thread. The program can end while the thread still runs."""
     outcome: Future[T] = Future()
 
     def run() -> None:
@@ -176,9 +177,10 @@ def run_in_thread(work: Callable[[], T]) -> Future[T]:
 
 
 def with_progress(work: Callable[[], T], look: Callable[[], tuple[str, int, int]]) -> T:
-    """Run the work in a thread and show its progress: `look` returns a label, a count and the total.
+    """Run the work in a thread, show its progress, and return its result.
 
-    If stderr is not a terminal, only an error is printed there.
+    `look` is called repeatedly: it returns a label, how much of the work is done, and the total. If stderr is
+    not a terminal, only an error is printed there.
     """
     outcome = run_in_thread(work)
     what, _, length = look()
@@ -194,8 +196,12 @@ def with_progress(work: Callable[[], T], look: Callable[[], tuple[str, int, int]
 
 
 def require_database(database: Location) -> None:
+    """Raise ClickException if the file of a ledger does not exist.
+
+    Raises StorageUnavailable if the name leads to no regular file, or if only the ledger's log exists.
+    """
     if isinstance(database, str):
-        return  # the database exists, or cannot be opened
+        return  # a PostgreSQL database exists, or opening it raises an error
     require_reachable(database)
     require_file_of_log(database)
     if not database.is_file():

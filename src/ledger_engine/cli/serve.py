@@ -34,7 +34,7 @@ _LINES = "ledger_engine.lines_of_file"
 
 
 class TrueOrFalse(click.types.BoolParamType):
-    """The value of a flag that a variable sets."""
+    """The value of a flag that is set by an environment variable: true or false."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return whether the flag is set."""
@@ -60,7 +60,7 @@ _GROUPS = {
 
 
 class ConfigurableCommand(click.Command):
-    """A command whose options can be set on the command line, by variables and in a file.
+    """A command whose options can be set on the command line, by environment variables and in a file.
 
     Hidden options and `--config` are not allowed in the file. The error for a bad value names the variable
     that set the value, or the file and the line.
@@ -156,7 +156,10 @@ def _value_of(option: click.Option, value: Any, file: Path, place: str) -> Any:
 
 
 def _from_folder(folder: Path, path: str, type: click.Path) -> str:
-    """Return a path in the file, relative to the file's folder. The address of a database is not changed."""
+    """Resolve a path that the config file contains, from the config file's folder.
+
+    The address of a database is returned unchanged.
+    """
     is_address = isinstance(type, options.LedgerPlace) and is_url(path)
     return path if is_address else str(folder / path)
 
@@ -168,7 +171,7 @@ def _line_of(name: str, text: str) -> int:
 
 
 def _place(ctx: click.Context, option: click.Option) -> str:
-    """Return the place where the value of an option was set."""
+    """Return where the value of an option was set: a variable, a line of the file, or the command line."""
     source = ctx.get_parameter_source(str(option.name))
     if source is ParameterSource.ENVIRONMENT:
         return str(option.envvar)
@@ -264,7 +267,7 @@ backup_to = click.option(
 @click.option(
     "--keyfile", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="The certificate's key."
 )
-@click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS.")
+@click.option("--insecure", is_flag=True, help="Allow other machines to connect without TLS.")
 @click.option(
     "--trusted-proxies",
     type=options.Number(0, 100),
@@ -276,8 +279,8 @@ backup_to = click.option(
 @click.option(
     "--issuer",
     metavar="URL",
-    help="The address at which apps reach this server, like https://ledger.example. OAuth needs it when"
-    " that address has a host name.",
+    help="The address at which apps reach this server, like https://ledger.example. OAuth needs this option"
+    " if the address contains a host name.",
 )
 @click.option(
     "--auth-rate-limit",
@@ -323,7 +326,7 @@ backup_to = click.option(
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="Use a PostgreSQL database that lacks acknowledged changes, as after a failover that lost some.",
+    help="Use a PostgreSQL database that lacks acknowledged changes, which a failover may have lost.",
 )
 @click.option(
     "--api-key",
@@ -351,7 +354,7 @@ backup_to = click.option(
 @click.option(
     "--seed",
     metavar="FILE",
-    help="The data set to load first if the ledger is empty: a JSON file, or the name of an included one.",
+    help="Load this data set if the ledger is empty: a JSON file, or the name of an included data set.",
 )
 @click.option(
     "--checkpoint-to",
@@ -410,8 +413,8 @@ def serve(
     try:
         settings.check()
         # Imported after all checks of the options, because the web framework takes longer to load than all
-        # other modules. Garbage collection is off during the imports: they produce no garbage, and a
-        # collection takes a tenth of their time.
+        # other modules. The garbage collector is off during the imports: they produce no garbage, and the
+        # collector would make them a tenth slower.
         gc.disable()
         from ledger_engine import server
         from ledger_engine.server.serving import collect_rarely
@@ -430,9 +433,9 @@ def _is_set(context: click.Context, name: str) -> bool:
 
 
 def settings_from_environment() -> ServeSettings:
-    """Return the settings for another ASGI server. Such a server sets addresses and processes itself.
+    """Return the settings for another ASGI server, from environment variables and the file in LEDGER_CONFIG.
 
-    The settings come from variables and the file. Raises UsageError for a wrong value.
+    Addresses and processes are left to the settings of that server. Raises UsageError for a wrong value.
     """
     with serve.make_context("serve", []) as context:
         own = ("host", "port", "certfile", "keyfile")

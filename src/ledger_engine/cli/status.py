@@ -159,10 +159,11 @@ def _backups(folder: Path, database: Path) -> BackupsStatus:
 
 
 def _servers(holder: LockHolder | None, content: LedgerContent | None, now: int) -> list[ServerStatus]:
-    """Return the process that holds the lock of a file, or PostgreSQL's servers by their addresses.
+    """Return the process that holds the lock of a file, or on PostgreSQL the servers, sorted by address.
 
-    On PostgreSQL a server that was killed has a row until the other servers notice its end. So does a server
-    that ran when a restored dump was made. If a later server has the same address, the row is left out.
+    On PostgreSQL the row of a killed server stays until the other servers notice its end. A restored dump
+    also contains the rows of the servers that ran when it was made. A row is left out if a later server has
+    the same address.
     """
     from ledger_engine.upkeep.heartbeat import SILENT_S
 
@@ -183,14 +184,18 @@ async def _ask_all(servers: Sequence[ServerStatus]) -> list[ServerStatus]:
 
 
 async def _ask_health(server: ServerStatus) -> ServerStatus:
-    """Ask a server for its health if it is on this machine: another machine's address may be private."""
+    """Ask a server on this machine for its health, and return the server with the answer.
+
+    A server on another machine is not asked, because its address may be reachable only there.
+    """
     if server.url is None or server.is_silent or server.host not in (None, socket.gethostname()):
         return server
-    # Imported here: httpx takes longer to load than most commands to run.
+    # Imported here, because httpx takes longer to load than most commands take to run.
     from ledger_client.errors import LedgerError
     from ledger_client.ledger import AsyncLedger
 
-    # No credential is sent, so the certificate is not checked: it may lack the address on this machine.
+    # Do not check the certificate, because it may not contain the address on this machine. This is safe,
+    # because no credential is sent.
     settings: dict[str, Any] = {"trust_env": False, "timeout": None, "verify": False}
     settings["seconds_max"] = ANSWER_SECONDS_MAX
     url = on_this_machine(server.url)

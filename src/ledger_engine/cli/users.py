@@ -114,7 +114,8 @@ def apps() -> None:
     multiple=True,
     required=True,
     metavar="URI",
-    help="An address to which the server may send users back; it must match exactly. Repeat it for several.",
+    help="An address to which the server may send users back; the app must use exactly this address. Repeat"
+    " the option for several.",
 )
 @click.option(
     "--native",

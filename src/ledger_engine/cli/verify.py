@@ -47,7 +47,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--save",
     type=options.FilePath(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Save the checkpoint of each log to FILE when no fault was found, for --checkpoint and --since.",
+    help="If no fault is found, save the checkpoint of each log to FILE, for --checkpoint or --since later.",
 )
 @options.ledger()
 def verify(
@@ -102,7 +102,7 @@ def _say_correct(report: AuditReport, older: Sequence[KeptCheckpoint]) -> None:
 
 
 def _wait_for_seal(ledger: LedgerSource) -> None:
-    """Wait until a running server has sealed the log of each book with events; it usually takes a second."""
+    """Wait until a running server has sealed the log of each book with events, usually within a second."""
     from ledger_engine.verify import kept
 
     deadline = time.monotonic() + _SEALED_WITHIN_S
@@ -134,7 +134,9 @@ def _audit(
 
     with open_snapshot(database, audit.READERS, report) as snapshot:
         verify = partial(audit.verify_all, snapshot.start, outside, older)
-        if not sys.stderr.isatty() or older:  # if stderr is not a terminal, only errors are printed there
+        # If stderr is not a terminal, only errors are printed there. With --since the number of rows to read
+        # is not known.
+        if not sys.stderr.isatty() or older:
             result = verify()
         else:
             rows = audit.READINGS * snapshot.start(audit.count_transactions).result()

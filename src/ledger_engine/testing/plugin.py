@@ -22,13 +22,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--ledger-url",
         default=os.environ.get("LEDGER_TEST_URL"),
         metavar="URL",
-        help="use this running server with --test-helpers, and do not start one (LEDGER_TEST_URL)",
+        help="use the server at URL, which runs with --test-helpers, and start none (or LEDGER_TEST_URL)",
     )
     group.addoption(
         "--ledger-key",
         default=os.environ.get("LEDGER_API_KEY_TEST"),
         metavar="KEY",
-        help="a test key of that server with the role owner (LEDGER_API_KEY_TEST)",
+        help="a test key with the role owner, for the server at --ledger-url (or LEDGER_API_KEY_TEST)",
     )
 
 
