@@ -29,7 +29,7 @@ from ledger_engine.http.routes import (
     invoices,
     transactions,
 )
-from ledger_engine.limits import WallClock, Windows
+from ledger_engine.limits import RateWindows, WallClock
 from ledger_engine.store.engine import Engine
 
 log = logging.getLogger("ledger_engine.http")
@@ -109,7 +109,7 @@ def put_gate(
     dispatcher: Any = app.asgi_app
     guarded_app = dispatcher if test_helpers is None else test_helpers.add_guard(dispatcher, engine)
     cors = Cors(cors_origins) if cors_origins else None
-    rate_limits = engine.shared_state.rate_limits if wall_clock is None else Windows(wall_clock)
+    rate_limits = engine.shared_state.rate_limits if wall_clock is None else RateWindows(wall_clock)
     gate: Any = Gate(guarded_app, engine, auth_rate_limit, rate_limits, recorder, cors, meter)
     outermost: Any = gate if test_helpers is None else test_helpers.add_turnstile(gate, engine)
     if trusted_proxies:

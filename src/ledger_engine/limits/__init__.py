@@ -1,7 +1,7 @@
 """Limits: rate windows, semaphores and leases.
 
 Rate limits apply to fixed minutes and seconds of the wall clock, and are counted per API key
-(docs/interface.md#rate-limits). Only one server serves a SQLite file; it counts in a dict (`Windows`).
+(docs/interface.md#rate-limits). Only one server serves a SQLite file; it counts in a dict (`RateWindows`).
 Servers on one PostgreSQL database count together in a table (`store/postgres/rate_limits.py`). Semaphores
 limit the memory of one process, so every server has its own semaphores.
 
@@ -128,7 +128,7 @@ class AllLeases:
 WallClock = Callable[[], float]  # seconds since 1970-01-01 UTC
 
 
-class Windows:
+class RateWindows:
     """Counts the requests of one process in each minute and second of the wall clock.
 
     The minute of every caller ends at the same time. All counts are then dropped, so only the callers of the

@@ -104,7 +104,7 @@ def application(settings: ServeSettings, announce: Announce) -> Quart:
     async def serving() -> AsyncGenerator[None, None]:
         logs.configure(settings.log_format, settings.log_level)
         with ledger.location(settings) as database, serving_lock(database):
-            async with ledger.served(settings, database) as ledger_in_use:
+            async with ledger.serve_ledger(settings, database) as ledger_in_use:
                 app.asgi_app = dispatcher
                 begin_serving(
                     app,
@@ -183,7 +183,7 @@ async def _serve(
     config = configure(settings)
     with listen(settings.host, settings.port) as listener:
         url = url_of(settings, listener)
-        async with ledger.served(settings, database, report, url) as ledger_in_use:
+        async with ledger.serve_ledger(settings, database, report, url) as ledger_in_use:
             engine, background = ledger_in_use.engine, ledger_in_use.background
 
             async def note_ready() -> None:

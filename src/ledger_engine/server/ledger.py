@@ -20,7 +20,7 @@ from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.log.notes import WITNESS, BadNote, VerifierKey
 from ledger_engine.log.publishing import CheckpointPlaces, WitnessAddress
 from ledger_engine.server.listening import in_url
-from ledger_engine.server.new_key import require_known_key
+from ledger_engine.server.new_key import ensure_key_of_settings
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.sqlite.log import require_reachable
@@ -89,7 +89,7 @@ class ServedLedger:
 
 
 @contextlib.asynccontextmanager
-async def served(
+async def serve_ledger(
     settings: ServeSettings,
     database: Location,
     report: Callable[[float], None] = lambda _share: None,
@@ -101,8 +101,8 @@ async def served(
     """
     await seed(settings, database)
     async with (
-        opened(settings, database) as engine,
-        presence(engine, settings, database, url) as server,
+        open_engine_to_serve(settings, database) as engine,
+        register_server(engine, settings, database, url) as server,
         demo(engine, is_wanted=settings.database is None, report=report) as demo_stage,
         background(engine, settings, test_helpers(engine, settings, database)) as running,
         backups(engine, settings, database) as backup_task,
@@ -112,7 +112,7 @@ async def served(
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: ServeSettings, database: Location) -> AsyncIterator[Engine]:
+async def open_engine_to_serve(settings: ServeSettings, database: Location) -> AsyncIterator[Engine]:
     """Yield the engine of a process that serves the ledger.
 
     If the settings contain an API key, the key is stored first. Raises BadSettings if this is impossible.
@@ -125,14 +125,14 @@ async def opened(settings: ServeSettings, database: Location) -> AsyncIterator[E
         state=_state_folder(),
     )
     try:
-        await require_known_key(engine, settings)
+        await ensure_key_of_settings(engine, settings)
         yield engine
     finally:
         await engine.close()
 
 
 @contextlib.asynccontextmanager
-async def presence(
+async def register_server(
     engine: Engine, settings: ServeSettings, database: Location, url: str | None
 ) -> AsyncIterator[str | None]:
     """Register the server in the database, and yield the server's id. At the end revoke its session keys.

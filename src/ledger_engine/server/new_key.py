@@ -28,14 +28,14 @@ class NewKey:
     new_project: str | None
 
 
-async def require_known_key(engine: Engine, settings: ServeSettings) -> None:
+async def ensure_key_of_settings(engine: Engine, settings: ServeSettings) -> None:
     """If the settings contain an API key, make sure that it is a key of the first project.
 
     Raises BadSettings if that is impossible.
     """
     if settings.api_key is not None:
         try:
-            await engine.write(partial(_ensure, value=settings.api_key))
+            await engine.write(partial(_ensure_key, value=settings.api_key))
         except Conflict as error:
             raise BadSettings(f"--api-key cannot be used: {error.message}") from error
 
@@ -55,23 +55,23 @@ async def show_new_key(
     Call this when everything else has started, because `show` also announces that the server is ready.
     """
     value = api_keys.new_value(livemode=False)
-    key = await engine.write(partial(_make, value=value, settings=settings, server=server))
+    key = await engine.write(partial(_make_key, value=value, settings=settings, server=server))
     lacks_key = key is None and not await engine.read(api_keys.has_any)
     # Call `show` in a thread, because it may wait for the reader of a pipe.
     was_shown = await asyncio.to_thread(show, None if key is None else value, lacks_key)
     if key is not None and not was_shown:
-        await engine.write(partial(_remove, key=key))
+        await engine.write(partial(_remove_key, key=key))
         log.warning("the new key could not be shown, so it was removed; the next start creates another key")
 
 
-def _ensure(unit: Unit, value: str) -> None:
+def _ensure_key(unit: Unit, value: str) -> None:
     project, _ = projects.first_or_new(unit)
     if project.archived_at is not None:
         raise Conflict("not_recoverable", f"The project {project.id} is archived.")
     api_keys.ensure(unit, Tenant(project.id, livemode=False), value)
 
 
-def _make(unit: Unit, value: str, settings: ServeSettings, server: str | None) -> NewKey | None:
+def _make_key(unit: Unit, value: str, settings: ServeSettings, server: str | None) -> NewKey | None:
     """Create the key that this start shows, with this value. Return None if this start shows no key."""
     project, is_new = projects.first_or_new(unit)
     tenant = Tenant(project.id, livemode=False)
@@ -95,7 +95,7 @@ def _needs_first_key(unit: Unit, settings: ServeSettings) -> bool:
     return settings.seed is not None and not api_keys.has_any(unit)
 
 
-def _remove(unit: Unit, key: NewKey) -> None:
+def _remove_key(unit: Unit, key: NewKey) -> None:
     api_keys.remove(unit, key.id)
     if key.new_project is not None:
         projects.remove_unused(unit, key.new_project)

@@ -16,7 +16,7 @@ from ledger_engine.core.errors import ExpiredCredential, StorageUnavailable
 from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.core.settings import Location
-from ledger_engine.limits import SharedState, Windows
+from ledger_engine.limits import RateWindows, SharedState
 from ledger_engine.store import (
     Database,
     Figure,
@@ -63,7 +63,7 @@ class Engine:
         self._measure = measure
         self._rewinder = rewinder
         self.clock = clock
-        self.shared_state = shared_state or SharedState(Windows())
+        self.shared_state = shared_state or SharedState(RateWindows())
         self._time_kept = 0
         self.losses = losses or Losses()
         # Messages that the health check shows while something is wrong, by subject.

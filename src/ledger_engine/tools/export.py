@@ -265,8 +265,8 @@ class Hledger(Journal):
         return "\n".join([head, *(f"    {name}  {amount}" for name, amount in sides)]) + "\n\n"
 
     def balance(self, account: ExportedAccount, amount: str) -> str:
-        none = amount_of(0, account.currency)
-        return self.entry(self._date, "Balance", [(self._names[account.id], f"{none} = {amount}")])
+        zero = amount_of(0, account.currency)
+        return self.entry(self._date, "Balance", [(self._names[account.id], f"{zero} = {amount}")])
 
 
 class Beancount(Journal):

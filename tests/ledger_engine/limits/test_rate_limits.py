@@ -11,7 +11,7 @@ import pytest
 from ledger_engine.access import projects
 from ledger_engine.access.projects import NewProject
 from ledger_engine.http.app import create_app
-from ledger_engine.limits import RateLimits, Windows
+from ledger_engine.limits import RateLimits, RateWindows
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.postgres.rate_counts import RateCounts
 from ledger_engine.store.postgres.rate_limits import CountedTogether
@@ -28,7 +28,7 @@ def counts(request: pytest.FixtureRequest, wall: Wall) -> RateCounts | None:
 @pytest.fixture
 async def windows(counts: RateCounts | None, wall: Wall) -> AsyncIterator[RateLimits]:
     if counts is None:
-        yield Windows(wall)
+        yield RateWindows(wall)
     else:
         together = CountedTogether(counts, monotonic=wall)
         yield together

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from ledger_engine.core.tasks import cancel
-from ledger_engine.limits import Verdict, Windows, end_of_minute
+from ledger_engine.limits import RateWindows, Verdict, end_of_minute
 from ledger_engine.store.postgres.rate_counts import ANSWER_S, CountRequest, CountResult, RateCounts
 
 RETRY_S = 1.0  # seconds after which a server that counts by itself tries the table again
@@ -46,7 +46,7 @@ class CountedTogether:
     def __init__(self, counter: RateCounts, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._counter = counter
         self._monotonic = monotonic
-        self._alone = Windows()
+        self._alone = RateWindows()
         self._alone_until: float | None = None
         self._waiting: dict[str, list[_Waiter]] = {}  # the requests that wait for a verdict, by caller
         self._asking: asyncio.Task[None] | None = None
