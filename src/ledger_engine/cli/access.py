@@ -211,7 +211,7 @@ def revoke_key(ledger: LedgerSource, id: str) -> None:
 @click.argument("id", type=_KEY_ID)
 @options.ledger()
 def roll_key(ledger: LedgerSource, id: str) -> None:
-    """Replace the key ID with a new key with the same rights. Its value is printed only this once."""
+    """Replace the key ID with a new key of the same rights. The new value is printed only this once."""
     tenant = ledger.read(partial(api_keys.tenant_of, id=id))
     value = api_keys.new_value(tenant.livemode)
     key = ledger.write(partial(api_keys.roll, tenant=tenant, id=id, value=value))

@@ -39,7 +39,7 @@ def announcer(settings: ServeSettings, database_named: bool = True) -> Announce:
 def announce(
     ready: Ready, issuer: str | None, database: Location | None, database_named: bool = True
 ) -> bool:
-    """Print that the server is ready; return whether a new key was shown."""
+    """Print that the server is ready; return False if there is a new key and nobody could read it."""
     was_shown = True
     oauth = "" if issuer is None else f" (OAuth issuer {issuer.rstrip('/')})"
     if ready.url is not None:

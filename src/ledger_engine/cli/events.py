@@ -114,7 +114,7 @@ def webhooks() -> None:
 )
 @options.ledger(options.project, options.mode)
 def create(ledger: LedgerSource, url: str, kinds: tuple[str, ...]) -> None:
-    """Send all later events to URL. The signing secret is printed only this once."""
+    """Create an endpoint: send events from now on to URL. The signing secret is printed only this once."""
     from ledger_engine.events.webhooks.sending import check_url
 
     asyncio.run(check_url(url, livemode=ledger.mode == "live"))
@@ -155,7 +155,7 @@ def delete(ledger: LedgerSource, id: str) -> None:
 @click.argument("id")
 @options.ledger()
 def restore(ledger: LedgerSource, id: str) -> None:
-    """Restore the deleted endpoint ID for future events. Its new secret is printed only once."""
+    """Restore the deleted endpoint ID for future events. Its new secret is printed only this once."""
     secret, sealed_secret = _new_secret()
 
     async def restore_endpoint(engine: Engine) -> EndpointWithSecret:
@@ -180,7 +180,7 @@ def disable(ledger: LedgerSource, id: str) -> None:
 @click.argument("id")
 @options.ledger()
 def enable(ledger: LedgerSource, id: str) -> None:
-    """Send to the endpoint ID again, from the first event that was not sent."""
+    """Send events to the endpoint ID again, beginning with the first event that was not sent to it."""
     _change(ledger, endpoints.enable, id, "enabled")
 
 

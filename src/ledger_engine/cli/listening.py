@@ -89,6 +89,10 @@ class EventFollower:
             yield
 
     def _report_loss(self, error: LedgerError, wait: float) -> None:
+        """Print why the connection is lost, and after how many seconds the next attempt begins.
+
+        Raises StreamRefusal if the server was never reached.
+        """
         self._end_notice()
         if not self._was_reached and error.status is None:
             raise StreamRefusal(refusal(error, self.server))

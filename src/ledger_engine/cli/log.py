@@ -75,7 +75,7 @@ def checkpoint(ledger: LedgerSource) -> None:
 )
 @options.ledger(with_json=False)
 def proof(ledger: LedgerSource, id: str, entry: Path | None) -> None:
-    """Print the proof that the event or the transaction ID is in its log."""
+    """Print the proof that an event or a transaction is in the log; ID is the id of either."""
     from ledger_engine.log import stored
 
     def find(unit: Unit) -> tuple[str, bytes]:
@@ -116,13 +116,16 @@ def proof(ledger: LedgerSource, id: str, entry: Path | None) -> None:
 def check_proof(
     proof: Path, entry: Path, log_key: VerifierKey, witness_keys: tuple[VerifierKey, ...]
 ) -> None:
-    """Check without a ledger that PROOF proves ENTRY. ENTRY is an event as webhooks deliver it."""
+    """Check without a ledger that PROOF proves ENTRY.
+
+    ENTRY is a file with an event as webhooks deliver it, or the file that `proof --entry` wrote.
+    """
     from ledger_engine.log.checkpoints import Proof
     from ledger_engine.log.notes import BadNote
     from ledger_engine.log.tree import BadProof
 
     try:
-        # The standard forbids CRLF and CR, and reading text would hide them by turning them into newlines.
+        # Read bytes: the format of proofs forbids CRLF and CR, but reading text turns both into newlines.
         claim = Proof.parse(proof.read_bytes().decode())
         if claim.checkpoint.origin != log_key.name:
             raise click.UsageError(

@@ -57,7 +57,7 @@ def url(*, server: bool = False, default_scheme: str | None = None) -> ParsedTex
     """Return the option type of an http or https URL.
 
     The URL of a `server` must contain neither a query nor a user name. If there is a `default_scheme`, the
-    text may lack the scheme, or may be a port of this machine.
+    user can leave out the scheme, or give only a port of this machine.
     """
     return ParsedText("url", partial(_url, server=server, default_scheme=default_scheme))
 
@@ -79,7 +79,7 @@ def _moment(text: str, parse: Callable[[str, str], int]) -> int:
 
 
 MOMENT = ParsedText("time", partial(_moment, parse=parse_moment))  # in milliseconds
-END = ParsedText("time", partial(_moment, parse=parse_end))  # also, but a date means its last millisecond
+END = ParsedText("time", partial(_moment, parse=parse_end))  # a date means its last millisecond
 
 
 class Number(click.IntRange):

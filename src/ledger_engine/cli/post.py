@@ -26,7 +26,7 @@ _AGAIN = "Run the command again to go on: nothing is posted twice."
 
 
 class _Post(click.Command):
-    """The command `post`. A word such as -5 is an amount here, and not an option."""
+    """The command `post`. It reports a word such as -5 as a negative AMOUNT, not as an unknown option."""
 
     def parse_args(self, context: click.Context, words: list[str]) -> list[str]:
         """Parse the words. Raises UsageError for a negative amount."""
@@ -75,8 +75,8 @@ def post(
     """Post a transaction: credit or debit AMOUNT, in the smallest unit of the currency, on ACCOUNT.
 
     With --file the command posts the transactions of a file in batches of up to 1,000, each batch as a whole
-    or not at all. If you run the command again with the same file, nothing is posted twice. To post an equal
-    file a second time, give another --once KEY.
+    or not at all. If you run the command again with the same file, nothing is posted twice. To post the same
+    file a second time on purpose, give another --once KEY.
     """
     single = {"account": account, "amount": amount, "type": type}
     optional = {"description": description, "destination": destination}

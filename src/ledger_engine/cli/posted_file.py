@@ -33,7 +33,7 @@ _DIGITS_MAX = 20  # MAX_AMOUNT has fewer digits
 
 
 class BadFile(ValueError):
-    """The file cannot be read; the message is a full sentence."""
+    """The whole file is refused, for instance because it is not UTF-8; the message is a full sentence."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -102,7 +102,7 @@ def read_rows(name: str, text: str) -> PostedContent:
 
 
 def _csv_lines(text: str) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """Yield each line: its number, and its values or a sentence about its fault. Raises BadFile."""
+    """Yield the number of each line, and its values or a sentence about its fault. Raises BadFile."""
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
         columns = reader.fieldnames or ()
@@ -132,7 +132,7 @@ def _cell(name: str, value: str) -> Any:
 
 
 def _json_lines(text: str) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """Yield each line: its number, and its values or a sentence about its fault."""
+    """Yield the number of each line, and its values or a sentence about its fault."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield number, _values_of(line)
@@ -151,7 +151,7 @@ def _values_of(line: str) -> Mapping[str, Any] | str:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The names and values of a JSON object."""
+    """A JSON object as a list of its names and values. A dict would hide a name that occurs twice."""
 
 
 def _fault_of_names(names: Iterable[str]) -> str | None:

@@ -194,7 +194,7 @@ def _number(text: str) -> int:
 
 
 def _rate(text: str) -> tuple[int, int]:
-    """Return the numbers in a rate such as `20/5`: requests in a minute, and requests in one second."""
+    """Return how many requests a rate such as `20/5` allows in a minute, and in one second."""
     minute, _, second = text.partition("/")
     if _number(minute) < 1 or _number(second) < 1:
         raise ValueError(f"{text!r} must be like 20/5: requests a minute and in one second.")
@@ -202,7 +202,7 @@ def _rate(text: str) -> tuple[int, int]:
 
 
 def _waits(text: str) -> tuple[float, ...]:
-    """Return the numbers in waits such as `5,300,1800`: the seconds before each further attempt."""
+    """Return the seconds to wait before each further attempt, from a text such as `5,300,1800`."""
     try:
         waits = tuple(float(wait) for wait in text.split(","))
     except ValueError:

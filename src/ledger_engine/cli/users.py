@@ -155,7 +155,7 @@ def list_apps(ledger: LedgerSource, deleted: bool) -> None:
 @click.argument("id")
 @options.ledger()
 def delete_app(ledger: LedgerSource, id: str) -> None:
-    """Delete the app ID and its grants. A running server refuses its tokens within a second."""
+    """Delete the app ID and its grants. A running server refuses the app's tokens within a second."""
     ledger.print_one(_app_object(ledger.write(partial(oauth_apps.delete, id=id))), f"{id} is deleted.")
 
 
@@ -163,7 +163,7 @@ def delete_app(ledger: LedgerSource, id: str) -> None:
 @click.argument("id")
 @options.ledger()
 def restore_app(ledger: LedgerSource, id: str) -> None:
-    """Restore the app ID, deleted at most 30 days ago. Its users must allow it again."""
+    """Restore the app ID, if it was deleted at most 30 days ago. Users must authorize the app again."""
     ledger.print_one(_app_object(ledger.write(partial(oauth_apps.restore, id=id))), f"{id} is restored.")
 
 

@@ -95,7 +95,9 @@ async def serve_ledger(
     report: Callable[[float], None] = lambda _share: None,
     url: str | None = None,
 ) -> AsyncIterator[ServedLedger]:
-    """Open the ledger, start the server's background tasks, and yield the ledger. At the end undo both.
+    """Open the ledger, start the server's background tasks, and yield the ledger.
+
+    At the end the tasks are stopped and the ledger is closed.
 
     `url` is the server's address; None if another program owns the server's socket.
     """

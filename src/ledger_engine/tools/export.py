@@ -260,7 +260,7 @@ class Hledger(Journal):
 
     def entry(self, date: str, text: str, sides: list[tuple[str, str]], **ids: str) -> str:
         tags = ", ".join(f"{name}:{id}" for name, id in ids.items())
-        # The empty code `()` prevents that hledger reads a text in parentheses as the entry's code.
+        # Without the empty code `()`, hledger would read a text in parentheses as the entry's code.
         head = f"{date} * () {_one_line(text, ';')}".rstrip() + (f"  ; {tags}" if tags else "")
         return "\n".join([head, *(f"    {name}  {amount}" for name, amount in sides)]) + "\n\n"
 
@@ -270,7 +270,7 @@ class Hledger(Journal):
 
 
 class Beancount(Journal):
-    """A file for beancount."""
+    """A journal for beancount."""
 
     def name(self, account: ExportedAccount) -> str:
         return ":".join(
@@ -336,8 +336,9 @@ def _days_later(day: str, days: int) -> str:
 def _settlement_roots(accounts: list[ExportedAccount]) -> dict[str, str]:
     """Return the root of each currency's settlement account.
 
-    If the book contains asset accounts in the currency, the settlement is equity, the source of their money.
-    If it contains no asset account, the money lies outside the book, and the settlement stands for it.
+    If the book contains asset accounts in the currency, the settlement account belongs to equity: it stands
+    for the source of the money in the asset accounts. If the book contains no asset account in the currency,
+    the settlement account is an asset: it stands for the money, which lies outside the book.
     """
     roots = {each.currency: "assets" for each in accounts}
     return roots | {each.currency: "equity" for each in accounts if each.root == "assets"}

@@ -68,7 +68,7 @@ async def examine(
 
 
 async def _require_ledger(ask: Examiner) -> None:
-    """Raise Unreachable unless the health check or a list gets the answer of a ledger."""
+    """Raise Unreachable unless the server answers the health check or a list in the way of a ledger."""
     if isinstance((await ask.send("GET", "/api/health")).field("ok"), bool):
         return
     answer = await ask.send("GET", "/v1/accounts")

@@ -96,7 +96,7 @@ async def directory(ask: Examiner) -> None:
 
 
 async def counted(ask: Examiner) -> None:
-    """Send two requests in one window: the second answer must show fewer remaining requests."""
+    """Send two requests in the same minute. The second answer must show fewer remaining requests."""
     for _ in range(3):
         first = await ask.send("GET", "/v1/accounts", params={"limit": "1"})
         second = await ask.send("GET", "/v1/accounts", params={"limit": "1"})

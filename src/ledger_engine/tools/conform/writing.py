@@ -315,7 +315,7 @@ async def _orders(ask: Examiner, user: str) -> None:
 
 
 async def _rights(ask: Examiner, user: str) -> None:
-    """Check that a key without the necessary role is refused, if the server lets you create keys."""
+    """Check that a key without the necessary role is refused, if keys can be created over HTTP."""
     made = await ask.send("POST", "/v1/api_keys", {"role": "member", "name": "conform"})
     key, id = made.field("key"), made.field("id")
     ask.hide(key)

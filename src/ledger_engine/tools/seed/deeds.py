@@ -1,8 +1,8 @@
 """Deeds: the actions, such as a payment or an order, that the demo performs for invented users.
 
 A deed imitates an earlier transaction, invoice or order, with another amount. So deeds fit every data set.
-They reach the ledger through the protocol `Books`, in one of two ways: `tools.seed.recent` works in the
-ledger itself, and dates each deed in the past; `tools.seed.traffic` sends requests over HTTP.
+Deeds reach the ledger through the protocol `Books`, which has two implementations: `tools.seed.recent` works
+in the ledger itself, and dates each deed in the past; `tools.seed.traffic` sends requests over HTTP.
 """
 
 from __future__ import annotations

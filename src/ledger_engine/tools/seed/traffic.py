@@ -24,7 +24,7 @@ from ledger_client.ledger import AsyncLedger
 from ledger_engine.core.ids import IdSource
 from ledger_engine.tools.seed.deeds import A_SECOND, DEEDS, Past, like_earlier
 
-FLOOD_EVERY_S = 60.0  # seconds from one flood, too many requests in a second, to the next
+FLOOD_EVERY_S = 60.0  # seconds between two floods; in a flood a client sends too many requests in a second
 _FLOOD_BEYOND = 8  # how many of these requests exceed the burst and are refused
 _READS_AT_START = 15  # reads sent at once to fill the request log
 _TRIES = 50  # attempts to reach the server, because it may not accept requests yet
@@ -67,7 +67,7 @@ class DemoTraffic:
         # Ids are in the order of time: an object with a later id was made by this traffic or by a person.
         self._began = IdSource().new("act", round(time.time() * 1000)).partition("_")[2]
         self._ids: set[str] = set()
-        self._sent_key = ""  # the idempotency key of the import's last request
+        self._sent_key = ""  # the idempotency key of the last request, which `repeat` sends again
 
     async def run(self) -> None:
         """Send requests until cancelled. Raises LedgerError if the server cannot be reached at all."""
