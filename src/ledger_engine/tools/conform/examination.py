@@ -51,27 +51,27 @@ async def examine(
 
     Pass a new `mark` for each examination: it becomes part of the names and idempotency keys that are sent.
     """
-    ask = Examiner(client, key, mark, sleep)
-    await _require_ledger(ask)
+    examiner = Examiner(client, key, mark, sleep)
+    await _require_ledger(examiner)
     cut_short = False
     for check in (*READING, *(() if read_only else WRITING)):
         try:
-            await check(ask)
+            await check(examiner)
         except Unusable:
             cut_short = True
     if client.base_url.scheme == "https":
-        ask.passed.add("service-https")
+        examiner.passed.add("service-https")
     else:
-        ask.skip("the server was asked without TLS", "service-https")
+        examiner.skip("the server was asked without TLS", "service-https")
     otherwise = _READ_ONLY if read_only else _UNREACHED if cut_short else _UNSEEN
-    return [_verdict(ask, rule, sentence, otherwise) for rule, sentence in RULES.items()]
+    return [_verdict(examiner, rule, sentence, otherwise) for rule, sentence in RULES.items()]
 
 
-async def _require_ledger(ask: Examiner) -> None:
+async def _require_ledger(examiner: Examiner) -> None:
     """Raise Unreachable unless the server answers the health check or a list in the way of a ledger."""
-    if isinstance((await ask.send("GET", "/api/health")).field("ok"), bool):
+    if isinstance((await examiner.send("GET", "/api/health")).field("ok"), bool):
         return
-    answer = await ask.send("GET", "/v1/accounts")
+    answer = await examiner.send("GET", "/v1/accounts")
     if not isinstance(answer.field("data"), list) and not isinstance(answer.field("error"), dict):
         raise Unreachable(
             f"This is not a ledger: GET /api/health and GET /v1/accounts ({answer.status}) do not answer"
@@ -102,9 +102,9 @@ def junit(verdicts: list[RuleVerdict], url: str) -> bytes:
     return document
 
 
-def _verdict(ask: Examiner, rule: str, sentence: str, otherwise: str) -> RuleVerdict:
-    if rule in ask.faults:
-        return RuleVerdict(rule, sentence, "failed", fault=ask.faults[rule])
-    if rule in ask.passed:
+def _verdict(examiner: Examiner, rule: str, sentence: str, otherwise: str) -> RuleVerdict:
+    if rule in examiner.faults:
+        return RuleVerdict(rule, sentence, "failed", fault=examiner.faults[rule])
+    if rule in examiner.passed:
         return RuleVerdict(rule, sentence, "passed")
-    return RuleVerdict(rule, sentence, "not applicable", reason=ask.reasons.get(rule, otherwise))
+    return RuleVerdict(rule, sentence, "not applicable", reason=examiner.reasons.get(rule, otherwise))

@@ -77,7 +77,7 @@ async def test_the_rest_of_the_rate_is_compared_within_one_window(
         return httpx.Response(200, json=[], headers=headers)
 
     asked = Asked(answer)
-    await reading.counted(asked.ask)
+    await reading.remaining_requests(asked.ask)
     ask = asked.ask
     found = (
         "failed" if "rates-per-key" in ask.faults else "passed" if "rates-per-key" in ask.passed else "unseen"
