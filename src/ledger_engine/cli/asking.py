@@ -1,4 +1,4 @@
-"""Selects the server that a command sends its requests to: the server at `--url`, or the ledger's server."""
+"""Selects the server that a command sends requests to: the server at `--url`, or the server of the ledger."""
 
 from __future__ import annotations
 

@@ -78,6 +78,7 @@ class EventFollower:
                 except LedgerError as error:
                     if error.code != "invalid_cursor" or last is None:
                         raise StreamRefusal(refusal(error, self.server)) from None
+                    # The stream cannot continue after the last event, so it continues with the newest events.
                     reason = f"the server no longer stores the event {last}; newer events are forwarded"
                     last = None
                     self._report_loss(LedgerError(reason), 0)

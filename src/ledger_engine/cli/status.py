@@ -44,7 +44,7 @@ class ServerStatus:
 
     `is_silent` is true for a server whose heartbeat stopped. If a server is silent, has stored no address or
     runs on another machine, the command does not ask it, and `ok` is None. `failure` is the reason why the
-    server did not answer, or is not healthy.
+    server did not answer, or is not healthy. Times are in milliseconds since 1970.
     """
 
     id: str | None = None
@@ -62,7 +62,7 @@ class ServerStatus:
 
 @dataclass(frozen=True, slots=True)
 class LedgerContent:
-    """The part of the state that the database holds: valid keys, logs, and on PostgreSQL the servers."""
+    """The part of the state that is read from the database; `servers` is empty for a SQLite file."""
 
     keys: Sequence[tuple[str, ApiKey]]
     log: SealState
@@ -83,8 +83,9 @@ class BackupsStatus:
 class LedgerStatus:
     """The state of a ledger.
 
-    `killed` is the last server of a file, if it ended without notice. If the ledger cannot be read, `content`
-    is None and `failure` gives the reason. `backups` is None if the folder of the backups is not known.
+    `killed` is the last server of a SQLite file if this server was killed, and otherwise None. If the ledger
+    cannot be read, `content` is None and `failure` gives the reason. `backups` is None if the user did not
+    name the folder of the backups.
     """
 
     database: Location
@@ -103,8 +104,8 @@ class LedgerStatus:
 def status(ledger: LedgerSource, backup_to: Path | None) -> None:
     """Show the server, keys, backups, log and notice of a ledger.
 
-    Give the --config of your server, or --database and --backup-to. The command changes nothing. It exits
-    with 0, with or without a running server.
+    Give the --config of your server, or --database and --backup-to. The command changes nothing. If no server
+    runs, it reads the ledger itself and also exits with 0.
     """
     database = ledger.database
     if isinstance(database, Path):

@@ -106,7 +106,7 @@ def apps() -> None:
     type=click.Choice(["test", "live"]),
     default="test",
     show_default=True,
-    help="The mode of the users who may allow the app's requests.",
+    help="The mode of the users who may authorize the app.",
 )
 @click.option(
     "--redirect-uri",

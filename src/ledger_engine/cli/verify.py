@@ -59,8 +59,8 @@ def verify(
     """Compute all results again from the transactions and events, and compare them with the stored results.
 
     The command prints each fault on a line, and exits with 1 if there is a fault. With --checkpoint it also
-    compares the ledger with a checkpoint that you saved elsewhere. With --since it skips everything before
-    the checkpoint.
+    compares the ledger with a checkpoint that you saved elsewhere. With --since it skips everything that is
+    older than the checkpoint in FILE.
     """
     from ledger_engine.verify import audit, kept
 

@@ -129,7 +129,7 @@ class Helpers:
             return snapshot
 
     async def reset(self, tenant: Tenant) -> EmptiedProject:
-        """Empty the project and mode, and remove its faults."""
+        """Empty the tenant's project and mode, and remove the tenant's faults."""
         async with self._turn, self.turnstile.hold_requests():
             self.faults.clear(tenant)
             async with self._pause_background():

@@ -55,7 +55,7 @@ class LoadingProgress:
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """The project into which a data set was loaded, and how many objects of each kind were loaded."""
+    """The id of the project into which a data set was loaded, and the number of new objects in each table."""
 
     project: str
     counts: dict[str, int]
