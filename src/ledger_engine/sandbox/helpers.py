@@ -60,13 +60,13 @@ class Helpers:
         assert isinstance(clock, MovableClock), (
             "a server with test helpers opens its engine with a MovableClock"
         )
-        helpers = _OF[engine] = Helpers(engine, clock, database)
+        helpers = _HELPERS[engine] = Helpers(engine, clock, database)
         return helpers
 
     @staticmethod
     def of(engine: Engine) -> Helpers:
         """Return the helpers of this engine."""
-        return _OF[engine]
+        return _HELPERS[engine]
 
     def make_sender(
         self, report: sender_process.Report, make: sender_process.MakeSender = sender_process.SenderProcess
@@ -96,7 +96,7 @@ class Helpers:
 
     async def _move_to(self, moment: int) -> None:
         assert self._retention is not None, "begin was called"
-        await _move_to(self._engine, self.clock, moment)
+        await _move_clock(self._engine, self.clock, moment)
         await self._retention.clean_up()
         store_clock(self._database, self.clock)
 
@@ -153,7 +153,7 @@ def _announce_all(unit: Unit) -> None:
         unit.announce(topic)
 
 
-async def _move_to(engine: Engine, clock: MovableClock, moment: int) -> None:
+async def _move_clock(engine: Engine, clock: MovableClock, moment: int) -> None:
     """Move the clock to `moment`, and return when the webhooks that become due on the way are sent.
 
     Raises StorageUnavailable.
@@ -207,4 +207,4 @@ def _next_due(unit: Unit) -> int | None:
     return min(dues, default=None)
 
 
-_OF: WeakKeyDictionary[Engine, Helpers] = WeakKeyDictionary()
+_HELPERS: WeakKeyDictionary[Engine, Helpers] = WeakKeyDictionary()
