@@ -58,11 +58,15 @@ RESOURCES: list[Routes] = [
 
 
 def create_app(
-    engine: Engine, *, issuer: Issuer | None = None, test_helpers: ModuleType | None = None, **gate: Any
+    engine: Engine,
+    *,
+    issuer: Issuer | None = None,
+    test_helpers: ModuleType | None = None,
+    **gate_options: Any,
 ) -> Quart:
     """Return the application that serves this engine; `new_app` and `put_gate` describe the arguments."""
     app = new_app(issuer, test_helpers)
-    put_gate(app, engine, test_helpers=test_helpers, **gate)
+    put_gate(app, engine, test_helpers=test_helpers, **gate_options)
     return app
 
 

@@ -275,10 +275,10 @@ def _decode_large(text: str) -> Any:
     # Each field adds a colon to the text, but `_decode_quickly` keeps only one of two fields with the same
     # name. So if a field occurs twice, or if a string contains a colon, the text has more colons than the
     # value has fields. In both cases `_decode` decides.
-    return value if text.count(":") == _members(value) else _decode(text)
+    return value if text.count(":") == _field_count(value) else _decode(text)
 
 
-def _members(value: object) -> int:
+def _field_count(value: object) -> int:
     """Return the number of fields in all objects of a value.
 
     Raises InvalidRequest if the value is nested too deep.

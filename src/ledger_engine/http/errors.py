@@ -147,7 +147,7 @@ def body_of(error: LedgerError, path: str) -> dict[str, Any]:
     The body of a 429 is the same on every surface (docs/interface.md#errors).
     """
     if isinstance(error, RateLimited) or f"{path}/".startswith("/api/"):
-        return {"error": error.code, "message": error.message, **_of_first_use(error)}
+        return {"error": error.code, "message": error.message, **_first_use_fields(error)}
     if f"{path}/".startswith("/oauth/"):
         return {"error": _oauth_code(error), "error_description": error.message}
     return {
@@ -156,7 +156,7 @@ def body_of(error: LedgerError, path: str) -> dict[str, Any]:
             "code": error.code,
             "message": error.message,
             "param": error.param,
-            **_of_first_use(error),
+            **_first_use_fields(error),
         }
     }
 
@@ -188,7 +188,7 @@ def render(error: LedgerError, path: str, status: int | None = None) -> Rendered
     return status or status_of(error), headers, dumps(body_of(error, path)).encode()
 
 
-def _of_first_use(error: LedgerError) -> dict[str, Any]:
+def _first_use_fields(error: LedgerError) -> dict[str, Any]:
     """Return the fields that occur only in the answer to a second use of an idempotency key."""
     if not isinstance(error, DuplicateIdempotencyKey):
         return {}

@@ -78,55 +78,55 @@ class LookingBack(Query):
         """
         return None if self.at is None else moment_until_now(self.at, "at", clock.now())
 
-    async def one(self, call: Call, now: Callable[..., N], then: Callable[..., T], id: str) -> N | T:
-        """Read one object: with the work `now`, or with `then` if the query names a moment."""
+    async def read_one(self, call: Call, present: Callable[..., N], past: Callable[..., T], id: str) -> N | T:
+        """Read one object: with the work `present`, or with `past` if the query names a moment."""
         at = self.moment(call.engine.clock)
-        return await (call.read_short(now, id) if at is None else call.read(then, id, at))
+        return await (call.read_short(present, id) if at is None else call.read(past, id, at))
 
-    async def many(
+    async def read_page(
         self,
         call: Call,
-        now: Callable[..., Page[N]],
-        then: Callable[..., Page[T]],
+        present: Callable[..., Page[N]],
+        past: Callable[..., Page[T]],
         page: PageRequest,
         **filters: Any,
     ) -> Page[N] | Page[T]:
-        """Read a page of objects: with the work `now`, or with `then` if the query names a moment."""
+        """Read a page of objects: with the work `present`, or with `past` if the query names a moment."""
         at = self.moment(call.engine.clock)
         if at is not None:
-            return await call.read_long(then, page, at, **filters)
+            return await call.read_long(past, page, at, **filters)
         read = call.read_short if page.limit <= LIMIT_DEFAULT else call.read
-        return await read(now, page, **filters)
+        return await read(present, page, **filters)
 
-    async def many_in_parts(
+    async def read_in_parts(
         self,
         call: Call,
-        now: Callable[..., Page[N]],
-        then: Callable[..., Page[T]],
+        present: Callable[..., Page[N]],
+        past: Callable[..., Page[T]],
         page: PageRequest,
         **filters: Any,
     ) -> Page[Any] | StreamedAnswer:
-        """Read a page as `many` does; a page whose texts are long is answered in parts."""
-        return await in_parts(lambda part: self.many(call, now, then, part, **filters), page)
+        """Read a page as `read_page` does; a page whose texts are long is answered in parts."""
+        return await in_parts(lambda part: self.read_page(call, present, past, part, **filters), page)
 
 
-# A Read reads a page; `in_parts` calls it for each part.
-Read = Callable[[PageRequest], Awaitable[Page[Any]]]
+# A ReadPage reads a page; `in_parts` calls it for each part.
+ReadPage = Callable[[PageRequest], Awaitable[Page[Any]]]
 
 
-async def in_parts(read: Read, request: PageRequest) -> Page[Any] | StreamedAnswer:
+async def in_parts(read: ReadPage, request: PageRequest) -> Page[Any] | StreamedAnswer:
     """Return the page that `read` reads, or an answer that reads and sends it in parts if it is long."""
     request = replace(request, in_parts=True)
     page = await read(request)
     if not page.is_part:
         return page
     parts = _parts(read, request, page)
-    pieces = _older_parts(parts) if request.before is None else _newer_parts(parts, read)
+    pieces = _older_pieces(parts) if request.before is None else _newer_pieces(parts, read)
     return StreamedAnswer("application/json", pieces)
 
 
 async def _parts(
-    read: Read, request: PageRequest, page: Page[Any]
+    read: ReadPage, request: PageRequest, page: Page[Any]
 ) -> AsyncGenerator[tuple[PageRequest, Page[Any]], None]:
     """Yield the parts of a page whose first part is `page`, each with its request.
 
@@ -150,7 +150,7 @@ async def _parts(
         yield request, page
 
 
-async def _older_parts(parts: AsyncIterator[tuple[PageRequest, Page[Any]]]) -> AsyncGenerator[str, None]:
+async def _older_pieces(parts: AsyncIterator[tuple[PageRequest, Page[Any]]]) -> AsyncGenerator[str, None]:
     """Yield the JSON text of the page with these parts, as `operations.text_of` returns it."""
     separator = '{"data":['
     async for _, page in parts:
@@ -160,10 +160,10 @@ async def _older_parts(parts: AsyncIterator[tuple[PageRequest, Page[Any]]]) -> A
     yield end_of_page(page)
 
 
-async def _newer_parts(
-    parts: AsyncIterator[tuple[PageRequest, Page[Any]]], read: Read
+async def _newer_pieces(
+    parts: AsyncIterator[tuple[PageRequest, Page[Any]]], read: ReadPage
 ) -> AsyncGenerator[str, None]:
-    """Yield a page as `_older_parts` does, for a request with `before`.
+    """Yield a page as `_older_pieces` does, for a request with `before`.
 
     The parts are read from the oldest item on, but the answer begins with the newest item. So a first pass
     only finds the cursors of the parts, and a second pass reads the parts again in the reverse order. If an

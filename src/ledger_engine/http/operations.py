@@ -63,7 +63,7 @@ CALL = "ledger.call"  # the key under which the gate stores the Call in the ASGI
 class Call:
     """One request: its caller, its content, and the engine.
 
-    `caller` is the credential, or the error that refuses it; a public operation ignores `caller`. `unread`
+    `caller` is the credential, or the error that refuses it; a public operation ignores `caller`. `read_later`
     is the function with which `receive_body` reads the body; None once `body` contains the body. `route` is
     the path that the operation declares, once the dispatcher has found the operation. `error_code` is the
     code of the error in the answer. `condition` must hold in the work that writes. `traceparent` is the value
@@ -77,7 +77,7 @@ class Call:
     body: bytes
     headers: dict[bytes, bytes]
     etags: Etags
-    unread: Callable[[], Awaitable[bytes]] | None = None
+    read_later: Callable[[], Awaitable[bytes]] | None = None
     tenant: Tenant | None = None
     idempotency_key: str | None = None
     route: str = ""
@@ -99,9 +99,9 @@ class Call:
 
     async def receive_body(self) -> None:
         """Read the body into `body`, unless it was already read. Raises the exceptions of `read_body`."""
-        if self.unread is not None:
-            unread, self.unread = self.unread, None
-            self.body = await unread()
+        if self.read_later is not None:
+            read, self.read_later = self.read_later, None
+            self.body = await read()
 
     def refuse(self, error: LedgerError, status: int | None = None) -> Rendered:
         """Return the answer to a request that ends with this error, and note the error's code for the log.
@@ -290,7 +290,7 @@ class Operation:
                     "Apps cannot do this, whatever their scopes: the result would outlast the user's"
                     " permission.",
                 )
-        if call.unread is not None:
+        if call.read_later is not None:
             await call.receive_body()
         if call.body and b"content-encoding" in call.headers:
             require_plain(call.header(b"content-encoding"))

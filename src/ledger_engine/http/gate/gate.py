@@ -115,7 +115,7 @@ class Gate:
         except ClientGone:
             return
         cors_headers = [] if cors is None else cors.headers(headers)
-        extra = [(b"request-id", request_id.encode()), *_headers(verdict), *cors_headers]
+        extra = [(b"request-id", request_id.encode()), *_rate_limit_headers(verdict), *cors_headers]
         is_misread = wire is not None and wire.refusal is not None
         reply = Reply(send, extra, refuses=refusal is not None or is_misread)
         recorder = self.recorder
@@ -135,7 +135,7 @@ class Gate:
             recorder = None
         except Full as error:
             self._note_refusal(error.semaphore.kind)
-            reply.common[1:] = [*_headers(replace(verdict, remaining=0)), *cors_headers]
+            reply.common[1:] = [*_rate_limit_headers(replace(verdict, remaining=0)), *cors_headers]
             await reply.answer(*call.refuse(RateLimited(1)))
         except Exception as error:
             log.exception("request %s failed", request_id)
@@ -225,7 +225,7 @@ def _address(scope: AsgiScope) -> str:
     return client[0] if client else "unknown"
 
 
-def _headers(verdict: Verdict) -> list[tuple[bytes, bytes]]:
+def _rate_limit_headers(verdict: Verdict) -> list[tuple[bytes, bytes]]:
     """Return the headers of every response."""
     return [
         (b"x-ratelimit-limit", b"%d" % verdict.limit),
@@ -238,8 +238,8 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension |
     refusal = None if wire is None else wire.refusal
     # An unknown method, such as `get` in lowercase, is not refused here: the dispatcher answers it with 405
     # and the path's methods in `Allow`.
-    is_of_path = isinstance(refusal, UnknownMethod) and scope["path"].startswith("/")
-    if refusal is not None and not is_of_path:
+    is_for_dispatcher = isinstance(refusal, UnknownMethod) and scope["path"].startswith("/")
+    if refusal is not None and not is_for_dispatcher:
         raise from_wire(refusal)
     if scope["path"].startswith("//"):
         # Quart would serve `//path` as `/path`, but this gate has counted the request as one for `//path`.

@@ -60,7 +60,7 @@ async def begin_body(call: Call, receive: Receive, wire: Extension | None, addre
         place = call.engine.shared_state.semaphores.hold(
             of_address, Semaphore("bodies", ANONYMOUS_BODIES_MAX)
         )
-    call.unread = partial(read_body, receive, headers, wire, place)
+    call.read_later = partial(read_body, receive, headers, wire, place)
 
 
 async def read_body(
@@ -90,7 +90,7 @@ async def read_body(
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 if boundary is None:
                     return await _read_whole(receive, wire, place, stack)
-                await _pass_files(receive, wire, boundary)
+                await _drop_upload(receive, wire, boundary)
                 return b""
     except TimeoutError:
         raise BodyTimeout(f"The body did not arrive within {BODY_TIMEOUT_S} seconds.") from None
@@ -117,7 +117,7 @@ async def _read_whole(
     return b"".join(chunks)
 
 
-async def _pass_files(receive: Receive, wire: Extension | None, boundary: bytes) -> None:
+async def _drop_upload(receive: Receive, wire: Extension | None, boundary: bytes) -> None:
     """Count the bytes of a multipart body.
 
     It may contain FILE_MAX bytes for each file, and BODY_MAX for all fields together.

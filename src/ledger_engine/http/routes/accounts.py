@@ -48,7 +48,7 @@ class ListAccounts(LedgerList, LookingBack):
 @routes.add("GET", "/accounts", in_contract=True, tagged=True)
 async def list_accounts(call: Call, query: ListAccounts) -> Page[accounts.Account]:
     """List the accounts, newest first."""
-    return await query.many(call, accounts.page, past.account_page, query.page())
+    return await query.read_page(call, accounts.page, past.account_page, query.page())
 
 
 @routes.add("POST", "/accounts", status=201, in_contract=True)
@@ -61,7 +61,7 @@ async def create_account(call: Call, body: CreateAccount) -> accounts.Account:
 @routes.add("GET", "/accounts/<id>", in_contract=True)
 async def get_account(call: Call, id: str, query: LookingBack) -> accounts.Account:
     """Get one account."""
-    return await query.one(call, accounts.get, past.account, id)
+    return await query.read_one(call, accounts.get, past.account, id)
 
 
 @routes.add("GET", "/accounts/<id>/balance")

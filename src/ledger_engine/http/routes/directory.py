@@ -132,7 +132,7 @@ async def create_user(call: Call, body: CreateUser) -> User:
 @user_routes.add("GET", "/users/<id>", needs="read:users", in_contract=True)
 async def get_user(call: Call, id: str, query: LookingBack) -> User | dict[str, Any]:
     """Get one user."""
-    return await query.one(call, users.get, past.user, id)
+    return await query.read_one(call, users.get, past.user, id)
 
 
 @user_routes.add("DELETE", "/users/<id>", role="admin", in_contract=True, changes=users.get)
@@ -179,7 +179,7 @@ class ListOrders(GenericList, LookingBack):
 @order_routes.add("GET", "/orders", in_contract=True, tagged=True)
 async def list_orders(call: Call, query: ListOrders) -> Page[Order] | Page[dict[str, Any]] | StreamedAnswer:
     """List the orders, newest first."""
-    return await query.many_in_parts(call, orders.page, past.order_page, query.page(), status=query.status)
+    return await query.read_in_parts(call, orders.page, past.order_page, query.page(), status=query.status)
 
 
 @order_routes.add("GET", "/users/<id>/orders", tagged=True)
@@ -197,7 +197,7 @@ async def place_order(call: Call, body: PlaceOrder) -> Order:
 @order_routes.add("GET", "/orders/<id>")
 async def get_order(call: Call, id: str, query: LookingBack) -> Order | dict[str, Any]:
     """Get one order."""
-    return await query.one(call, orders.get, past.order, id)
+    return await query.read_one(call, orders.get, past.order, id)
 
 
 @order_routes.add("POST", "/orders/<id>/pay", changes=orders.get)

@@ -60,7 +60,7 @@ async def list_invoices(
 ) -> Page[Invoice] | Page[dict[str, Any]] | StreamedAnswer:
     """List the invoices, newest first."""
     filters = {"status": query.status, "account": query.account}
-    return await query.many_in_parts(call, invoices.page, past.invoice_page, query.page(), **filters)
+    return await query.read_in_parts(call, invoices.page, past.invoice_page, query.page(), **filters)
 
 
 @routes.add("POST", "/invoices", status=201, in_contract=True)
@@ -73,7 +73,7 @@ async def create_invoice(call: Call, body: CreateInvoice) -> Invoice:
 @routes.add("GET", "/invoices/<id>", in_contract=True)
 async def get_invoice(call: Call, id: str, query: LookingBack) -> Invoice | dict[str, Any]:
     """Get one invoice."""
-    return await query.one(call, invoices.get, past.invoice, id)
+    return await query.read_one(call, invoices.get, past.invoice, id)
 
 
 @routes.add("PATCH", "/invoices/<id>", in_contract=True, changes=invoices.get)

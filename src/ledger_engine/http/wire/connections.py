@@ -47,7 +47,7 @@ class Connections:
         self._peak = 0
         # By the loop's clock: the time since which a connection idles, and the time since which a client must
         # send the rest of a body or close the connection.
-        self._idle: dict[HttpConnection, float] = {}
+        self._idle_since: dict[HttpConnection, float] = {}
         self._unfinished_since: dict[HttpConnection, float] = {}
         self.is_stopping = False  # if true, a connection is closed when it becomes idle
         self._all_gone = asyncio.Event()
@@ -64,7 +64,9 @@ class Connections:
         """
         if len(self._open) >= self._most:
             first = [
-                next(iter(waiting.items())) for waiting in (self._idle, self._unfinished_since) if waiting
+                next(iter(waiting.items()))
+                for waiting in (self._idle_since, self._unfinished_since)
+                if waiting
             ]
             if not first:
                 return False
@@ -89,18 +91,18 @@ class Connections:
     def note_idle(self, connection: HttpConnection) -> None:
         """Note that the client may send its next request."""
         self._unfinished_since.pop(connection, None)
-        self._idle[connection] = self._loop.time()
+        self._idle_since[connection] = self._loop.time()
         if self.is_stopping:
             self._loop.call_soon(self._close_idle, 0)
 
     def note_awaited(self, connection: HttpConnection) -> None:
         """Note that the client must still send the rest of a body, or close the connection."""
-        self._idle.pop(connection, None)
+        self._idle_since.pop(connection, None)
         self._unfinished_since[connection] = self._loop.time()
 
     def note_busy(self, connection: HttpConnection) -> None:
         """Note that a complete request waits for the server."""
-        self._idle.pop(connection, None)
+        self._idle_since.pop(connection, None)
         self._unfinished_since.pop(connection, None)
 
     async def stop(self) -> None:
@@ -128,14 +130,16 @@ class Connections:
 
     async def _watch(self) -> None:
         while True:
-            oldest = next(iter(self._idle.values()), self._loop.time())
+            oldest = next(iter(self._idle_since.values()), self._loop.time())
             await asyncio.sleep(oldest + self._idle_s - self._loop.time())
             self._close_idle(self._idle_s)
 
     def _close_idle(self, idle_s: float) -> None:
-        since_before = self._loop.time() - idle_s
-        for connection in list(takewhile(lambda waiting: self._idle[waiting] <= since_before, self._idle)):
-            self._idle.pop(connection, None)
+        idle_before = self._loop.time() - idle_s
+        for connection in list(
+            takewhile(lambda waiting: self._idle_since[waiting] <= idle_before, self._idle_since)
+        ):
+            self._idle_since.pop(connection, None)
             connection.close_waiting()
 
 

@@ -26,20 +26,20 @@ def unreadable(reason: str = "its framing is not valid HTTP/1.1") -> BadRequest:
 class SizedBody:
     """A body whose length in bytes is known from its head."""
 
-    __slots__ = ("_left",)
+    __slots__ = ("_bytes_left",)
     is_stopped = False
 
     def __init__(self, length: int) -> None:
-        self._left = length
+        self._bytes_left = length
 
     def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
         """Append the body's data to `parts`.
 
         Return the data after the body; None if the body is not complete.
         """
-        left = self._left
+        left = self._bytes_left
         if left > len(data):
-            self._left -= len(data)
+            self._bytes_left -= len(data)
             if data:
                 parts.append(data)
             return None
@@ -50,12 +50,12 @@ class SizedBody:
 class ChunkedBody:
     """A body that consists of chunks and a trailer."""
 
-    __slots__ = ("is_stopped", "_count", "_in_trailer", "_left", "_rest", "_trailer")
+    __slots__ = ("is_stopped", "_count", "_in_trailer", "_bytes_left", "_rest", "_trailer")
 
     def __init__(self) -> None:
         self.is_stopped = False  # whether reading stopped before a chunk beyond the limit
         self._count = 0  # chunks so far
-        self._left = 0  # bytes still to come of the current chunk and the CRLF after it
+        self._bytes_left = 0  # bytes still to come of the current chunk and the CRLF after it
         self._rest = b""  # data that is not parsed yet
         self._in_trailer = False
         self._trailer = 0  # bytes of the trailer so far
@@ -68,9 +68,9 @@ class ChunkedBody:
         data, self._rest, at = self._rest + data, b"", 0
         self.is_stopped = False
         while True:
-            if self._left:
+            if self._bytes_left:
                 at = self._pass_chunk(data, at, parts)
-                if self._left:
+                if self._bytes_left:
                     return None
             end = data.find(b"\r\n", at)
             if (len(data) - 1 if end < 0 else end) - at > LINE_MAX:  # the last byte may be the CR
@@ -91,19 +91,19 @@ class ChunkedBody:
 
     def _pass_chunk(self, data: bytes, at: int, parts: list[bytes]) -> int:
         """Take the available data of the current chunk; return the position after this data in `data`."""
-        if self._left > 2:
-            part = data[at : at + self._left - 2]
+        if self._bytes_left > 2:
+            part = data[at : at + self._bytes_left - 2]
             if part:
                 parts.append(part)
                 at += len(part)
-                self._left -= len(part)
-        if self._left <= 2:
-            due = b"\r\n"[2 - self._left :]
+                self._bytes_left -= len(part)
+        if self._bytes_left <= 2:
+            due = b"\r\n"[2 - self._bytes_left :]
             end = data[at : at + len(due)]
             if not due.startswith(end):
                 raise unreadable()
             at += len(end)
-            self._left -= len(end)
+            self._bytes_left -= len(end)
         return at
 
     def _read_size(self, line: bytes, chunks_max: int) -> bool:
@@ -118,7 +118,7 @@ class ChunkedBody:
             return False
         else:
             self._count += 1
-            self._left = size + 2
+            self._bytes_left = size + 2
         return True
 
     def _read_trailer(self, line: bytes) -> None:

@@ -77,13 +77,13 @@ class Service:
 class Http1(TcpConnection):
     """A connection with HTTP/1.1, which cannot be upgraded."""
 
-    __slots__ = ("_exchange", "_looked_at", "_service", "_unread")
+    __slots__ = ("_exchange", "_searched", "_service", "_unread")
 
     def __init__(self, service: Service) -> None:
         super().__init__(service.connections)
         self._service = service
         self._unread = b""  # received data that belongs to the next request
-        self._looked_at = 0  # how many bytes of `_unread` were searched for the end of a head
+        self._searched = 0  # how many bytes of `_unread` were searched for the end of a head
         # The request in progress; None while waiting for the next one.
         self._exchange: HttpExchange | None = None
 
@@ -103,7 +103,7 @@ class Http1(TcpConnection):
     def take_end(self) -> None:
         exchange = self._exchange
         if exchange is None:
-            self.end()
+            self.shut_down()
         elif not exchange.whole or not self._unread:
             # Complete requests are still answered; an incomplete request, or a stream, ends here.
             exchange.break_off()
@@ -141,7 +141,7 @@ class Http1(TcpConnection):
         exchange.parts.clear()  # parts of a body that the application did not ask for
         exchange.break_off()  # an application that still calls `receive` must learn of the end
         if self.is_over or not (exchange.keeps_open and exchange.whole) or self._connections.is_stopping:
-            self.end()
+            self.shut_down()
         elif self._is_blocked:
             self.set_reading(False)
         else:
@@ -159,8 +159,8 @@ class Http1(TcpConnection):
         if self._unread:
             self._read_head()
         if self._exchange is None and not self.is_over:
-            if self._has_ended:
-                self.end()
+            if self._client_has_ended:
+                self.shut_down()
                 return
             self._connections.note_idle(self)
             self.set_reading(True)
@@ -176,7 +176,7 @@ class Http1(TcpConnection):
         if unread[0] <= 32:
             self._refuse(b"", invalid("illegal request line"))
             return
-        end = _END.search(unread, self._looked_at)
+        end = _END.search(unread, self._searched)
         if (len(unread) if end is None else end.end()) > HEAD_MAX:
             # Parse only data up to the limit, so that the result does not depend on how much more has
             # arrived.
@@ -184,9 +184,9 @@ class Http1(TcpConnection):
             self._refuse(most, too_large(most))
             return
         if end is None:
-            self._looked_at = max(0, len(unread) - 2)
+            self._searched = max(0, len(unread) - 2)
             return
-        self._looked_at = 0
+        self._searched = 0
         text, self._unread = unread[: end.end()], unread[end.end() :]
         try:
             head = read_head(text)
@@ -314,7 +314,7 @@ class HttpExchange:
 
     status = 0  # the status of the answer, once it has begun
     _head = b""  # the answer's head, until it is sent
-    _left: int | None = None  # remaining bytes of the answer's body
+    _bytes_left: int | None = None  # remaining bytes of the answer's body
     _is_bodiless = False
     _is_chunked = False
     _is_done = False
@@ -386,7 +386,7 @@ class HttpExchange:
         kind = message["type"]
         if kind == "http.response.start" and not self.status:
             self._start(message["status"], message["headers"])
-            if self._left is None:
+            if self._bytes_left is None:
                 # An answer without a length is a stream, whose client waits for the first bytes.
                 self._client.write(self._head)
                 self._head = b""
@@ -408,10 +408,10 @@ class HttpExchange:
         by_name = dict(headers)
         closes = b"close" in by_name.get(b"connection", b"").lower()
         if b"content-length" in by_name:
-            self._left = int(by_name[b"content-length"])
+            self._bytes_left = int(by_name[b"content-length"])
         more: list[bytes] = []
         self._is_bodiless = self._method == "HEAD" or status in (204, 304)
-        if self._left is None and status not in (204, 304):
+        if self._bytes_left is None and status not in (204, 304):
             if self._version == "1.1":
                 more.append(b"Transfer-Encoding: chunked")
                 self._is_chunked = True
@@ -433,9 +433,9 @@ class HttpExchange:
             return b""
         if self._is_chunked:
             return chunk(data) + LAST_CHUNK if is_last else chunk(data)
-        if self._left is not None:
-            self._left -= len(data)
-            if self._left < 0 or (is_last and self._left):
+        if self._bytes_left is not None:
+            self._bytes_left -= len(data)
+            if self._bytes_left < 0 or (is_last and self._bytes_left):
                 raise ValueError("the body of an answer differs in length from its Content-Length")
         return data
 

@@ -136,9 +136,9 @@ async def serve(
     loop = asyncio.get_running_loop()
     state: dict[str, Any] = {}
     lifespan = Lifespan(ASGIWrapper(app), config, loop, state)
-    living = loop.create_task(lifespan.handle_lifespan())
+    lifespan_task = loop.create_task(lifespan.handle_lifespan())
     await lifespan.wait_for_startup()
-    if living.done() and (failure := living.exception()) is not None:
+    if lifespan_task.done() and (failure := lifespan_task.exception()) is not None:
         raise failure
     connections = Connections(float(config.keep_alive_timeout))
     service = Service(app, connections, "https" if config.ssl_enabled else "http", state, refuse)
@@ -153,8 +153,8 @@ async def serve(
         await service.finish()
         _services.discard(service)
         await lifespan.wait_for_shutdown()
-        living.cancel()
-        await asyncio.wait({living})
+        lifespan_task.cancel()
+        await asyncio.wait({lifespan_task})
 
 
 async def _listen(service: Service, config: Config) -> list[_Listener]:

@@ -38,7 +38,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         "server",
         "_connections",
         "_drain",
-        "_has_ended",
+        "_client_has_ended",
         "_is_blocked",
         "_is_lingering",
         "_reads",
@@ -54,7 +54,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         self.client: Address = None
         self.server: Address = None
         self.is_over = False  # whether the server ignores further data from the client
-        self._has_ended = False  # whether the client has ended its side
+        self._client_has_ended = False  # whether the client has ended its side
         self._is_lingering = False
         self._reads = True
         self._is_blocked = False  # whether writing pauses because the client does not read
@@ -99,7 +99,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
 
     def eof_received(self) -> bool:
         """Return whether the socket stays open for our data."""
-        self._has_ended = True
+        self._client_has_ended = True
         if self._is_lingering:
             return False
         self.take_end()
@@ -153,12 +153,12 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         """Let the system buffer more of a body that is needed."""
         self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BODY_BUFFER)
 
-    def end(self) -> None:
+    def shut_down(self) -> None:
         """End the connection once the client has read the sent data, or has used up its time to do so."""
         self.is_over = True
         if self._transport.is_closing() or self._is_lingering:
             return
-        if self._has_ended or not self._transport.can_write_eof():
+        if self._client_has_ended or not self._transport.can_write_eof():
             self._close()
             return
         self._transport.write_eof()
