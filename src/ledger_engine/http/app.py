@@ -64,7 +64,10 @@ def create_app(
     test_helpers: ModuleType | None = None,
     **gate_options: Any,
 ) -> Quart:
-    """Return the application that serves this engine; `new_app` and `put_gate` describe the arguments."""
+    """Return the application that serves this engine.
+
+    `new_app` and `put_gate` describe the arguments.
+    """
     app = new_app(issuer, test_helpers)
     put_gate(app, engine, test_helpers=test_helpers, **gate_options)
     return app
@@ -73,8 +76,9 @@ def create_app(
 def new_app(issuer: Issuer | None = None, test_helpers: ModuleType | None = None) -> Quart:
     """Return the application with its routes. It serves nothing until `put_gate` adds a gate.
 
-    `issuer` gives the address by which apps know this server. `test_helpers` (`sandbox/routes.py`) adds the
-    routes of the test helpers; without it the application contains none of these routes.
+    `issuer` returns the address under which apps know this server. `test_helpers` is the module
+    `sandbox/routes.py`, which adds the routes of the test helpers; with None the application has none of
+    these routes.
     """
     app = Quart(__name__, static_folder=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
@@ -102,13 +106,13 @@ def put_gate(
 ) -> None:
     """Make the application serve this engine.
 
-    `recorder` writes the request log, `meter` counts the requests, and `cors_origins` are the origins of web
-    pages that may read answers. With a `wall_clock` this application counts requests by that clock, and does
-    not share the counts with other servers. `trusted_proxies` is the number of proxies in front of the
-    server.
+    `recorder` writes the request log, and `meter` counts requests for the metrics. `cors_origins` are the
+    origins whose web pages may read answers. If there is a `wall_clock`, the rate limits use this clock, and
+    their counts are not shared with other servers. `trusted_proxies` is the number of proxies in front of
+    the server.
 
-    A request comes first to the gate and then to the dispatcher, which serves the operations; only pages
-    reach Quart itself.
+    A request comes first to the gate and then to the dispatcher, which serves the operations. Only requests
+    for browser pages, such as the sign-in page, reach Quart itself.
     """
     dispatcher: Any = app.asgi_app
     guarded_app = dispatcher if test_helpers is None else test_helpers.add_guard(dispatcher, engine)

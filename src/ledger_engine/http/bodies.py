@@ -18,7 +18,7 @@ from ledger_engine.ledger.accounts import KEY_MAX, PAIRS_MAX, VALUE_MAX
 
 _GZIP = b"\x1f\x8b"  # the first two bytes of gzip's output
 BODY_MAX = 1024 * 1024  # bytes (docs/interface.md#request-size)
-DEPTH_MAX = 32
+DEPTH_MAX = 32  # levels of objects and arrays in a JSON body
 FORM = "application/x-www-form-urlencoded"
 PARAMETERS_MAX = 100  # parameters of a query or a form; no operation accepts that many
 
@@ -26,15 +26,16 @@ PARAMETERS_MAX = 100  # parameters of a query or a form; no operation accepts th
 class Body(BaseModel):
     """A request body: undeclared fields are refused, and values are not converted to another type.
 
-    A field that may be left out may also be null, which means the same. In a change, null clears the field;
-    so a change refuses null for a field that every object must have.
+    An optional field also accepts null. In a body that creates an object, null has the same effect as
+    leaving the field out. In a body that changes an object, null clears the field; so such a body refuses
+    null for a field that every object must have.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
 
 class FormOrJson(Body):
-    """A body that may also be sent as a form, like the bodies of OAuth.
+    """A body that clients may send as JSON or as a form; the endpoints of OAuth take such bodies.
 
     Undeclared fields are ignored, and an empty field is treated as missing (RFC 6749, 3.2).
     """
@@ -45,7 +46,7 @@ class FormOrJson(Body):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Return the schema of the form, in which no field is null and no required field is empty."""
+        """Return the schema of the body as a form: no field is null, and no required field is empty."""
         reference = handler(core_schema)
         schema = handler.resolve_ref_schema(reference)
         for name, member in schema["properties"].items():
@@ -61,7 +62,7 @@ class FormOrJson(Body):
         return {name: value for name, value in fields.items() if value not in ("", None)}
 
 
-# The limits only document the field; the ledger itself refuses metadata beyond them.
+# These limits only appear in the OpenAPI document. `ledger.accounts.parse_metadata` enforces them.
 Metadata = Annotated[
     dict[str, str],
     Field(
@@ -75,15 +76,15 @@ Metadata = Annotated[
 
 
 class Query(BaseModel):
-    """The query parameters of a list; undeclared parameters are refused."""
+    """The query parameters of an operation; undeclared parameters are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class NoBody(Body):
-    """The body of an operation without fields: empty, or an empty object.
+    """The body for an operation that takes no fields: no bytes at all, or the empty object `{}`.
 
-    A field is refused, because the operation would silently ignore it.
+    Any field is refused, because the operation would silently ignore the field.
     """
 
 
@@ -95,7 +96,10 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def parse_body(model: type[M], raw: bytes, content_type: str | None) -> M:
-    """Return the body as `model`. Raises InvalidRequest, which names the first wrong field."""
+    """Return the body as an instance of `model`.
+
+    Raises InvalidRequest, which names the first wrong field.
+    """
     media_type = None if content_type is None else content_type.partition(";")[0].strip().lower()
     or_form = issubclass(model, FormOrJson)
     if or_form and media_type == FORM:
@@ -117,14 +121,17 @@ def require_plain(content_encoding: str | None) -> None:
 
 
 def parse_query(model: type[M], raw: bytes) -> M:
-    """Return the query string as `model`. Raises InvalidRequest, which names the first wrong parameter."""
+    """Return the query string as an instance of `model`.
+
+    Raises InvalidRequest, which names the first wrong parameter.
+    """
     return validate(model, parse_pairs(raw))
 
 
 def parse_pairs(raw: bytes) -> dict[str, str]:
-    """Return the parameters of a query string or a form.
+    """Return the parameters of a query string or a form, by name.
 
-    Raises InvalidRequest for a parameter given twice.
+    Raises InvalidRequest if a parameter occurs twice.
     """
     parameters: dict[str, str] = {}
     for name, value in pairs_of(raw):
@@ -137,7 +144,10 @@ def parse_pairs(raw: bytes) -> dict[str, str]:
 
 
 def pairs_of(raw: bytes) -> list[tuple[str, str]]:
-    """Return the names and values of a query string or a form, in their order. Raises InvalidRequest."""
+    """Return the names and values in a query string or a form, in the order in which they were sent.
+
+    Raises InvalidRequest.
+    """
     if not raw:
         return []
     try:
@@ -151,7 +161,8 @@ def pairs_of(raw: bytes) -> list[tuple[str, str]]:
 def parse_object(raw: bytes) -> dict[str, Any]:
     """Return the JSON object in `raw`.
 
-    Raises InvalidRequest `invalid_json` for text that docs/decisions.md#conventions-strict forbids.
+    Raises InvalidRequest `invalid_json` for a text that is not JSON, or that
+    docs/decisions.md#conventions-strict forbids.
     """
     try:
         text = raw.decode("utf-8")
@@ -174,7 +185,7 @@ def parse_object(raw: bytes) -> dict[str, Any]:
 
 
 def validate(model: type[M], value: object) -> M:
-    """Return `value` as `model`. Raises InvalidRequest, which names the first wrong field."""
+    """Return `value` as an instance of `model`. Raises InvalidRequest, which names the first wrong field."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -195,8 +206,8 @@ def _error_of(detail: ErrorDetails) -> InvalidRequest:
     return InvalidRequest("invalid_value", f"{param}: {message}." if param else f"{message}.", param)
 
 
-# Messages have the form "FIELD must RULE". These are the rules, by the type of pydantic's error. The braces
-# stand for values from the error's context.
+# A message has the form "FIELD must RULE". These are the rules, by the type of pydantic's error. A name in
+# braces stands for a value from the context of pydantic's error.
 _RULES = {
     "dict_type": "be an object",
     "model_type": "be an object",
@@ -220,7 +231,7 @@ _RULES = {
 
 
 def _plain(value: Any) -> Any:
-    """Return a text without pydantic's quotes around each literal, and a float such as 5.0 as 5."""
+    """Return a value for a message: a text without pydantic's quotes, and a float such as 5.0 as 5."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value.replace("'", "") if isinstance(value, str) else value
@@ -242,9 +253,9 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _exact(text: str) -> float:
-    """Return the number.
+    """Return the number in `text`.
 
-    Raises InvalidRequest if a float cannot represent exactly the number that was sent.
+    Raises InvalidRequest if a float cannot represent the number exactly.
     """
     number = float(text)
     if math.isinf(number):
@@ -258,7 +269,7 @@ def _exact(text: str) -> float:
     return number
 
 
-_NESTS = (dict, list)
+_NESTS = (dict, list)  # the types of the values that can contain other values
 _decode = json.JSONDecoder(
     object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_exact
 ).decode
@@ -269,7 +280,7 @@ _decode_quickly = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=
 def _decode_large(text: str) -> Any:
     """Return the value of a JSON text as `_decode` does, in half the time.
 
-    It is faster because it calls no function for each object.
+    `_decode_quickly` takes less time because it calls no function of Python for each object.
     """
     value = _decode_quickly(text)
     # Each field adds a colon to the text, but `_decode_quickly` keeps only one of two fields with the same
@@ -279,7 +290,7 @@ def _decode_large(text: str) -> Any:
 
 
 def _field_count(value: object) -> int:
-    """Return the number of fields in all objects of a value.
+    """Return the number of fields in all objects of a value together.
 
     Raises InvalidRequest if the value is nested too deep.
     """
@@ -301,7 +312,10 @@ def _field_count(value: object) -> int:
 
 
 def _check_characters(value: object) -> None:
-    """Raise InvalidRequest for U+0000 and lone surrogates, which only escapes can produce."""
+    """Raise InvalidRequest if a text of the value contains U+0000 or a lone surrogate.
+
+    JSON can express these characters only as escapes, such as `\\u0000`.
+    """
     for text in _texts(value):
         if "\x00" in text:
             _refuse("a string contains the character U+0000")

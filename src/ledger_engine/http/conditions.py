@@ -1,8 +1,8 @@
-"""Conditional requests: the tags of answers, and conditions that name tags (RFC 9110, 8.8.3 and 13.1).
+"""Conditional requests: the tags in `ETag`, and their comparison with `If-Match` and `If-None-Match`.
 
-See docs/conventions.md#conditional-reads and docs/decisions.md#conditional-changes. The tag of one object is
-made from its content. The tag of a list is made from the newest event of the book, so the server can
-answer 304 for an unchanged list without reading it.
+See RFC 9110, 8.8.3 and 13.1, docs/conventions.md#conditional-reads and docs/decisions.md#conditional-changes.
+The tag of one object is made from its content. The tag of a list is made from the id of the book's newest
+event, so the server can answer 304 for an unchanged list without reading the list.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ledger_engine.store.engine import Engine
 
 IF_MATCH = "If-Match"
 IF_NONE_MATCH = "If-None-Match"
-# A client may send these headers in several lines, which together form one list.
+# A client may repeat these headers; their values together form one list.
 LISTS = (IF_MATCH.lower().encode(), IF_NONE_MATCH.lower().encode())
 ANY = b"*"
 _ITEM = re.compile(rb'[ \t]*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")?[ \t]*(?:,|\Z)')
@@ -37,9 +37,9 @@ def tag_of(body: bytes) -> bytes:
 
 
 def parse_tags(value: bytes, header: str) -> tuple[bytes, ...]:
-    """Return the tags of a header exactly as written; the value `*` is returned as the only tag.
+    """Return the tags in the value of a header, exactly as written. For the value `*`, return `*` alone.
 
-    Raises InvalidRequest for a value that is not a list of tags.
+    Raises InvalidRequest for a value that is neither `*` nor a list of tags; `header` is the header's name.
     """
     if value.strip(b" \t") == ANY:
         return (ANY,)
@@ -61,9 +61,10 @@ def parse_tags(value: bytes, header: str) -> tuple[bytes, ...]:
 
 
 def matches(tag: bytes, condition: bytes) -> bool:
-    """Return whether `If-None-Match` names the tag; a value that is not a list of tags matches nothing.
+    """Return whether `condition`, the value of `If-None-Match`, names the tag.
 
-    The weak form of the tag matches too, because proxies that compress answers make tags weak.
+    A value that is not a list of tags names no tag. The weak form of the tag, `W/"…"`, matches too, because
+    proxies that compress answers make tags weak.
     """
     try:
         tags = parse_tags(condition, IF_NONE_MATCH)
@@ -73,9 +74,10 @@ def matches(tag: bytes, condition: bytes) -> bool:
 
 
 def require_match(tag: bytes | None, tags: tuple[bytes, ...]) -> None:
-    """Raise PreconditionFailed unless `If-Match` names the tag of an object; None means no object.
+    """Raise PreconditionFailed unless `tags`, the tags in `If-Match`, contain `tag`, the tag of an object.
 
-    This is RFC 9110's strong comparison: a weak tag, `W/"…"`, never matches.
+    `tag` is None if the object does not exist; then even `*` fails. The comparison is RFC 9110's strong
+    comparison: a weak tag, `W/"…"`, never matches.
     """
     if tag is None:
         raise PreconditionFailed("If-Match requires that the object exists, but it does not exist now.")
@@ -93,9 +95,10 @@ def require_match(tag: bytes | None, tags: tuple[bytes, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The condition of a change with `If-Match`.
+    """The condition of a request that changes an object and has the header `If-Match`.
 
-    `tags` must contain the tag of the object that `read` returns for `variables`.
+    `read` returns the object; `variables` are the variable parts of the request's path, such as the id. The
+    condition holds if `tags`, the tags in `If-Match`, contain the object's tag.
     """
 
     read: Callable[..., JsonObject]
@@ -103,9 +106,10 @@ class Condition:
     tags: tuple[bytes, ...]
 
     def run(self, unit: Unit, tenant: Tenant, change: Callable[[], Any]) -> Any:
-        """Make the change if the condition holds, in the same work. Raises PreconditionFailed if not.
+        """Make the change if the condition holds, and return its result. Raises PreconditionFailed if not.
 
-        If the object does not exist, the change raises the same error as without the condition.
+        Nothing can change the object between the check and the change, because both run in one work. If the
+        object does not exist, `change` raises the same error as it would without the condition.
         """
         try:
             tag = tag_of(as_text(self.read(unit, tenant, **self.variables)).encode())
@@ -119,38 +123,40 @@ class Condition:
 # The tags of lists
 
 
-_BOOKS_MAX = 10_000  # books whose tags are remembered
+_BOOKS_MAX = 10_000  # books whose newest event is remembered
 
 
 class Etags:
-    """The tags of one engine's lists. Tags of another `generation` never match.
+    """The tags of one engine's lists. A tag never matches a tag that was made with another `generation`.
 
-    A tag names the URL and the book's newest event, because every change of an account, a transaction, an
-    invoice or an order records an event.
+    A tag is made from the URL and the id of the book's newest event, because every change of an account, a
+    transaction, an invoice or an order records an event.
 
-    A tag is read before the answer, so the answer is as new as its tag or newer. If reading a tag takes a
-    round trip to the database, a request without a condition gets the tag that was last read for the book, if
-    there is one. This tag may be out of date. Then the client's next conditional request gets the whole list
-    although nothing changed.
+    A tag is read before the answer, so the answer is as new as its tag or newer. If reading the newest event
+    takes a round trip to the database, a request without a condition gets a tag made from the newest event
+    that was last read for the book, if there is one. This event may be out of date. In this case the client's
+    next conditional request gets the whole list although the list has not changed.
     """
 
     def __init__(self, engine: Engine, generation: str = "") -> None:
         self._engine = engine
-        self._newest: dict[BookKey, str] = {}
+        self._newest: dict[BookKey, str] = {}  # the id of the newest event that was last read for a book
         self._salt = crc32(f"{__version__} {generation}".encode())
 
     async def of(self, tenant: Tenant, target: bytes, *, exact: bool) -> bytes:
-        """Return the tag of the answer to `target`.
+        """Return the tag of the answer to a request for `target`, which is the URL's path and query.
 
-        Only an `exact` tag may be compared with the tag of a request.
+        An `exact` tag is made from the event that is newest now. Only an exact tag may be compared with the
+        tag of a request.
         """
         work = partial(outbox.last_change, tenant=tenant)
         read = self._engine.read_at_once(work)
         newest = self._newest.get(tenant.book) if read is None else read[0]
         if read is None and (exact or newest is None):
             newest = await self._engine.read(work)
-            # Do not remember the tag of a book without events. Otherwise a later list with objects could get
-            # this tag, and would count as unchanged after the test helpers empty the book.
+            # Do not remember that a book has no events. Otherwise a later list with objects could get the tag
+            # of the empty list, and the client would take the list for unchanged after the test helpers have
+            # emptied the book.
             if newest != outbox.BEFORE_ALL:
                 if len(self._newest) >= _BOOKS_MAX:
                     self._newest.clear()

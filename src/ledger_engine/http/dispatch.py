@@ -1,8 +1,9 @@
 """The dispatcher: an ASGI application that serves the operations and passes all other requests to Quart.
 
-For each request Quart starts two tasks and sets up a context, a session and signals. An operation needs only
-its `Call`: without Quart's steps, posting a transaction takes a third less time. So the dispatcher looks up
-every path in the application's URL map, and passes only pages to Quart.
+For each request Quart starts two tasks and sets up a context, a session and signals. An operation needs none
+of this, only its `Call`: posting a transaction takes a third less time without Quart. So the dispatcher
+looks up every path in the application's URL map, and passes only requests for browser pages, such as the
+sign-in page, to Quart.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from ledger_engine.http.wire.asgi import Asgi, Receive, Send, until_gone
 
 
 class Dispatcher:
-    """An ASGI application between the gate, which makes the `Call`, and Quart.
+    """An ASGI application between the gate and Quart; the gate makes the `Call` for each request.
 
-    It adds the operations to the application's URL map; the endpoint of an operation is its name.
+    The constructor adds a rule for each operation to the application's URL map. The endpoint of the rule is
+    the name of the operation.
     """
 
     def __init__(self, app: Quart, resources: Sequence[Routes]) -> None:
@@ -37,7 +39,7 @@ class Dispatcher:
         for name, operation in self._operations.items():
             app.add_url_rule(operation.path, name, methods=[operation.method])
         self._public = {operation.path for operation in self._operations.values() if operation.public}
-        self._urls = app.url_map.bind("")  # an empty host, because no path depends on the host
+        self._urls = app.url_map.bind("")  # the host is empty, because no rule depends on a host
         # Endpoints by path and method, for rules with at most one variable, such as
         # /v1/accounts/<id>/balance. A lookup here takes a tenth of the time of a lookup in the URL map.
         self._endpoints: dict[tuple[str, str], str] = {
@@ -74,10 +76,11 @@ class Dispatcher:
             await send.answer(*answer)
 
     def _match(self, call: Call, path: str, method: str) -> tuple[Operation | None, dict[str, Any]]:
-        """Return the requested operation (None for a page), and the variable parts of its path.
+        """Return the requested operation (None for a browser page), and the variable parts of its path.
 
-        Raises NotFound, or UnsupportedMethod if the path accepts only other methods. Under /v1 and /api an
-        unknown path or method also needs a valid credential (docs/interface.md#authentication).
+        Raises NotFound, or UnsupportedMethod if the path accepts only other methods. Under /v1 and /api, a
+        request for an unknown path or method without a valid credential raises AuthenticationError instead
+        (docs/interface.md#authentication).
         """
         try:
             endpoint, parts = self._find(path, method)
@@ -92,7 +95,7 @@ class Dispatcher:
     def _find(self, path: str, method: str) -> tuple[str, Mapping[str, Any]]:
         """Return the endpoint of a path, and the variable parts of the path.
 
-        Raises the errors of `MapAdapter.match`.
+        Raises the errors of werkzeug's `MapAdapter.match`.
         """
         endpoint = self._endpoints.get((path, method))
         if endpoint is not None and "<" not in path:
@@ -108,7 +111,7 @@ class Dispatcher:
 
 
 def _with_body(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that first returns the body that was already read, and then all later messages."""
+    """Return a `receive` for Quart: it returns first `body`, which was already read, then later messages."""
     messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive_after_body() -> dict[str, Any]:
@@ -118,8 +121,11 @@ def _with_body(body: bytes, receive: Receive) -> Receive:
 
 
 async def _send_stream(answer: StreamedAnswer, head_only: bool, receive: Receive, send: Send) -> None:
-    """Send the pieces one by one; stop when the client disconnects."""
-    # Close the generator here, because a generator that was never started does not close itself.
+    """Send the pieces of the answer one by one; stop when the client disconnects.
+
+    The answer to a HEAD request (`head_only`) has no pieces.
+    """
+    # Close the generator here: a HEAD request never starts it, and then it does not close itself.
     async with contextlib.aclosing(answer.pieces):
         headers = [(b"content-type", answer.content_type.encode()), *answer.headers]
         await send({"type": "http.response.start", "status": 200, "headers": headers})

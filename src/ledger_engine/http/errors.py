@@ -1,4 +1,4 @@
-"""Renders errors as HTTP answers. Only this module defines statuses and the forms of error bodies.
+"""Renders errors as HTTP answers. Only this module defines the statuses and bodies of these answers.
 
 See docs/decisions.md#errors.
 """
@@ -57,8 +57,8 @@ class InternalError(LedgerError):
 
 
 _STATUS_OF_CODE = {"payload_too_large": 413, "uri_too_long": 414, "headers_too_large": 431}
-# The statuses of all other codes. The first class that matches decides, so subclasses come before their base
-# class.
+# The status for an error with any other code. The first class of which the error is an instance decides, so
+# subclasses come before their base class.
 _STATUS_OF_CLASS: list[tuple[type[LedgerError], int]] = [
     (UnsupportedMethod, 405),
     (BodyTimeout, 408),
@@ -142,9 +142,10 @@ def status_of(error: LedgerError) -> int:
 
 
 def body_of(error: LedgerError, path: str) -> dict[str, Any]:
-    """Return the body of the error in the form of the path's surface: ledger, directory or OAuth.
+    """Return the body of the answer that reports the error to a request for `path`.
 
-    The body of a 429 is the same on every surface (docs/interface.md#errors).
+    The body has one of three forms: under /api that of the directory, under /oauth that of OAuth, and
+    elsewhere that of the ledger. Only the body of a 429 is the same everywhere (docs/interface.md#errors).
     """
     if isinstance(error, RateLimited) or f"{path}/".startswith("/api/"):
         return {"error": error.code, "message": error.message, **_first_use_fields(error)}
@@ -161,22 +162,23 @@ def body_of(error: LedgerError, path: str) -> dict[str, Any]:
     }
 
 
-# The most ids in `Idempotency-Originals`. They take 3.1 KB; common clients and proxies refuse longer headers.
+# The most ids in the header `Idempotency-Originals`. 100 ids take 3.1 KB; common clients and proxies refuse
+# longer headers.
 ORIGINALS_MAX = 100
 JSON = (b"content-type", b"application/json")
 Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
 
 
 def render(error: LedgerError, path: str, status: int | None = None) -> Rendered:
-    """Return the status, headers and body of the answer to a request for `path`.
+    """Return the status, headers and body of the answer that reports the error to a request for `path`.
 
-    `status`, if given, replaces the status of the error.
+    `status`, if given, replaces the error's own status.
     """
     headers = [JSON]
     if isinstance(error, UnsupportedMethod):
         headers.append((b"allow", ", ".join(error.methods).encode()))
     if isinstance(error, AuthenticationError):
-        # The header names the scheme in which an app may send its client_id (RFC 6749, 5.2).
+        # Under /oauth this is the scheme with which an app may send its client_id (RFC 6749, 5.2).
         scheme = b'Basic realm="OAuth"' if f"{path}/".startswith("/oauth/") else b"Bearer"
         headers.append((b"www-authenticate", scheme))
     if isinstance(error, RateLimited):
@@ -189,7 +191,7 @@ def render(error: LedgerError, path: str, status: int | None = None) -> Rendered
 
 
 def _first_use_fields(error: LedgerError) -> dict[str, Any]:
-    """Return the fields that occur only in the answer to a second use of an idempotency key."""
+    """Return the fields about the first use of an idempotency key, if the error refuses a second use."""
     if not isinstance(error, DuplicateIdempotencyKey):
         return {}
     fields: dict[str, Any] = {}
@@ -201,7 +203,7 @@ def _first_use_fields(error: LedgerError) -> dict[str, Any]:
 
 
 def from_wire(error: wire.BadRequest) -> LedgerError:
-    """Return the error for a request that the connection could not read."""
+    """Return the ledger's error for a request that the HTTP/1.1 server (`wire`) refuses."""
     if isinstance(error, wire.UnknownMethod):
         return UnsupportedMethod(METHODS)
     if isinstance(error, wire.AuthorizationTooLong):

@@ -27,24 +27,27 @@ _WHOLE = re.compile(r"0|[1-9][0-9]*")
 
 
 def _digits(value: object) -> object:
-    """Refuse a text such as `1_0`, `05` or `5.0`: Python accepts it, but it is probably a mistake."""
+    """Refuse a text such as `1_0`, `05` or `5.0`: pydantic accepts it, but it is probably a mistake."""
     if isinstance(value, str) and _WHOLE.fullmatch(value) is None:
         raise ValueError("must be a whole number")
     return value
 
 
-# Checks the text of a number in a query. In an annotation, write it after the bounds of the number.
+# Checks the text of a number in a query. In an annotation, `DIGITS` comes after the bounds of the number.
 DIGITS = BeforeValidator(_digits)
 Limit = Annotated[int, Field(ge=1, le=LIMIT_MAX), DIGITS]
 
 
-# The patterns only document the fields; the ledger itself refuses any other text.
+# These patterns only appear in the OpenAPI document. The code that uses the fields refuses any other text.
 Time = Annotated[str, Field(json_schema_extra={"pattern": MOMENT_PATTERN})]
 AccountField = Annotated[str, Field(json_schema_extra={"pattern": id_pattern("acc")})]
 
 
 class LedgerList(Query):
-    """The parameters of a ledger list; `ending_before` goes beyond the contract."""
+    """The parameters of a list in the ledger's form: `limit`, and a cursor for either direction.
+
+    `ending_before` goes beyond the contract.
+    """
 
     limit: Limit = LIMIT_DEFAULT
     starting_after: str | None = None
@@ -56,7 +59,7 @@ class LedgerList(Query):
 
 
 class GenericList(Query):
-    """The parameters of a list in the generic form."""
+    """The parameters of a list in the generic form: `limit`, and one cursor towards older items."""
 
     limit: Limit = LIMIT_DEFAULT
     cursor: str | None = None
@@ -67,7 +70,7 @@ class GenericList(Query):
 
 
 class LookingBack(Query):
-    """A query for the state of objects or lists at a moment (docs/decisions.md#looking-back)."""
+    """A query for objects or lists as they were at the moment `at` (docs/decisions.md#looking-back)."""
 
     at: Time | None = None
 
@@ -79,7 +82,7 @@ class LookingBack(Query):
         return None if self.at is None else moment_until_now(self.at, "at", clock.now())
 
     async def read_one(self, call: Call, present: Callable[..., N], past: Callable[..., T], id: str) -> N | T:
-        """Read one object: with the work `present`, or with `past` if the query names a moment."""
+        """Read one object: with the work `past` if the query names a moment, else with `present`."""
         at = self.moment(call.engine.clock)
         return await (call.read_short(present, id) if at is None else call.read(past, id, at))
 
@@ -91,7 +94,7 @@ class LookingBack(Query):
         page: PageRequest,
         **filters: Any,
     ) -> Page[N] | Page[T]:
-        """Read a page of objects: with the work `present`, or with `past` if the query names a moment."""
+        """Read a page of objects: with the work `past` if the query names a moment, else with `present`."""
         at = self.moment(call.engine.clock)
         if at is not None:
             return await call.read_long(past, page, at, **filters)
@@ -106,16 +109,19 @@ class LookingBack(Query):
         page: PageRequest,
         **filters: Any,
     ) -> Page[Any] | StreamedAnswer:
-        """Read a page as `read_page` does; a page whose texts are long is answered in parts."""
+        """Read a page as `read_page` does; if its texts are long, return an answer in parts instead."""
         return await in_parts(lambda part: self.read_page(call, present, past, part, **filters), page)
 
 
-# A ReadPage reads a page; `in_parts` calls it for each part.
+# A function that reads a page; `in_parts` calls it once for each part of the page.
 ReadPage = Callable[[PageRequest], Awaitable[Page[Any]]]
 
 
 async def in_parts(read: ReadPage, request: PageRequest) -> Page[Any] | StreamedAnswer:
-    """Return the page that `read` reads, or an answer that reads and sends it in parts if it is long."""
+    """Return the page that `read` returns; if its texts are long, return an answer in parts instead.
+
+    The server reads and sends the parts of such an answer one after the other.
+    """
     request = replace(request, in_parts=True)
     page = await read(request)
     if not page.is_part:
@@ -128,10 +134,10 @@ async def in_parts(read: ReadPage, request: PageRequest) -> Page[Any] | Streamed
 async def _parts(
     read: ReadPage, request: PageRequest, page: Page[Any]
 ) -> AsyncGenerator[tuple[PageRequest, Page[Any]], None]:
-    """Yield the parts of a page whose first part is `page`, each with its request.
+    """Yield the parts of the page for `request`, each with its own request; `page` is the first part.
 
-    Each part after the first asks for about twice as many rows as the part before it contains. It does not
-    ask for all the rest, because a read looks up the length of every long text in its rows
+    The request for a part asks for about twice as many rows as the previous part contained. It does not ask
+    for all remaining rows, because a read looks up the length of every long text in its rows
     (`pages.FIRST_ROWS`).
     """
     rows_left = request.limit
@@ -151,7 +157,10 @@ async def _parts(
 
 
 async def _older_pieces(parts: AsyncIterator[tuple[PageRequest, Page[Any]]]) -> AsyncGenerator[str, None]:
-    """Yield the JSON text of the page with these parts, as `operations.text_of` returns it."""
+    """Yield the JSON text of the page that consists of these parts, a piece for each part.
+
+    The pieces together are the text that `operations.text_of` would return for the page.
+    """
     separator = '{"data":['
     async for _, page in parts:
         if page.items:
@@ -163,11 +172,12 @@ async def _older_pieces(parts: AsyncIterator[tuple[PageRequest, Page[Any]]]) -> 
 async def _newer_pieces(
     parts: AsyncIterator[tuple[PageRequest, Page[Any]]], read: ReadPage
 ) -> AsyncGenerator[str, None]:
-    """Yield a page as `_older_pieces` does, for a request with `before`.
+    """Yield the JSON text of a page as `_older_pieces` does, for a request with `before`.
 
     The parts are read from the oldest item on, but the answer begins with the newest item. So a first pass
     only finds the cursors of the parts, and a second pass reads the parts again in the reverse order. If an
-    object has changed in between so that the filter no longer selects it, the answer lacks this object.
+    object changes between the two passes so that the filter no longer selects it, the answer lacks this
+    object.
     """
     requests: list[tuple[PageRequest, set[str]]] = []
     async for request, page in parts:
@@ -188,9 +198,10 @@ def _id(item: Any) -> str:
 
 
 def moment_until_now(text: str, param: str, now: int) -> int:
-    """Return the milliseconds of a time.
+    """Return the time in `text` in milliseconds.
 
-    Raises InvalidRequest, which names `param`, for a time later than `now`.
+    Raises InvalidRequest, which names the parameter `param`, for a text that is not a time and for a time
+    later than `present`.
     """
     moment = parse_moment(text, param)
     if moment > now:
@@ -199,9 +210,9 @@ def moment_until_now(text: str, param: str, now: int) -> int:
 
 
 def page_request(limit: int, name: str, after: str | None, before: str | None) -> PageRequest:
-    """Return the page after or before an id; `name` is the parameter in which `after` was sent.
+    """Return the request for a page after or before an id; `name` is the parameter that contained `after`.
 
-    Raises InvalidRequest if both are given.
+    Raises InvalidRequest if both `after` and `before` are given.
     """
     if after is not None and before is not None:
         raise InvalidRequest("invalid_value", f"Give {name} or ending_before, not both.", "ending_before")

@@ -1,7 +1,7 @@
-"""Operations: the declarations of routes, and how they check and answer a request.
+"""Operations: an operation declares a route, and checks and answers the requests to this route.
 
-A declaration contains the route's body, query, answer and status, and the scope and role that it needs. The
-same declaration protects the route and makes its part of the OpenAPI document.
+The declaration contains the body, query, answer and status of the route, and the scope and role that a caller
+needs. The route's part of the OpenAPI document is made from the same declaration.
 """
 
 from __future__ import annotations
@@ -54,20 +54,23 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Page
 
 P = ParamSpec("P")
-# The most long reads of one project at a time; the server refuses another long read with 429.
+# The most long reads of one project at a time; the server answers a further long read with 429.
 LONG_READS_OF_ONE_MAX = 64
 CALL = "ledger.call"  # the key under which the gate stores the Call in the ASGI scope
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One request: its caller, its content, and the engine.
+    """One request: its caller, its content, and the engine. Its methods run works for the caller's tenant.
 
-    `caller` is the credential, or the error that refuses it; a public operation ignores `caller`. `read_later`
-    is the function with which `receive_body` reads the body; None once `body` contains the body. `route` is
-    the path that the operation declares, once the dispatcher has found the operation. `error_code` is the
-    code of the error in the answer. `condition` must hold in the work that writes. `traceparent` is the value
-    of the header `traceparent`; None if it is invalid.
+    `caller` is the caller's credential, or the error that refuses the credential. A public operation ignores
+    `caller`. `read_later` is the function with which `receive_body` reads the body; None if `body` already
+    contains the body. `route` is the path that the operation declares; "" until the dispatcher has found the
+    operation. `error_code` is the code of the error in the answer; None if the answer reports no error.
+    `condition` is the condition in `If-Match`, which a work that writes checks before it changes anything.
+    `traceparent` is the value of the header `traceparent`; None if the header is missing or invalid.
+
+    A *work* is a function that runs inside one transaction (`ledger_engine.store`).
     """
 
     engine: Engine
@@ -98,15 +101,18 @@ class Call:
         return isinstance(self.caller, Credential) and self.caller.user is not None
 
     async def receive_body(self) -> None:
-        """Read the body into `body`, unless it was already read. Raises the exceptions of `read_body`."""
+        """Read the request's body into `body`, unless it was already read.
+
+        Raises the exceptions of `read_body`.
+        """
         if self.read_later is not None:
             read, self.read_later = self.read_later, None
             self.body = await read()
 
     def refuse(self, error: LedgerError, status: int | None = None) -> Rendered:
-        """Return the answer to a request that ends with this error, and note the error's code for the log.
+        """Return the answer that reports this error, and keep the error's code for the log.
 
-        `status` replaces the status of the error.
+        `status`, if given, replaces the error's own status.
         """
         self.error_code = error.code
         # The frames of the traceback refer to the request, and the request may refer to the error. Such a
@@ -122,19 +128,20 @@ class Call:
     async def read(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a work that reads, for the caller's tenant."""
+        """Run a work that only reads, and return its result."""
         return await self.engine.read(_TenantWork(work, self._known_tenant(), args, kwargs))
 
     async def read_short(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a work that reads a few rows by an index, for the caller's tenant."""
+        """Run a work that only reads a few rows by an index, and return its result."""
         return await self.engine.read_short(_TenantWork(work, self._known_tenant(), args, kwargs))
 
     def long_read(self) -> AbstractAsyncContextManager[None]:
-        """Return the context of a read that takes several steps; run each with `read_step`.
+        """Return the context of a long read; inside it, `read_step` runs each step of the read.
 
-        Entering the context raises Full if the caller's project is running too many long reads.
+        Entering the context raises Full if the caller's project is already running LONG_READS_OF_ONE_MAX
+        long reads.
         """
         running = Semaphore(f"long_reads/{self._known_tenant().project}", LONG_READS_OF_ONE_MAX)
         return self.engine.shared_state.semaphores.hold(running)
@@ -142,20 +149,23 @@ class Call:
     async def read_step(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run one step of a long read when it is the project's turn; a step takes some milliseconds."""
+        """Run one step of a long read, a work of some milliseconds, and return its result.
+
+        The step waits for the project's turn, because the long reads of all projects take turns.
+        """
         return await self.engine.read(LongWork(_TenantWork(work, self._known_tenant(), args, kwargs)))
 
     async def read_long(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a long read of a single step. Raises Full."""
+        """Run a long read that consists of a single step, and return its result. Raises Full."""
         async with self.long_read():
             return await self.read_step(work, *args, **kwargs)
 
     async def write(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a work that writes, for the caller's tenant; return its result once it is durable.
+        """Run a work that writes; return its result once its changes are durable.
 
         Raises PreconditionFailed, and changes nothing, if the condition of the request does not hold.
         """
@@ -164,7 +174,7 @@ class Call:
     async def write_long(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a work that writes for many milliseconds, as `write` does."""
+        """Run a work that writes for many milliseconds; return its result as `write` does."""
         return await self.engine.write(LongWork(_TenantWork(work, self._known_tenant(), args, kwargs)))
 
     def _known_tenant(self) -> Tenant:
@@ -174,7 +184,7 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class _TenantWork(Generic[T]):
-    """A work for one tenant; `called`, `book` and `project` describe it to the writer."""
+    """A work with its tenant and arguments. The engine schedules it by `called`, `book` and `project`."""
 
     work: Callable[..., T]
     tenant: Tenant
@@ -189,7 +199,7 @@ class _TenantWork(Generic[T]):
 
     @property
     def book(self) -> BookKey | None:
-        """Return the book if the work uses only one; None if the work may use several."""
+        """Return the only book that the work uses; None if the work may use several books."""
         return self.tenant.book if keeps_to_book(self.work) else None
 
     @property
@@ -207,14 +217,15 @@ class _TenantWork(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class StreamedAnswer:
-    """An answer that is sent piece by piece; its `pieces` are closed if the client disconnects."""
+    """An answer that is sent piece by piece. The generator `pieces` is closed if the client disconnects."""
 
     content_type: str
     pieces: AsyncGenerator[str, None]
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-# What handlers return. `text_of` turns it into JSON, except a stream and a `Rendered`, which is complete.
+# The results of handlers. A StreamedAnswer and a Rendered are sent as they are; `text_of` turns any other
+# result into JSON.
 Result = JsonObject | Page[Any] | list[Any] | dict[str, Any] | StreamedAnswer | Rendered
 
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Result]])
@@ -224,15 +235,20 @@ Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Result]])
 class Operation:
     """The declaration of a route, and its `handler`; `path` is a werkzeug rule such as `/v1/accounts/<id>`.
 
-    `needs` is the scope that a restricted credential must have, and `role` the least role. A `public`
-    operation takes no credential. A `lasting` operation creates something that keeps working, such as an API
-    key. An app may not use it, because the result would outlast the user's permission. `answer` is the class
-    of the records in the answer, `paged` means that the list envelope contains them, and `also_as` lists
-    media types for the answer other than JSON. An operation `of_log` reads entries that may not be sealed
-    yet. `in_contract` marks the operations of docs/interface.md. A `secret` answer must not be cached
-    (RFC 6749, 5.1). A `tagged` answer depends on the book alone, not on the time, so it gets an ETag. An
-    answer with one object gets an ETag too, unless the object was just created. `changes` is the work that
-    returns the object to change in the form in which GET returns it; its tag is compared with `If-Match`.
+    `needs` is the scope that a restricted credential must have, and `role` is the lowest role that may use
+    the operation. A `public` operation takes no credential. A `lasting` operation creates something that
+    keeps working, such as an API key. An app may not use a lasting operation, because the result would
+    outlast the user's permission. `body` and `query` are the classes of the request's body and query.
+
+    `answer` is the class of the records in the answer. If the operation is `paged`, the answer is a list
+    envelope with such records. `also_as` lists the media types other than JSON in which the answer can be
+    sent. An operation `of_log` reads entries of the log that may not be sealed yet. `in_contract` marks the
+    operations of docs/interface.md. A `secret` answer must not be cached (RFC 6749, 5.1).
+
+    The answer of a `tagged` operation depends on the book alone, and not on the time, so the answer gets an
+    ETag. An answer with one object gets an ETag too, unless the object was just created. An operation that
+    changes an object can name in `changes` the work that reads the object in the form in which GET returns
+    it. The tag of this form is compared with `If-Match`.
     """
 
     method: str
@@ -267,7 +283,7 @@ class Operation:
 
     @cached_property
     def _no_query(self) -> Query:
-        """Return the query of a request without parameters.
+        """Return the value of `query` for a request without query parameters.
 
         Raises InvalidRequest if a parameter is required.
         """
@@ -276,7 +292,10 @@ class Operation:
     async def serve(
         self, call: Call, variables: dict[str, str], raw_path: bytes, query_string: bytes
     ) -> Rendered | StreamedAnswer:
-        """Check the request against the declaration, and answer it. Raises LedgerError."""
+        """Check the request against the declaration, run the handler, and return the answer.
+
+        `variables` are the variable parts of the path. Raises LedgerError.
+        """
         arguments: dict[str, Any] = {**variables}
         headers = [JSON, *_NO_STORE] if self.secret else [JSON]
         if not self.public:
@@ -326,9 +345,9 @@ class Operation:
         return self._with_tag(call, headers, body) if self.shows_one else (self.status, headers, body)
 
     def _with_tag(self, call: Call, headers: list[tuple[bytes, bytes]], body: bytes) -> Rendered:
-        """Return the answer with one object, after checking the conditions of a GET.
+        """Return the answer with one object, whose JSON text is `body`, and with the object's tag.
 
-        Raises PreconditionFailed.
+        For a GET, compare the tag with `If-Match` and `If-None-Match`. Raises PreconditionFailed.
         """
         tag = tag_of(body)
         headers.append((b"etag", tag))
@@ -343,18 +362,19 @@ class Operation:
 
 @dataclass(eq=False)
 class Routes:
-    """The operations of one resource, declared one by one. Their paths begin with `prefix`."""
+    """The operations of one resource. The decorator `add` declares them; their paths begin with `prefix`."""
 
     name: str
     prefix: str
     operations: list[Operation] = field(default_factory=list)
 
     def add(self, method: str, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        """Declare the decorated function as the handler of a route; see Operation for the arguments.
+        """Declare the decorated function as the handler of a route; `options` are fields of Operation.
 
         The handler gets the Call, the variables of the path, and `body` and `query` if it has parameters of
-        these names. Its annotations name the classes of body, query and answer. Unless `needs` is declared, a
-        GET needs the scope `read:projects`, and any other method needs the scope `write:projects`.
+        these names. The handler's annotations name the classes of body, query and answer. Unless `needs` is
+        among the options, a GET needs the scope `read:projects`, and any other method needs the scope
+        `write:projects`.
         """
 
         def register(handler: Handler) -> Handler:
@@ -370,10 +390,10 @@ class Routes:
 
 
 def _annotated_options(handler: Callable[..., Any]) -> dict[str, Any]:
-    """Return the declarations that a handler's annotations contain.
+    """Return the fields of Operation that follow from the handler's annotations.
 
-    If the annotation of the result names several classes, the first is the class of the records. If the
-    handler returns no record, the route declares `answer`.
+    If the annotation of the result names several classes, the first one is the class of the records. If the
+    first class is not a record, `answer` is None here, and the route may name the class as an option.
     """
     hints = get_type_hints(handler)
     answer = hints["return"]
@@ -392,9 +412,10 @@ def _annotated_options(handler: Callable[..., Any]) -> dict[str, Any]:
 
 
 async def _refuse_second_use(call: Call) -> None:
-    """Raise DuplicateIdempotencyKey for a used key, even if something else is wrong with the request.
+    """Raise DuplicateIdempotencyKey if the request's idempotency key was already used.
 
-    See docs/decisions.md#idempotency.
+    This is called when something else is wrong with the request, because the second use of a key counts more
+    than the other error (docs/decisions.md#idempotency).
     """
     if call.idempotency_key is None or call.tenant is None:
         return
@@ -413,7 +434,7 @@ def call_of(request: Request) -> Call:
 
 
 def refusal_answer(error: LedgerError) -> Response:
-    """Return Quart's answer to a request that ends with this error."""
+    """Return the answer that reports this error, as a response of Quart, and keep the code for the log."""
     status, headers, body = call_of(request).refuse(error)
     return Response(body, status=status, headers={name.decode(): value.decode() for name, value in headers})
 
@@ -432,12 +453,12 @@ def text_of(answer: JsonObject | Page[Any] | list[Any] | dict[str, Any]) -> str:
 
 
 def text_of_items(items: list[Any]) -> str:
-    """Return the JSON texts of a list's items, with commas between them; items may be texts already."""
+    """Return the JSON texts of the items, with commas between them. An item may already be a JSON text."""
     if not items or not isinstance(items[0], str):
         items = [dumps(item) if isinstance(item, dict) else as_text(item) for item in items]
     return ",".join(items)
 
 
 def end_of_page(page: Page[Any]) -> str:
-    """Return the text of a list envelope after the last item."""
+    """Return the end of a list envelope: its JSON text after the last item."""
     return f'],"has_more":{dumps(page.has_more)},"next_cursor":{dumps(page.next_cursor)}}}'

@@ -13,24 +13,25 @@ from ledger_engine.access.credentials import Credential
 from ledger_engine.core.errors import AuthenticationError, LedgerError, StorageUnavailable
 from ledger_engine.store.engine import Engine
 
-_REMEMBERED_MAX = 10_000
-_REFUSALS_MAX = 1_000
-# A key that another process revoked must be refused within 1 s (docs/decisions.md#commands).
+_REMEMBERED_MAX = 10_000  # the most credentials in the cache
+_REFUSALS_MAX = 1_000  # the most refused values in the cache
+# An entry is valid for half a second, because this process must refuse a key within 1 s after another process
+# has revoked the key (docs/decisions.md#commands).
 _REMEMBERED_FOR_S = 0.5
-_LOOKED_UP_AT_ONCE = 16
+_LOOKED_UP_AT_ONCE = 16  # lookups in the database at a time
 _LOOKED_UP_IN_S = 10  # seconds for a lookup, including the wait for its turn (docs/storage.md)
 _SCHEME = "Bearer "
 _WELL_FORMED = re.compile(rf"{_SCHEME}(?:sk_test|sk_live|at)_[A-Za-z0-9]{{{api_keys.SECRET_LENGTH}}}")
 
 
 class Authenticator:
-    """Finds credentials and caches each for half a second.
+    """Finds the credentials of requests, and caches each credential for half a second.
 
-    A change made by this process takes effect at once, because changes to credentials are announced. Invalid
-    values cost the database little: a malformed value is not looked up, and the refusal of any other value is
-    cached too. Only a few values are looked up at a time, so that a flood of guesses waits here and does not
-    keep the readers busy. The monotonic clock measures the age of an entry, because the ledger's clock may
-    stand still in tests.
+    If this process changes a credential, the change takes effect at once, because the engine announces it and
+    `_forget` then clears the cache. Invalid values cost the database little: a malformed value is not looked
+    up, and the refusal of any other value is cached too. Only a few values are looked up at a time, so that a
+    flood of guesses waits here and does not keep the database's readers busy. The monotonic clock measures
+    the age of an entry, because the ledger's clock may stand still in tests.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -40,13 +41,18 @@ class Authenticator:
         # evict valid ones. A refusal is stored as code and message, because an exception that is raised
         # repeatedly would collect tracebacks.
         self._refusals: dict[str, tuple[float, str, str]] = {}
-        self._generation = 0
+        self._generation = 0  # how often the cache was cleared; an older result must not be stored
         self._look_ups = asyncio.Semaphore(_LOOKED_UP_AT_ONCE)
+        # The lookups in progress, by header. The result of a future is the reason why the storage is
+        # unavailable, or None if the lookup succeeded.
         self._under_way: dict[str, asyncio.Future[str | None]] = {}
         engine.listen(self._forget)
 
     def remembered(self, header: str | None, now: int) -> Credential | LedgerError | None:
-        """Return the cached credential or error of a header; None if it must be looked up in the database."""
+        """Return the credential or error for a header, without the database.
+
+        Return None if only the database can tell: `find` looks up such a header.
+        """
         if header is None:
             return AuthenticationError(
                 "missing_credential", "Send your API key in the header Authorization: Bearer <key>."
@@ -64,11 +70,11 @@ class Authenticator:
         return None
 
     async def find(self, header: str) -> Credential | LedgerError:
-        """Return the credential of a header that is not cached, or the error that refuses it."""
+        """Return the credential for a header that is not cached, or the error that refuses the header."""
         under_way = self._under_way.get(header)
         if under_way is not None:
-            # When the cached credential of a busy caller expires, all connections of the caller need it at
-            # once. One lookup serves them all.
+            # When the cache entry of a busy caller expires, all connections of the caller need the credential
+            # at the same time. One lookup serves them all.
             unavailable = await asyncio.shield(under_way)
             if unavailable is not None:  # a second lookup would wait as long as the first
                 return StorageUnavailable(unavailable)
@@ -116,7 +122,7 @@ def _is_new(found_at: float) -> bool:
 
 
 def _make_room(entries: dict[str, Any], most: int) -> None:
-    """Drop all entries if there are too many.
+    """Drop all entries of a cache that already has `most` entries.
 
     This loses little, because an entry is valid for only half a second.
     """

@@ -1,7 +1,7 @@
 """CORS headers, which let web pages read answers (docs/deploy.md#let-web-pages-use-the-server).
 
 CORS is off unless the operator names origins. A page sends its credential in the Authorization header, so
-cookies are never allowed. Each origin is named exactly, so the allowed origin is never `*`.
+the server never allows cookies. The server names the page's own origin as the allowed origin, and never `*`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _ANSWER_HEADERS = (
     b"Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After,"
     b" Idempotency-Original, Idempotency-Originals, ETag, WWW-Authenticate, Allow"
 )
-_MAX_AGE_S = b"600"
+_MAX_AGE_S = b"600"  # seconds for which a browser may cache the answer to a preflight request
 
 
 class Cors:
-    """The CORS headers of answers to pages of these origins."""
+    """Makes the CORS headers of answers, for web pages of the allowed `origins`."""
 
     def __init__(self, origins: Sequence[str]) -> None:
         self._origins = frozenset(origin.encode() for origin in origins)
 
     def headers(self, request: dict[bytes, bytes]) -> list[Header]:
         """Return the CORS headers for the answer to a request with these headers."""
-        # Answers differ by origin, so a cache must not give one origin the answer for another origin.
+        # The answer depends on the origin, so a cache must not give one origin the answer for another one.
         headers = [(b"vary", b"Origin")]
         origin = request.get(b"origin")
         if origin in self._origins:
@@ -40,10 +40,10 @@ class Cors:
         return headers
 
     def preflight(self, method: str, request: dict[bytes, bytes]) -> list[Header] | None:
-        """Return the headers that answer a preflight request; None for any other request.
+        """Return the headers that answer a preflight request from an allowed origin; None for other requests.
 
-        A preflight request from any other origin gets the answer to an ordinary OPTIONS request, so the
-        browser stops the page's request.
+        The server answers a preflight request from another origin like an ordinary OPTIONS request, without
+        these headers. So the browser does not send the page's request.
         """
         is_preflight = method == "OPTIONS" and b"access-control-request-method" in request
         if not is_preflight or request.get(b"origin") not in self._origins:

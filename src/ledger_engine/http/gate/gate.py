@@ -1,7 +1,8 @@
-"""The gate: checks each request before it reaches its route, and adds the headers of every response.
+"""The gate: checks each request before it reaches its route, and adds the headers common to all answers.
 
-It wraps the web framework as plain ASGI, so that every answer gets the headers, including the framework's own
-errors. It checks the sizes of URL and headers, the credential and the rate limit.
+The gate checks the sizes of URL and headers, the credential and the rate limit. It is a plain ASGI
+application around the web framework, so that every answer gets the headers, including the framework's own
+error answers.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ from ledger_engine.store.engine import Engine
 
 # See docs/interface.md#request-size.
 URL_MAX = 8 * 1024  # bytes of path and query
-HEADERS_MAX = 16 * 1024
+HEADERS_MAX = 16 * 1024  # bytes
+# Requests for these paths do not count against a rate limit.
 HEALTH = frozenset({"/api/health", "/api/health/ready"})
-# The limit of authentication endpoints is stricter and counted per client address
+# The authentication endpoints. Their limit is stricter, and their requests are counted per client address
 # (docs/decisions.md#rate-limits-auth).
 SIGN_IN_PATHS = frozenset({"/v1/auth/token", "/oauth/token", "/oauth/sign-in"})
 
@@ -67,7 +69,11 @@ DEFAULT_AUTH_RATE_LIMIT = AuthRateLimit()
 
 @dataclass(eq=False)
 class Gate:
-    """An ASGI application that wraps `app`."""
+    """An ASGI application that checks each request before it passes the request to `app`.
+
+    `recorder` writes the request log, `cors` makes the CORS headers, and `meter` counts requests for the
+    metrics. Each of them is None if the server does without it.
+    """
 
     app: Asgi
     engine: Engine
@@ -83,7 +89,11 @@ class Gate:
         self._etags = Etags(self.engine)
 
     def renew_ids_and_tags(self) -> None:
-        """Use new request ids and new tags, because the ledger and its time were set back."""
+        """Start new series of request ids and tags, because the ledger and its clock were set back.
+
+        Otherwise the new ids would begin with a time after the clock's, and a tag from before could match a
+        list that differs now.
+        """
         self._ids = IdSource()
         self._etags = Etags(self.engine, token_hex(4))
 
@@ -110,6 +120,7 @@ class Gate:
             _check_head(scope, headers, wire)
             await begin_body(call, receive, wire, _address(scope))
         except LedgerError as error:
+            # If the Authorization header alone is over the limit, the answer is a 401 and not a 431.
             too_long = error.code == "headers_too_large" and len(header or b"") > HEADERS_MAX
             refusal = caller if too_long and isinstance(caller, LedgerError) else error
         except ClientGone:
@@ -205,7 +216,8 @@ class Gate:
         who, limits = f"address/{address}", PLANS["free"]
         if isinstance(caller, Credential) and not only_look:
             who, limits = caller.counted_on, caller.limits
-        # While the storage is lost, requests are not counted: retries would turn the 503 into a 429.
+        # While the storage is unavailable, requests are not counted: otherwise a client that retries would
+        # soon get a 429 instead of the 503.
         if only_look or scope["path"] in HEALTH or isinstance(caller, StorageUnavailable):
             return await self.rate_limits.peek(who, limits.requests_per_minute)
         return await self.rate_limits.count(who, limits.requests_per_minute, limits.burst)
@@ -216,7 +228,7 @@ class Gate:
 _HOST = re.compile(
     rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?", re.ASCII
 )
-# If a client sends one of these headers twice, two readers could use different values.
+# If a client sent one of these headers twice, a proxy and the server could use different values.
 _SINGLE = (b"authorization", b"content-type", b"idempotency-key")
 
 
@@ -226,7 +238,7 @@ def _address(scope: AsgiScope) -> str:
 
 
 def _rate_limit_headers(verdict: Verdict) -> list[tuple[bytes, bytes]]:
-    """Return the headers of every response."""
+    """Return the headers with the state of the rate limit, which every answer has."""
     return [
         (b"x-ratelimit-limit", b"%d" % verdict.limit),
         (b"x-ratelimit-remaining", b"%d" % verdict.remaining),
@@ -242,9 +254,9 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension |
     if refusal is not None and not is_for_dispatcher:
         raise from_wire(refusal)
     if scope["path"].startswith("//"):
-        # Quart would serve `//path` as `/path`, but this gate has counted the request as one for `//path`.
+        # Quart would serve `//path` as `/path`, but the gate looks for `/path` when it chooses a rate limit.
         raise NotFound("path", scope["path"])
-    # Our own server has already refused a longer URL (`head.py`), but another ASGI server may pass it on.
+    # Our own server refuses a longer URL itself (`head.py`), but another ASGI server may pass it on.
     query = scope["query_string"]
     if len(scope["raw_path"]) + (len(query) + 1 if query else 0) > URL_MAX:
         raise InvalidRequest("uri_too_long", f"The URL is longer than {URL_MAX} bytes.")
@@ -272,9 +284,9 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension |
 
 
 def _log_request(call: Call, scope: AsgiScope, status: int, seconds: float) -> None:
-    """Log a request that was answered.
+    """Write the log line of a request that was answered.
 
-    Secrets in the path are masked, and the query is left out because it could contain anything.
+    The line contains the path with secrets masked, and no query, because a query could contain anything.
     """
     if not request_lines.isEnabledFor(logging.INFO):
         return

@@ -1,7 +1,7 @@
-"""Finds the client's address behind proxies, from the headers that they add (docs/decisions.md#conventions).
+"""Finds the client's address behind proxies, in the headers that the proxies add.
 
-This replaces Hypercorn's middleware, which makes a deep copy of the scope for each request, and accepts any
-text as an address.
+See docs/decisions.md#conventions. This module replaces Hypercorn's middleware, which makes a deep copy of the
+scope for each request, and accepts any text as an address.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from ledger_engine.http.wire.asgi import Asgi
 class BehindProxies:
     """An ASGI application that wraps `app`, behind `hops` proxies.
 
-    Each proxy appends the address of its own client to `X-Forwarded-For`. So the address of the first client
-    is entry number `hops` from the right; that client may have invented the entries further left. A request
-    with fewer entries did not pass through all proxies, and keeps the address of its connection.
+    Each proxy appends the address of its own client to `X-Forwarded-For`. So the address of the original
+    client is entry number `hops` from the right. The original client may have invented the entries further
+    left. A request with fewer than `hops` entries did not pass through all proxies, so its address is the
+    address of its connection.
     """
 
     app: Asgi
@@ -41,10 +42,10 @@ class BehindProxies:
     def _forwarded_value(
         self, headers: Iterable[tuple[bytes, bytes]], name: bytes, at_least: int | None = None
     ) -> str:
-        """Return value number `hops` from the right in the headers called `name`.
+        """Return value number `hops` from the right among the values of the header `name`.
 
-        If there are fewer values than `hops`, but `at_least` this many, return the leftmost value. If there
-        are even fewer, return "".
+        If there are fewer than `hops` values, return "". With `at_least`, return the leftmost value instead,
+        unless there are also fewer than `at_least` values.
         """
         values = [
             part.strip() for header, value in headers if header.lower() == name for part in value.split(b",")
@@ -55,7 +56,10 @@ class BehindProxies:
 
 
 def parse_address(text: str) -> str | None:
-    """Return the IP address in `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1` or `[2001:db8::1]:80`, or None."""
+    """Return the IP address in a text such as `192.0.2.1`, `192.0.2.1:80` or `[2001:db8::1]:80`.
+
+    Return None for a text that contains no IP address.
+    """
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:

@@ -13,10 +13,11 @@ _CLOSE = [(b"connection", b"close")]
 
 @dataclass(slots=True, eq=False)
 class Reply:
-    """Sends the answer to one request, and adds the headers common to all answers.
+    """Sends the answer to one request, and adds `common`, the headers common to all answers.
 
-    It is an ASGI `send`, and keeps the answer's status and the beginning of its body for the log. The
-    connection ends after an answer that `refuses` the request.
+    An application can use this object as its ASGI `send`. The object keeps the answer's status and the first
+    bytes of the answer's body for the log. If the answer `refuses` the request, it also tells the client that
+    the connection ends.
     """
 
     send: Send
@@ -37,7 +38,8 @@ class Reply:
         """Send a complete answer."""
         self.status, self.body = status, body[:BODY_KEPT_MAX]
         headers = self._headers(headers)
-        if status != 304:  # a 304 sends no body, so it must not give the length 0
+        # The Content-Length of a 304 would be the length of a 200's body (RFC 9110, 8.6), and not 0.
+        if status != 304:
             headers.append((b"content-length", b"%d" % len(body)))
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,4 +1,4 @@
-"""Reads request bodies: counts the bytes as they arrive, and keeps none beyond the limit."""
+"""Reads request bodies: counts their bytes as they arrive, and stops reading at the limit."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ledger_engine.http.wire.asgi import LARGE, Extension, Receive
 from ledger_engine.limits import Semaphore
 
 FILE_MAX = 25 * 1024 * 1024  # bytes of one file (docs/interface.md#request-size)
-PARTS_MAX = 1000
-BODY_TIMEOUT_S = 60
+PARTS_MAX = 1000  # parts of one multipart body
+BODY_TIMEOUT_S = 60  # seconds in which the whole body must arrive
 ANONYMOUS_BODIES_MAX = 16  # large bodies that are read at a time for callers without a valid credential
-ANONYMOUS_BODIES_PER_ADDRESS_MAX = 4  # the most of these bodies that come from one address
+ANONYMOUS_BODIES_PER_ADDRESS_MAX = 4  # how many of these 16 bodies may come from one address
 
 
 class ClientGone(Exception):
@@ -32,17 +32,18 @@ class ClientGone(Exception):
 
 
 def check_length(headers: dict[bytes, bytes]) -> None:
-    """Raise InvalidRequest if the declared length of the body is over the limit."""
+    """Raise InvalidRequest if Content-Length is over the limit and the body is not multipart."""
     length = headers.get(b"content-length")
     if length is not None and int(length) > BODY_MAX and _boundary(headers) is None:
         _refuse_size()
 
 
 async def begin_body(call: Call, receive: Receive, wire: Extension | None, address: str) -> None:
-    """Read the body of a call if it has arrived or is small. Raises LedgerError and ClientGone.
+    """Read the body of the call if it is small or has already arrived; otherwise set `call.read_later`.
 
-    A large body of a caller without a valid credential is read only when a place is free. There are few
-    places, and fewer for one address, because thousands of bodies that never end would take all memory.
+    A large body of a caller without a valid credential needs a place. There are only 16 places, and 4 for one
+    address, because thousands of bodies that never end would take all memory. Raises LedgerError and
+    ClientGone.
     """
     headers = call.headers
     length = headers.get(b"content-length")
@@ -71,11 +72,12 @@ async def read_body(
 ) -> bytes:
     """Return the whole body, or b"" for a file upload.
 
-    A file upload is counted and dropped, because no route takes files.
+    The bytes of a file upload are counted and dropped, because no route takes files.
 
-    If there is a `place`, a large body is read within that context. Raises InvalidRequest if the body is too
-    large, does not arrive in time or is not framed as HTTP requires, Full if no place is free, and
-    ClientGone. After any of these errors the rest of the body has not been read.
+    `place` is the context that holds a place for a large body while it is read; None if the body needs no
+    place. Raises Full if no place is free, InvalidRequest if the body is too large, does not arrive in time
+    or is not framed as HTTP requires, and ClientGone. After any of these errors, the rest of the body is
+    still unread.
     """
     boundary = _boundary(headers)
     if boundary is None and wire is not None and wire.whole:
@@ -118,9 +120,9 @@ async def _read_whole(
 
 
 async def _drop_upload(receive: Receive, wire: Extension | None, boundary: bytes) -> None:
-    """Count the bytes of a multipart body.
+    """Receive a multipart body and drop its bytes. Raises InvalidRequest if the body is too large.
 
-    It may contain FILE_MAX bytes for each file, and BODY_MAX for all fields together.
+    Each file may have FILE_MAX bytes, and all other fields together may have BODY_MAX bytes.
     """
     decoder = MultipartDecoder(boundary, max_form_memory_size=BODY_MAX, max_parts=PARTS_MAX)
     bytes_left = 0

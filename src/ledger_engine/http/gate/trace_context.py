@@ -15,10 +15,10 @@ _SAMPLED = 1
 
 
 def traceparent_of(lines: Iterable[Header]) -> str | None:
-    """Return the `traceparent` in these headers; None unless there is exactly one, and it is valid.
+    """Return the value of `traceparent` in these headers; None unless there is exactly one valid value.
 
-    A value of a later version is converted to version 00; of its flags only the one that version 00 defines
-    is kept.
+    A value of a later version is converted to version 00. Version 00 defines only the flag `sampled`, so this
+    is the only flag that the conversion keeps.
     """
     values = [value for name, value in lines if name == NAME]
     match = _SHAPE.fullmatch(values[0].strip(b" \t")) if len(values) == 1 else None

@@ -12,15 +12,18 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
 EXTENSION = "ledger.wire"  # the key in `scope["extensions"]`
-LARGE = 4 * 1024  # bytes; clients could exhaust the memory with larger bodies
+# Bytes. The server reads a larger body only when the application wants it, because clients could exhaust the
+# memory with larger bodies.
+LARGE = 4 * 1024
 
 
 class Extension(Protocol):
     """Facts about a request that ASGI does not define.
 
-    `refusal` is the reason why the head cannot be read; only the application that answers refusals gets such
-    a request. After `receive` has returned http.disconnect, `body_error` is the reason why the rest of the
-    body cannot be read. `whole` is true when all of the body can be received without waiting; most bodies
+    `refusal` is the reason why the server refuses the head, or None. Only the application that answers
+    refused requests gets a request with such a reason. After `receive` has returned http.disconnect,
+    `body_error` is the reason why the rest of the body cannot be read, or None if the client has
+    disconnected. `whole` is true when the application can receive the whole body without waiting. Most bodies
     arrive together with their head.
     """
 
@@ -31,21 +34,22 @@ class Extension(Protocol):
     def whole(self) -> bool: ...
 
     def want(self, *, may_be_large: bool) -> None:
-        """Read the rest of the body, in larger pieces if it may be large.
+        """Let the server read the rest of the body, in larger pieces if the body may be large.
 
-        Without this call, the first `receive` starts reading. Until then the rest of the body costs no
-        memory, so refuse a request before that if possible.
+        If the application does not call this, its first call of `receive` that finds no data has the same
+        effect. Before either call, the rest of the body costs no memory. So an application should refuse a
+        request before these calls if it can.
         """
 
 
 def extension_of(scope: dict[str, Any]) -> Extension | None:
-    """Return the extension; None if another server serves the application."""
+    """Return the extension of a request; None if the application runs on another ASGI server."""
     extension: Extension | None = (scope.get("extensions") or {}).get(EXTENSION)
     return extension
 
 
 async def refuse_plainly(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Answer an unreadable request, for an application that does not answer it itself."""
+    """Answer a refused request with a 400 in plain text; the default for `serve(refuse=…)`."""
     extension: Extension = scope["extensions"][EXTENSION]
     body = f"{extension.refusal or extension.body_error}\n".encode()
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
@@ -55,6 +59,6 @@ async def refuse_plainly(scope: dict[str, Any], receive: Receive, send: Send) ->
 
 
 async def until_gone(receive: Receive) -> None:
-    """Wait until the client disconnects, and drop whatever it still sends."""
+    """Wait until the client disconnects; drop all data that the client still sends."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,7 +1,7 @@
 """The open connections of a server.
 
-This module closes connections that are idle for too long. At the limit of connections, it closes the
-connection that has waited longest for its client.
+This module closes connections that are idle for too long. When the limit of connections is reached, it closes
+the connection that has waited longest for its client, so that a new connection can open.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from itertools import takewhile
 from operator import itemgetter
 from typing import Protocol
 
-READING_TURNS = 2  # a stopping server still reads data that has arrived, for so many turns of the event loop
+# A server that stops runs the event loop this many times more, to read requests that have already arrived.
+READING_TURNS = 2
 FILES_SPARE = 128  # open files reserved for the database, the logs and webhooks
-# If there were at least this many connections and half of them have closed, free memory goes back to the
-# system.
+# If at least this many connections were open, and half of them have closed, the process returns free memory
+# to the system.
 TRIM_FROM = 500
 TRIM_AFTER_S = 1  # seconds to wait for other connections that close at the same time
 
@@ -45,11 +46,11 @@ class Connections:
         self._most = connections_max()
         self._open: set[HttpConnection] = set()
         self._peak = 0
-        # By the loop's clock: the time since which a connection idles, and the time since which a client must
-        # send the rest of a body or close the connection.
+        # Times of the loop's clock: when a connection became idle, and when a connection began to wait until
+        # its client sends the rest of a body or closes the connection.
         self._idle_since: dict[HttpConnection, float] = {}
         self._unfinished_since: dict[HttpConnection, float] = {}
-        self.is_stopping = False  # if true, a connection is closed when it becomes idle
+        self.is_stopping = False  # whether a connection is closed as soon as it becomes idle
         self._all_gone = asyncio.Event()
         self._watching = self._loop.create_task(self._watch())
 
@@ -58,9 +59,10 @@ class Connections:
         return len(self._open)
 
     def add(self, connection: HttpConnection) -> bool:
-        """Add a new connection, which is idle; return False when the limit is reached.
+        """Add a new connection, which is idle; return whether there is room for it.
 
-        At the limit, the connection that has waited longest for its client is closed.
+        At the limit, the connection that has waited longest for its client is closed to make room. There is
+        no room if none of the connections waits for its client.
         """
         if len(self._open) >= self._most:
             first = [
@@ -89,7 +91,7 @@ class Connections:
             self._loop.call_later(TRIM_AFTER_S, self._trim)
 
     def note_idle(self, connection: HttpConnection) -> None:
-        """Note that the client may send its next request."""
+        """Note that the connection is idle: the client may send its next request."""
         self._unfinished_since.pop(connection, None)
         self._idle_since[connection] = self._loop.time()
         if self.is_stopping:
@@ -101,14 +103,14 @@ class Connections:
         self._unfinished_since[connection] = self._loop.time()
 
     def note_busy(self, connection: HttpConnection) -> None:
-        """Note that a complete request waits for the server."""
+        """Note that the connection does not wait for its client, because the server must answer a request."""
         self._idle_since.pop(connection, None)
         self._unfinished_since.pop(connection, None)
 
     async def stop(self) -> None:
-        """Close idle connections, now and later, and wait until all connections have closed.
+        """Close idle connections now and others once they are idle; return when all connections have closed.
 
-        A request that has arrived on an idle connection, but was not read yet, is still answered.
+        If a request has already arrived on an idle connection, the server still reads and answers it.
         """
         self.is_stopping = True
         self._watching.cancel()
@@ -150,7 +152,7 @@ def connections_max() -> int:
 
 
 def trim_memory() -> None:
-    """Return free memory to the system if the C library can do so; glibc would otherwise keep it."""
+    """Return free memory to the system, if the C library has a function for it; glibc keeps it otherwise."""
     if sys.platform == "linux":
         trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

@@ -1,4 +1,4 @@
-"""Finds the end of a request's body: after its length, or after its last chunk and the trailer."""
+"""Finds the end of a request's body, either by the body's length or by its last chunk and trailer."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ CHUNKS_MAX = 100_000
 FEW_CHUNKS_MAX = 100  # the most chunks of a body on a route without large bodies
 LINE_MAX = 28 * 1024  # bytes of the line before a chunk, with its extensions
 TRAILER_MAX = 16 * 1024  # bytes; the content is ignored
-# The line before a chunk: its size, and extensions. Some readers end a line at a single CR or LF (RFC 9112,
-# 7.1.1), so the line may contain neither. A size has at most 16 digits, because a reader with 64-bit numbers
-# would read a wrong size from more digits.
+# The line before a chunk: the chunk's size, and extensions. The line must contain no single CR or LF, because
+# some readers take either for the end of the line (RFC 9112, 7.1.1). A size has at most 16 digits, because a
+# reader with 64-bit numbers would read a wrong size from more digits.
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[^\r\n]*)?[ \t]*")
 _TRAILER = re.compile(TOKEN + b":" + VALUE)
 
@@ -33,9 +33,10 @@ class SizedBody:
         self._bytes_left = length
 
     def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
-        """Append the body's data to `parts`.
+        """Append the part of `data` that belongs to the body to `parts`.
 
-        Return the data after the body; None if the body is not complete.
+        Return the data after the end of the body, or None if the body is not complete yet. `chunks_max` has
+        no effect on a body without chunks.
         """
         left = self._bytes_left
         if left > len(data):
@@ -53,17 +54,17 @@ class ChunkedBody:
     __slots__ = ("is_stopped", "_count", "_in_trailer", "_bytes_left", "_rest", "_trailer")
 
     def __init__(self) -> None:
-        self.is_stopped = False  # whether reading stopped before a chunk beyond the limit
+        self.is_stopped = False  # whether `take` stopped because the next chunk would exceed `chunks_max`
         self._count = 0  # chunks so far
-        self._bytes_left = 0  # bytes still to come of the current chunk and the CRLF after it
+        self._bytes_left = 0  # bytes of the current chunk, and of the CRLF after it, that are still missing
         self._rest = b""  # data that is not parsed yet
         self._in_trailer = False
         self._trailer = 0  # bytes of the trailer so far
 
     def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
-        """Append the data to `parts` as `SizedBody.take` does, up to the end of chunk number `chunks_max`.
+        """Append data to `parts` as `SizedBody.take` does, but at most the first `chunks_max` chunks.
 
-        If a call stops at this limit, a call with a larger limit continues. Raises BadRequest.
+        If a call stops at this limit, the next call with a larger limit continues there. Raises BadRequest.
         """
         data, self._rest, at = self._rest + data, b"", 0
         self.is_stopped = False
@@ -73,7 +74,8 @@ class ChunkedBody:
                 if self._bytes_left:
                     return None
             end = data.find(b"\r\n", at)
-            if (len(data) - 1 if end < 0 else end) - at > LINE_MAX:  # the last byte may be the CR
+            # Without a CRLF, the last byte may be the CR, which does not count.
+            if (len(data) - 1 if end < 0 else end) - at > LINE_MAX:
                 raise unreadable()
             if end < 0:
                 self._rest = data[at:]
@@ -90,7 +92,7 @@ class ChunkedBody:
             at = end + 2
 
     def _pass_chunk(self, data: bytes, at: int, parts: list[bytes]) -> int:
-        """Take the available data of the current chunk; return the position after this data in `data`."""
+        """Take the data of the current chunk from `data`, beginning at `at`; return the position after it."""
         if self._bytes_left > 2:
             part = data[at : at + self._bytes_left - 2]
             if part:
@@ -107,7 +109,10 @@ class ChunkedBody:
         return at
 
     def _read_size(self, line: bytes, chunks_max: int) -> bool:
-        """Start a chunk or the trailer; return False if the chunk would be beyond the limit."""
+        """Read the line before a chunk; return False if the chunk would be one more than `chunks_max`.
+
+        The size 0 means that the trailer follows.
+        """
         chunk = _CHUNK.fullmatch(line)
         if chunk is None:
             raise unreadable()

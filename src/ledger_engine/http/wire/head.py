@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-CHUNKED = -1
+CHUNKED = -1  # as the length of a body: the body consists of chunks
 TARGET_MAX = 8 * 1024  # bytes of path and query, even if the application would allow more
 TOKEN = rb"[-!#$%&'*+.^_`|~0-9a-zA-Z]+"
 VALUE = rb"[^\x00\n\v\f\r]*"  # matches a header's value with the spaces and tabs around it
 _DIGITS_MAX = 4300  # digits of a Content-Length; Python converts no more digits to a number
-# The quantifiers are possessive, so that a text that does not match takes no longer than a text that matches.
+# The quantifiers are possessive (`++`), so that refusing a text takes no longer than matching one.
 _HEAD = re.compile(
     rb"(%b) ([\x21-\x7e]++) HTTP/([0-9]\.[0-9])\r\n((?:%b+:%b+\r\n)*+)\r\n" % (TOKEN, TOKEN, VALUE)
 )
@@ -28,7 +28,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class BadRequest(Exception):
-    """The request is not valid HTTP/1.1, or is refused because two readers could read it differently."""
+    """The request is not valid HTTP/1.1, or two readers could understand it differently."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -56,14 +56,14 @@ class HeadTooLarge(BadRequest):
 
 
 class AuthorizationTooLong(HeadTooLarge):
-    """The head is longer than the limit because of its Authorization header."""
+    """The head is longer than the limit, and the limit falls into the Authorization header."""
 
 
 class Head(NamedTuple):
-    """A request head that can be read.
+    """The head of a request.
 
     `path` includes the query, the names of `headers` are in lower case, and `body` is the length of the body
-    in bytes, or CHUNKED. The server refuses the request with the error `refusal`, if there is one.
+    in bytes, or CHUNKED. If `refusal` is not None, the server refuses the request with this error.
     """
 
     method: str
@@ -71,17 +71,18 @@ class Head(NamedTuple):
     version: str
     headers: Headers
     body: int
-    keeps_open: bool  # whether another request may follow
-    expects_continue: bool
+    keeps_open: bool  # whether another request may follow on the connection
+    expects_continue: bool  # whether the client waits for 100 Continue before it sends the body
     refusal: BadRequest | None
 
 
 def read_head(text: bytes) -> Head:
-    """Return the head in `text`, which includes the empty line at its end. Raises BadRequest."""
+    """Return the head in `text`; `text` includes the empty line after the headers. Raises BadRequest."""
     match = _HEAD.fullmatch(text)
     refusal: BadRequest | None = None
     if match is None:
-        # Readers differ about a bare LF and folded lines (RFC 9112, 2.2 and 5.2), so the head is refused.
+        # Some readers accept a bare LF and folded lines, and others do not (RFC 9112, 2.2 and 5.2). So a head
+        # with either is refused. It is parsed all the same, because the answer's form depends on its path.
         first, _, rest = text.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n").partition(b"\r\n")
         match = _HEAD.fullmatch(first + b"\r\n" + _FOLD.sub(b" ", rest))
         if match is None:
@@ -115,14 +116,17 @@ def read_head(text: bytes) -> Head:
 def guess_path(text: bytes) -> bytes:
     """Return the path in an unreadable head, or `/` if the head contains no path.
 
-    The form of the error depends on the path.
+    The application needs the path, because the form of its error answers depends on the path.
     """
     target = _REQUEST_TARGET.match(text)
     return target[1] if target is not None else b"/"
 
 
 def too_large(text: bytes) -> BadRequest:
-    """Return the error for a head that exceeds the limit; it names the unfinished last line."""
+    """Return the error for a head that exceeds the limit; `text` is the head up to the limit.
+
+    The error names the part of the head in which the limit was reached.
+    """
     earlier, _, last = text.rpartition(b"\n")
     if not earlier:
         return TargetTooLong("The URL is far too long.")
@@ -137,7 +141,10 @@ def invalid(reason: str, kind: type[BadRequest] = BadRequest) -> BadRequest:
 
 
 def _join_values(headers: Headers) -> dict[bytes, bytes]:
-    """Return the headers by name; the values of a repeated header are joined by commas."""
+    """Return the values by the name of the header; the values of a repeated header are joined by commas.
+
+    Raises BadRequest for a header that must not be repeated.
+    """
     by_name: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in by_name:
@@ -151,7 +158,7 @@ def _join_values(headers: Headers) -> dict[bytes, bytes]:
 
 
 def _framing(by_name: dict[bytes, bytes], headers: Headers) -> tuple[int, Headers]:
-    """Return the length of the body or CHUNKED, and the headers with one value for the length."""
+    """Return the length of the body, or CHUNKED, and the headers with only one Content-Length."""
     body = 0
     value = by_name.get(b"content-length")
     if value is not None:
@@ -173,7 +180,11 @@ def _framing(by_name: dict[bytes, bytes], headers: Headers) -> tuple[int, Header
 
 
 def _one_length(value: bytes) -> bytes:
-    """Return the value of a Content-Length that is repeated, or that is too long for Python to convert."""
+    """Return the one length in a Content-Length that is repeated, or too long for Python to convert.
+
+    Raises BadRequest if there are different lengths, or if the length is not a number or still too long
+    without leading zeros.
+    """
     lengths = {length.strip() for length in value.split(b",")}
     if len(lengths) > 1:
         raise invalid("conflicting Content-Length headers", HeaderConflict)
@@ -198,11 +209,11 @@ def _path_of(target: bytes) -> bytes:
 
 
 def _refusal(method: bytes, path: bytes, version: bytes) -> BadRequest | None:
-    """Return the error for a readable request that must be refused; None if it is accepted."""
+    """Return the error for a request that can be read but must be refused; None for an acceptable request."""
     if version not in (b"1.1", b"1.0"):
         return BadRequest("This server speaks HTTP/1.1.")
     if method == b"CONNECT" or not method.isupper():
-        # Methods are case-sensitive (RFC 9110, 9.1); the URL map would treat `get` as `GET`.
+        # Methods are case-sensitive (RFC 9110, 9.1), but many frameworks would treat `get` as `GET`.
         return UnknownMethod("The method must be in capital letters. CONNECT is not supported.")
     if path[:1] != b"/":
         return BadRequest("The request must be for a path, like /v1/accounts.")

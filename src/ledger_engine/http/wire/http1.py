@@ -1,6 +1,6 @@
-"""HTTP/1.1 on a connection: passes requests in order to the application, and refuses ambiguous requests.
+"""HTTP/1.1 on a connection: passes the requests to the application, one after the other.
 
-A second application, `Service.refuse`, answers the refused requests and the requests that cannot be read.
+A second application, `Service.refuse`, answers the requests that are ambiguous or cannot be read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HEAD_MAX = 28 * 1024  # bytes of request line and headers
 _END = re.compile(rb"\n\r?\n")
 _EMPTY_LINES = re.compile(rb"(?:\r\n)+")
 _VERSIONS = {"version": "3.0", "spec_version": "2.1"}
-READ_AHEAD = 64 * 1024  # reading pauses while this many bytes of a body wait for the application
+READ_AHEAD = 64 * 1024  # reading pauses while more bytes of a body wait for the application
 # Some clients treat an answer without a reason phrase as a failure.
 _STATUS_LINES = {status.value: b"HTTP/1.1 %d %b" % (status, status.phrase.encode()) for status in HTTPStatus}
 CONTINUE = _STATUS_LINES[100] + b"\r\n\r\n"
@@ -50,8 +50,8 @@ log = logging.getLogger("ledger_engine.http")
 class Service:
     """The state that the connections of a server share.
 
-    `state` holds the values that the application stored for requests when it started. `refuse` is the
-    application that answers unreadable requests.
+    `state` contains the values that the application stored for its requests when the application started.
+    `refuse` is the application that answers refused requests.
     """
 
     app: Asgi
@@ -75,7 +75,7 @@ class Service:
 
 
 class Http1(TcpConnection):
-    """A connection with HTTP/1.1, which cannot be upgraded."""
+    """A connection that speaks HTTP/1.1, and cannot be upgraded to another protocol."""
 
     __slots__ = ("_exchange", "_searched", "_service", "_unread")
 
@@ -84,7 +84,7 @@ class Http1(TcpConnection):
         self._service = service
         self._unread = b""  # received data that belongs to the next request
         self._searched = 0  # how many bytes of `_unread` were searched for the end of a head
-        # The request in progress; None while waiting for the next one.
+        # The request in progress; None while the connection waits for the next request.
         self._exchange: HttpExchange | None = None
 
     # Called by the connection
@@ -105,7 +105,8 @@ class Http1(TcpConnection):
         if exchange is None:
             self.shut_down()
         elif not exchange.whole or not self._unread:
-            # Complete requests are still answered; an incomplete request, or a stream, ends here.
+            # The application learns that no more data will arrive. It still answers a complete request, but
+            # an incomplete request and a stream end here.
             exchange.break_off()
 
     def take_loss(self) -> None:
@@ -120,6 +121,7 @@ class Http1(TcpConnection):
     # Called by the current exchange
 
     def let_body_come(self, exchange: HttpExchange) -> None:
+        """Read more of the body, because the application wants it."""
         if self.is_over or exchange.whole or exchange is not self._exchange:
             return
         if exchange.may_be_large and not self._wants_much:
@@ -134,12 +136,13 @@ class Http1(TcpConnection):
             self.set_reading(True)
 
     def note_answered(self, exchange: HttpExchange) -> None:
+        """Begin the next request, or shut the connection down, because the answer is complete."""
         if exchange is not self._exchange:
             return
         self._exchange = None
         self._wants_much = False
         exchange.parts.clear()  # parts of a body that the application did not ask for
-        exchange.break_off()  # an application that still calls `receive` must learn of the end
+        exchange.break_off()  # if the application still calls `receive`, it gets a disconnect
         if self.is_over or not (exchange.keeps_open and exchange.whole) or self._connections.is_stopping:
             self.shut_down()
         elif self._is_blocked:
@@ -149,13 +152,13 @@ class Http1(TcpConnection):
 
     @property
     def is_stopping(self) -> bool:
-        """Return whether the server closes its connections after the answers in progress."""
+        """Return whether the server stops, and closes each connection after the answer in progress."""
         return self._connections.is_stopping
 
     # Reading
 
     def _begin_next(self) -> None:
-        """Start the next request if its head has arrived, or wait for it."""
+        """Begin the next request if its head has arrived; otherwise wait for the head."""
         if self._unread:
             self._read_head()
         if self._exchange is None and not self.is_over:
@@ -178,7 +181,7 @@ class Http1(TcpConnection):
             return
         end = _END.search(unread, self._searched)
         if (len(unread) if end is None else end.end()) > HEAD_MAX:
-            # Parse only data up to the limit, so that the result does not depend on how much more has
+            # Use only the data up to the limit, so that the error does not depend on how much more data has
             # arrived.
             most = unread[: HEAD_MAX + 1]
             self._refuse(most, too_large(most))
@@ -191,14 +194,14 @@ class Http1(TcpConnection):
         try:
             head = read_head(text)
         except BadRequest as error:
-            # The traceback is removed, because its frames refer to the connection and would keep it in
-            # memory.
+            # The traceback is removed, because its frames refer to the connection, so that the error would
+            # keep the connection in memory.
             self._refuse(text, error.with_traceback(None))
         else:
             self._begin(head)
 
     def _refuse(self, text: bytes, error: BadRequest) -> None:
-        """Let the application answer an unreadable request; ignore all data after this request."""
+        """Let `Service.refuse` answer an unreadable request; ignore all data after this request."""
         self._unread = b""
         self._begin(Head("", guess_path(text), "1.1", [], 0, False, False, error))
 
@@ -237,7 +240,10 @@ class Http1(TcpConnection):
         exchange.wake()
 
     def _pause_before(self, unread: bytes) -> None:
-        """Make the next request, if there is one, wait for the current answer."""
+        """Note that the current request is complete; stop reading if `unread` begins another request.
+
+        The other request then waits until the current request is answered.
+        """
         self._connections.note_busy(self)
         self.set_reading(not unread)
 
@@ -271,7 +277,7 @@ class Http1(TcpConnection):
     async def _run(self, exchange: HttpExchange, scope: dict[str, Any]) -> None:
         """Run the application for one request.
 
-        If the application ends without an answer, the connection ends too.
+        If the application returns without a complete answer, the connection is shut down.
         """
         service = self._service
         try:
@@ -293,20 +299,20 @@ class Http1(TcpConnection):
 # A request and its answer
 
 
-# The stage of a request. `continue`: the client expects 100 Continue, and the application must ask for the
-# body. `body`: the client must send more of the body. `answer`: the whole body has arrived, and the
-# application must answer. `refusal`: the application must answer, but the rest of the body is unreadable.
-# These are Literals, because comparing the members of an Enum takes three times as long.
+# The stage of a request. `continue`: the client waits for 100 Continue, which is sent once the application
+# wants the body. `body`: the client must send more of the body. `answer`: the whole body has arrived, and the
+# application must answer. `refusal`: the rest of the body is unreadable, and the application must answer.
+# The stages are Literals, because comparing the members of an Enum takes three times as long.
 Stage = Literal["continue", "body", "answer", "refusal"]
 
 
 class HttpExchange:
-    """A request and its answer; it is also the ASGI extension for this request."""
+    """A request and its answer. The object is also the ASGI extension of the request (`asgi.Extension`)."""
 
     stage: Stage = "answer"
     body: SizedBody | ChunkedBody  # the body that is being received, until the stage is `answer`
-    is_wanted = False  # whether the application asks for the rest of the body
-    may_be_large = False
+    is_wanted = False  # whether the application wants the rest of the body
+    may_be_large = False  # whether the application accepts a large body
     _is_taken = False  # whether the application has received the whole body
     _is_gone = False  # whether the client has disconnected, or the rest of the body will not arrive
     body_error: BadRequest | None = None  # the reason why the rest of the body is unreadable
@@ -314,7 +320,7 @@ class HttpExchange:
 
     status = 0  # the status of the answer, once it has begun
     _head = b""  # the answer's head, until it is sent
-    _bytes_left: int | None = None  # remaining bytes of the answer's body
+    _bytes_left: int | None = None  # bytes of the answer's body still to send; None without Content-Length
     _is_bodiless = False
     _is_chunked = False
     _is_done = False
@@ -345,7 +351,10 @@ class HttpExchange:
             self._waiting.set_result(None)
 
     def break_off(self, error: BadRequest | None = None) -> None:
-        """Report that no more data will arrive, and the error in the body, if any; later calls do nothing."""
+        """Tell the application that no more data will arrive.
+
+        `error` is the error in the body, if there is one. Only the first call has an effect.
+        """
         if not self._is_gone:
             self._is_gone = True
             self.body_error = error
@@ -358,12 +367,15 @@ class HttpExchange:
     # Called by the application
 
     def want(self, *, may_be_large: bool) -> None:
-        """Let the connection read on, in larger pieces if the body may be large."""
+        """Let the connection read the rest of the body, in larger pieces if the body may be large."""
         self.is_wanted, self.may_be_large = True, may_be_large
         self._client.let_body_come(self)
 
     async def receive(self) -> dict[str, Any]:
-        """Return the next ASGI message; ask for the body unless the application has asked for it."""
+        """Return the next ASGI message.
+
+        If no data has arrived, and the application has not called `want`, this method calls `want`.
+        """
         while True:
             whole = self.whole
             if self.parts or (whole and not self._is_taken):
@@ -387,7 +399,8 @@ class HttpExchange:
         if kind == "http.response.start" and not self.status:
             self._start(message["status"], message["headers"])
             if self._bytes_left is None:
-                # An answer without a length is a stream, whose client waits for the first bytes.
+                # An answer without a length is a stream. Send its head at once, because the client may wait
+                # for the head long before the stream has data.
                 self._client.write(self._head)
                 self._head = b""
         elif kind == "http.response.body" and self.status and not self._is_done:
@@ -416,7 +429,7 @@ class HttpExchange:
                 more.append(b"Transfer-Encoding: chunked")
                 self._is_chunked = True
             else:
-                self.keeps_open = False  # the client recognises the end of the answer by the connection's end
+                self.keeps_open = False  # the end of the connection shows the client where the answer ends
         if self._client.is_stopping:
             self.keeps_open = False  # so the client sends its next request to another server
         if not self.whole:
@@ -441,7 +454,7 @@ class HttpExchange:
 
 
 def write_head(status: int, headers: Headers, more: list[bytes]) -> bytes:
-    """Return the head of an answer without the empty line; `more` are further lines.
+    """Return the head of an answer, with the empty line at its end; `more` are further header lines.
 
     Raises ValueError for a header that a client could read as several headers.
     """

@@ -1,6 +1,7 @@
-"""Runs the server: starts the application, accepts and closes connections, and ends the application.
+"""Runs the server: starts the application, accepts and closes connections, and stops the application.
 
-A TLS handshake counts as a connection and must finish within `HANDSHAKE_S`.
+A connection counts against the limit of connections from the beginning of its TLS handshake, which must
+finish within `HANDSHAKE_S`.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from ledger_engine.http.wire.http1 import Http1, Service
 
 HANDSHAKE_S = 10  # seconds for a handshake
 HANDSHAKES_MAX = 512  # handshakes in progress, 50 KB each; a further handshake closes the oldest
-NO_FILE_S = 0.1  # seconds to wait before accepting again if the process can open no more files
+NO_FILE_S = 0.1  # seconds until the next attempt to accept a client if the process can open no more files
 
 
-Begin = Callable[[socket.socket], None]  # a function that begins to serve a client that has connected
+Begin = Callable[[socket.socket], None]  # a function that begins to serve a client that has just connected
 
 
 @dataclass(eq=False)
 class Handshakes:
-    """The handshakes in progress; `make` returns the protocol of a connection whose TLS session has begun.
+    """The TLS handshakes in progress. `make` returns the protocol object for a new connection.
 
-    The event loop could make handshakes too, but it would not limit the number of connections that never
-    finish their handshake, and each of them takes an open file and memory.
+    The event loop's own TLS server would not limit the number of clients that begin a handshake and never
+    finish it. Each of these clients would take an open file and memory.
     """
 
     context: ssl.SSLContext
@@ -54,7 +55,7 @@ class Handshakes:
             client.close()
 
     async def shake_hands(self, client: socket.socket) -> None:
-        """Make the handshake with a client and start the session, unless it fails or takes too long."""
+        """Make the handshake with a client. If it fails or takes too long, close the client's socket."""
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 self.make, client, ssl=self.context, ssl_handshake_timeout=HANDSHAKE_S
@@ -131,7 +132,7 @@ async def serve(
 ) -> None:
     """Serve the application until `shutdown_trigger` returns; then finish the requests in progress.
 
-    The configuration names the listening sockets. `refuse` answers unreadable requests.
+    The configuration `config` names the listening sockets. The application `refuse` answers refused requests.
     """
     loop = asyncio.get_running_loop()
     state: dict[str, Any] = {}

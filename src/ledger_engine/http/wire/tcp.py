@@ -9,14 +9,18 @@ from typing import cast
 
 from ledger_engine.http.wire.connections import Connections
 
-HEAD_BUFFER = 8 * 1024  # bytes that the system buffers for a connection before we read from it
-UNSENT_MAX = 128 * 1024  # bytes of unsent data that the system accepts from us for a connection
-BODY_BUFFER = 512 * 1024  # bytes that the system buffers for a connection on which we want a body
+# Bytes of received data that the system buffers for a connection: normally, and while the application wants a
+# large body.
+HEAD_BUFFER = 8 * 1024
+BODY_BUFFER = 512 * 1024
+UNSENT_MAX = 128 * 1024  # bytes of our data for a connection that the system buffers until it can send them
 HEAD_PIECE = 8 * 1024  # bytes per read; a head is small, and its body may not be needed
 BODY_PIECE = 64 * 1024  # bytes per read of a body that is needed
-DRAINED_MAX = 32  # ended connections from which we still read; clients of other connections may see a reset
-LINGER_S = 2  # seconds for a client to read its last answer before the connection is closed
-SEND_TIMEOUT_S = 60  # seconds for a client to read the sent data
+# How many connections that were shut down are still read at a time. A client of a further connection may see
+# a reset.
+DRAINED_MAX = 32
+LINGER_S = 2  # seconds in which a client can read its last answer before the connection is closed
+SEND_TIMEOUT_S = 60  # seconds in which a client must read the data that was sent
 
 # All connections read into this one buffer, because the data is copied out of it before the next read.
 _BUFFER = memoryview(bytearray(BODY_PIECE))
@@ -26,10 +30,11 @@ Address = tuple[str, int] | None
 
 
 class TcpConnection(asyncio.BufferedProtocol, ABC):
-    """One connection; a subclass implements the protocol on it.
+    """One connection; a subclass implements the protocol that the connection speaks.
 
-    Closing a socket with unread data resets it, and a reset can destroy an answer that the client has not
-    read yet. So we first end our side, and close the socket when the client ends its side, or after LINGER_S.
+    If a socket is closed while it has unread data, the system resets the connection, and a reset can destroy
+    an answer that the client has not read yet. So `shut_down` first ends the server's side of the connection.
+    The socket is closed when the client ends its side, or after LINGER_S.
     """
 
     __slots__ = (
@@ -46,7 +51,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         "_transport",
         "_wants_much",
     )
-    _lingering = 0  # ended connections of this process that are not closed yet
+    _lingering = 0  # connections of this process that were shut down and are not closed yet
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -55,14 +60,15 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         self.server: Address = None
         self.is_over = False  # whether the server ignores further data from the client
         self._client_has_ended = False  # whether the client has ended its side
-        self._is_lingering = False
-        self._reads = True
+        self._is_lingering = False  # whether the server has ended its side, and waits for the client
+        self._reads = True  # whether the event loop reads from the socket
         self._is_blocked = False  # whether writing pauses because the client does not read
         self._wants_much = False  # whether to read in large pieces
-        self._timer: asyncio.TimerHandle | None = None  # the timer for reading the sent data, or for closing
+        # Closes the connection if the client does not read the data that was sent, or does not end its side.
+        self._timer: asyncio.TimerHandle | None = None
         self._drain: asyncio.Future[None] | None = None
 
-    # Called on subclasses
+    # Implemented by subclasses
 
     @abstractmethod
     def take(self, data: bytes) -> None:
@@ -70,15 +76,15 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def take_end(self) -> None:
-        """Process the end of the client's data."""
+        """React to the end of the client's data."""
 
     @abstractmethod
     def take_loss(self) -> None:
-        """Process the loss of the connection."""
+        """React to the loss of the connection."""
 
     @abstractmethod
     def go_on(self) -> None:
-        """Continue, because the system has taken nearly all sent data."""
+        """Continue after a pause, because the system has now taken nearly all data that was written."""
 
     # Called by the event loop
 
@@ -98,7 +104,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
             self.take(bytes(_BUFFER[:nbytes]))
 
     def eof_received(self) -> bool:
-        """Return whether the socket stays open for our data."""
+        """Note that the client has ended its side; return whether the server may still send data."""
         self._client_has_ended = True
         if self._is_lingering:
             return False
@@ -134,14 +140,14 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
             self._transport.write(data)
 
     async def drain(self) -> None:
-        """Wait until the system has taken nearly all sent data, or the client has disconnected."""
+        """Wait until the system has taken nearly all written data, or the client has disconnected."""
         if self._is_blocked and not self._transport.is_closing():
             if self._drain is None:
                 self._drain = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._drain)
 
     def set_reading(self, is_on: bool) -> None:
-        """Start or stop reading; without reading, further data stays with the client."""
+        """Start or stop reading. While reading is stopped, TCP makes the client keep its further data."""
         if self._reads != is_on and not self._transport.is_closing():
             self._reads = is_on
             if is_on:
@@ -150,11 +156,11 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
                 self._transport.pause_reading()
 
     def enlarge_buffer(self) -> None:
-        """Let the system buffer more of a body that is needed."""
+        """Let the system buffer more received data, because the application wants a large body."""
         self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BODY_BUFFER)
 
     def shut_down(self) -> None:
-        """End the connection once the client has read the sent data, or has used up its time to do so."""
+        """End the server's side; close the connection when the client ends its side, or after LINGER_S."""
         self.is_over = True
         if self._transport.is_closing() or self._is_lingering:
             return
@@ -170,20 +176,20 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._close)
 
     def cut(self) -> None:
-        """End the connection at once, even in the middle of a request."""
+        """Close the connection at once, even in the middle of a request."""
         self.is_over = True
         self._transport.abort()
 
     def close_waiting(self) -> None:
-        """End a connection that waits for its client, without an answer."""
+        """Close a connection that waits for its client, without sending an answer."""
         self.is_over = True
         self.take_loss()
         self._close()
 
     def _close(self) -> None:
-        """Close the socket once the client has read the sent data, or has used up its time to do so."""
+        """Close the socket when the client has read the data that was sent, or after SEND_TIMEOUT_S."""
         self._transport.close()
-        # This timer closes the socket if the client reads nothing, or does not answer the end of its TLS
+        # The timer closes the socket if the client reads nothing, or does not answer the end of the TLS
         # session.
         self._stop_timer()
         self._limit_time(SEND_TIMEOUT_S)
@@ -205,5 +211,5 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
 
 
 def _address(name: object) -> Address:
-    """Return host and port in a socket's name, or None if the name is the path of a Unix socket."""
+    """Return the host and port in a socket's address; None if the address is the path of a Unix socket."""
     return (name[0], name[1]) if isinstance(name, tuple) and len(name) >= 2 else None
