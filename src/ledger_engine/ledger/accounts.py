@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ledger_engine.access import idempotency
-from ledger_engine.access import quotas as limits
+from ledger_engine.access import idempotency, quotas
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.ids import AccountId, first_at
 from ledger_engine.core.money import CurrencyCode, parse_currency
@@ -133,7 +132,7 @@ def create(unit: Unit, tenant: Tenant, new: NewAccount, key: str | None = None) 
         metadata=parse_metadata(new.metadata),
     )
     idempotency.take(unit, tenant, key, account.id)
-    limits.count_stored(unit, tenant)
+    quotas.count_stored(unit, tenant)
     values = tenant.bind(
         id=account.id,
         name=account.name,

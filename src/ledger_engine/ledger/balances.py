@@ -38,10 +38,11 @@ class LoadedBalance:
 
 
 class Balances:
-    """The balances of a project and mode that works have read so far (`CachedValues`).
+    """The balances of a project and mode that works have read so far. Implements `CachedValues`.
 
-    The methods' parameter `at` is the path of an item, such as `transactions.0.`. Errors put it before the
-    name of a field. It is None if no field of the request is at fault.
+    Several methods have the parameter `prefix`, which errors put before the name of the field at fault. It is
+    "" for a single transaction, and the path of the item, such as `transactions.0.`, for a transaction in a
+    batch. It is None if no field of the request is at fault, because the server made the transaction.
     """
 
     tables: ClassVar = frozenset({"accounts", "settlements"})
@@ -81,7 +82,7 @@ class Balances:
         return balance
 
     def movable(
-        self, tenant: Tenant, account: str, change: int, at: str | None, field: str = "account"
+        self, tenant: Tenant, account: str, change: int, prefix: str | None, field: str = "account"
     ) -> LoadedBalance:
         """Return the balance of the account that the request names in `field`, if it can change by `change`.
 
@@ -89,23 +90,23 @@ class Balances:
         ±(2^53 − 1), `insufficient_funds` if a debit would go below zero in a project that refuses overdraft
         (docs/decisions.md#projects-overdraft, #transactions-range).
         """
-        balance = self._accounts.get(account) or self.of(account, _param(at, field))
+        balance = self._accounts.get(account) or self.of(account, _param(prefix, field))
         after = balance.amount + change
         if not -MAX_AMOUNT <= after <= MAX_AMOUNT:
             raise InvalidRequest(
                 "balance_out_of_range",
                 f"The balance of {account} would be beyond ±{MAX_AMOUNT:,}.",
-                _param(at, "amount"),
+                _param(prefix, "amount"),
             )
         if after < 0 and change < 0 and not tenant.may_overdraw:
             raise InvalidRequest(
                 "insufficient_funds",
                 f"{account} has a balance of {balance.amount}, and this project does not allow overdrafts.",
-                _param(at, "amount"),
+                _param(prefix, "amount"),
             )
         return balance
 
-    def movable_settlement(self, currency: str, change: int, at: str | None) -> LoadedBalance:
+    def movable_settlement(self, currency: str, change: int, prefix: str | None) -> LoadedBalance:
         """Return the settlement if it can change by `change`.
 
         Raises InvalidRequest `balance_out_of_range`.
@@ -117,7 +118,7 @@ class Balances:
             raise InvalidRequest(
                 "balance_out_of_range",
                 f"The settlement in {currency} would be out of range.",
-                _param(at, "amount"),
+                _param(prefix, "amount"),
             )
         return balance
 
@@ -176,5 +177,5 @@ class Balances:
         return LoadedBalance(rows[0]["balance"] if rows else 0, currency)
 
 
-def _param(at: str | None, field: str) -> str | None:
-    return None if at is None else at + field
+def _param(prefix: str | None, field: str) -> str | None:
+    return None if prefix is None else prefix + field

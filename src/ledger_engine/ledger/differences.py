@@ -18,7 +18,7 @@ from ledger_engine.core.ids import ChangedId, first_at
 from ledger_engine.core.records import OneOf, as_json, as_text
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, past
-from ledger_engine.ledger.past import ObjectThen
+from ledger_engine.ledger.past import PastObject
 from ledger_engine.store import Unit, pages
 from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.pages import PageRequest
@@ -39,8 +39,8 @@ class Change:
 
     kind: Annotated[str, OneOf("account", "invoice", "user", "order")]
     id: ChangedId
-    before: ObjectThen | None
-    after: ObjectThen | None
+    before: PastObject | None
+    after: PastObject | None
     postings: int | None
 
 
@@ -161,7 +161,7 @@ def next_changes(unit: Unit, tenant: Tenant, page: ChangedPage, skipped: int) ->
     The result ends with the change whose text exceeds the limit of TOGETHER_MAX letters, or with the page.
     """
     ids = list(page.postings)[skipped:]
-    accounts_then = _accounts_then(unit, tenant, ids, (page.start, page.end))
+    past_accounts = _past_accounts(unit, tenant, ids, (page.start, page.end))
     texts: list[str] = []
     letters_left = pages.TOGETHER_MAX
     for id in ids:
@@ -169,17 +169,17 @@ def next_changes(unit: Unit, tenant: Tenant, page: ChangedPage, skipped: int) ->
             break
         kind = _OBJECTS[_prefix(id)][0]
         if kind == "account":
-            before, after = (objects.get(id) for objects in accounts_then)
+            before, after = (objects.get(id) for objects in past_accounts)
         else:
-            before, after = (_then_or_none(unit, tenant, id, at) for at in (page.start, page.end))
+            before, after = (_find_past(unit, tenant, id, at) for at in (page.start, page.end))
         texts.append(as_text(Change(kind, id, before, after, page.postings[id])))
         letters_left -= len(texts[-1])
     return texts
 
 
-def _accounts_then(
+def _past_accounts(
     unit: Unit, tenant: Tenant, ids: Sequence[str], moments: Sequence[int]
-) -> list[dict[str, ObjectThen]]:
+) -> list[dict[str, PastObject]]:
     """Return, for each moment, the accounts with these ids that existed then, in their state at that moment.
 
     One statement reads the accounts, and one statement for each moment reads all balances, because a page of
@@ -187,14 +187,14 @@ def _accounts_then(
     """
     records = accounts.with_ids(unit, tenant, [id for id in ids if _prefix(id) == "acc"])
     account_ids = [record.id for record in records]
-    accounts_then = []
+    past_accounts = []
     for at in moments:
         balances = accounts.balances_before(unit, tenant, account_ids, at + 1)
         existing = [record for record in records if record.created <= at]
-        accounts_then.append(
+        past_accounts.append(
             {record.id: as_json(replace(record, balance=balances[record.id])) for record in existing}
         )
-    return accounts_then
+    return past_accounts
 
 
 def _first_after(cursor: str | None, changed: Mapping[str, Mapping[str, int]], count: int) -> list[str]:
@@ -210,14 +210,14 @@ def _first_after(cursor: str | None, changed: Mapping[str, Mapping[str, int]], c
 
 
 def _require_cursor(unit: Unit, tenant: Tenant, id: str, end: int) -> None:
-    if _prefix(id) not in _OBJECTS or _then_or_none(unit, tenant, id, end) is None:
+    if _prefix(id) not in _OBJECTS or _find_past(unit, tenant, id, end) is None:
         raise InvalidRequest("invalid_cursor", "cursor must be the id of a change.", "cursor")
 
 
-def _then_or_none(unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen | None:
+def _find_past(unit: Unit, tenant: Tenant, id: str, at: int) -> PastObject | None:
     """Return an object of any kind in its state at `at`; None if it did not exist yet."""
     try:
-        record: ObjectThen = _OBJECTS[_prefix(id)][1](unit, tenant, id, at)
+        record: PastObject = _OBJECTS[_prefix(id)][1](unit, tenant, id, at)
     except NotFound:
         return None
     return record

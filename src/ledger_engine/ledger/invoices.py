@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, TypedDict
 
-from ledger_engine.access import idempotency
-from ledger_engine.access import quotas as limits
+from ledger_engine.access import idempotency, quotas
 from ledger_engine.core.clock import parse_date
 from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.ids import AccountId, InvoiceId, TransactionId
@@ -110,7 +109,7 @@ def create(unit: Unit, tenant: Tenant, new: NewInvoice, key: str | None = None) 
         metadata=new.metadata,
     )
     columns = _columns(unit, tenant, fields)
-    limits.count_stored(unit, tenant)
+    quotas.count_stored(unit, tenant)
     row = unit.first(
         "INSERT INTO invoices (id, project, livemode, account, customer, currency, amount, lines, due_date,"
         " description, metadata, created)"
@@ -118,7 +117,7 @@ def create(unit: Unit, tenant: Tenant, new: NewInvoice, key: str | None = None) 
         " :description, :metadata, :created) RETURNING *",
         tenant.bind(id=id, created=unit.now, **columns),
     )
-    return _recorded(unit, tenant, "invoice.created", row)
+    return _record_change(unit, tenant, "invoice.created", row)
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> Invoice:
@@ -157,7 +156,7 @@ def update(unit: Unit, tenant: Tenant, id: str, changes: InvoiceChanges) -> Invo
         return invoice
     columns = _columns(unit, tenant, new_values)
     row = update_row(unit, tenant, "invoices", id, "status = 'draft'", **columns)
-    return _recorded(unit, tenant, "invoice.updated", row)
+    return _record_change(unit, tenant, "invoice.updated", row)
 
 
 @in_one_book
@@ -178,7 +177,7 @@ def finalize(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Inv
     )
     if row is None:
         raise _not_draft(get(unit, tenant, id))
-    return _recorded(unit, tenant, "invoice.opened", row)
+    return _record_change(unit, tenant, "invoice.opened", row)
 
 
 @in_one_book
@@ -188,10 +187,10 @@ def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
     Raises Conflict `invoice_not_open`, and the errors of posting a transaction.
     """
     idempotency.take(unit, tenant, key, id)
-    is_paid = update_row(unit, tenant, "invoices", id, "status = 'open'", status="paid", paid_at=unit.now)
-    if is_paid is None:
+    paid_row = update_row(unit, tenant, "invoices", id, "status = 'open'", status="paid", paid_at=unit.now)
+    if paid_row is None:
         raise _not_open(get(unit, tenant, id))
-    invoice = read(is_paid)
+    invoice = read(paid_row)
     payment = transactions.post_due(
         unit,
         tenant,
@@ -204,7 +203,7 @@ def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
     )
     idempotency.name_all(unit, tenant, key, [id, payment.id])
     row = update_row(unit, tenant, "invoices", id, payment=payment.id)
-    return _recorded(unit, tenant, "invoice.paid", row)
+    return _record_change(unit, tenant, "invoice.paid", row)
 
 
 @in_one_book
@@ -213,7 +212,7 @@ def void(unit: Unit, tenant: Tenant, id: str) -> Invoice:
     row = update_row(unit, tenant, "invoices", id, "status = 'open'", status="void", voided_at=unit.now)
     if row is None:
         raise _not_open(get(unit, tenant, id))
-    return _recorded(unit, tenant, "invoice.voided", row)
+    return _record_change(unit, tenant, "invoice.voided", row)
 
 
 def _columns(unit: Unit, tenant: Tenant, fields: InvoiceChanges) -> dict[str, Value]:
@@ -277,17 +276,17 @@ def _sum(lines: Sequence[InvoiceLine]) -> int:
     if not 1 <= len(lines) <= LINES_MAX:
         raise InvalidRequest("invalid_value", f"lines must have 1 to {LINES_MAX} items.", "lines")
     for number, line in enumerate(lines):
-        at = f"lines.{number}."
+        prefix = f"lines.{number}."
         if not 1 <= len(line["description"]) <= DESCRIPTION_MAX:
             raise InvalidRequest(
                 "invalid_value",
                 f"description must have 1 to {DESCRIPTION_MAX} characters.",
-                at + "description",
+                prefix + "description",
             )
         if line["quantity"] < 1:
-            raise InvalidRequest("invalid_value", "quantity must be at least 1.", at + "quantity")
+            raise InvalidRequest("invalid_value", "quantity must be at least 1.", prefix + "quantity")
         if line["unit_amount"] < 0:
-            raise InvalidRequest("invalid_value", "unit_amount must be at least 0.", at + "unit_amount")
+            raise InvalidRequest("invalid_value", "unit_amount must be at least 0.", prefix + "unit_amount")
     total = sum(line["quantity"] * line["unit_amount"] for line in lines)
     if not 1 <= total <= MAX_AMOUNT:
         raise InvalidRequest(
@@ -308,7 +307,7 @@ def _not_open(invoice: Invoice) -> Conflict:
     )
 
 
-def _recorded(unit: Unit, tenant: Tenant, kind: str, row: Row | None) -> Invoice:
+def _record_change(unit: Unit, tenant: Tenant, kind: str, row: Row | None) -> Invoice:
     """Record the event of a change, and return the changed invoice."""
     assert row is not None, "the work has checked the invoice before the statement"
     invoice = read(row)

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from ledger_engine.access import idempotency
-from ledger_engine.access import quotas as limits
+from ledger_engine.access import idempotency, quotas
 from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.ids import OrderId, UserId
 from ledger_engine.core.money import MAX_AMOUNT
@@ -71,7 +70,7 @@ def create(unit: Unit, tenant: Tenant, new: NewOrder, key: str | None = None) ->
     )
     idempotency.take(unit, tenant, key, order.id)
     users.require_active(unit, tenant, new.user_id, "user_id")
-    limits.count_stored(unit, tenant)
+    quotas.count_stored(unit, tenant)
     values = tenant.bind(
         id=order.id,
         user_id=order.user_id,
@@ -111,7 +110,7 @@ def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Order:
     if row is None:
         status = get(unit, tenant, id).status
         raise Conflict("order_not_open", f"Only an open order can be paid; {id} is {status}.")
-    return _recorded(unit, tenant, "order.paid", row)
+    return _record_change(unit, tenant, "order.paid", row)
 
 
 @in_one_book
@@ -122,7 +121,7 @@ def ship(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Order:
     if row is None:
         status = get(unit, tenant, id).status
         raise Conflict("order_not_paid", f"Only a paid order can be shipped; {id} is {status}.")
-    return _recorded(unit, tenant, "order.shipped", row)
+    return _record_change(unit, tenant, "order.shipped", row)
 
 
 def _total(items: Sequence[Item]) -> int:
@@ -158,7 +157,7 @@ def _items_text(items: list[Item]) -> str:
         raise InvalidRequest("invalid_value", "A number in items is out of range.", "items") from None
 
 
-def _recorded(unit: Unit, tenant: Tenant, kind: str, row: Row) -> Order:
+def _record_change(unit: Unit, tenant: Tenant, kind: str, row: Row) -> Order:
     """Record the event of a change, and return the changed order."""
     order = read(row)
     outbox.record(unit, tenant, kind, order)

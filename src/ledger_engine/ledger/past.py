@@ -24,47 +24,49 @@ from ledger_engine.store.books import BOOK, OF_TENANT
 from ledger_engine.store.pages import LIMIT_MAX, LOOKED_AT_MAX, Listing, Page, PageRequest
 from ledger_engine.store.rows import short
 
-ObjectThen = dict[str, Any]  # an object in the form of the interface
+PastObject = dict[str, Any]  # an object in the form of the interface
 
 # Selects the body of the last event about the object of a row, before the id `:changed`.
-_BODY_THEN = f"""(SELECT {{body}} FROM events AS e WHERE e.object = {{table}}.id AND e.body IS NOT NULL
-    AND e.book = {BOOK} AND e.id < :changed ORDER BY e.id DESC LIMIT 1) AS body_then"""
+_PAST_BODY = f"""(SELECT {{body}} FROM events AS e WHERE e.object = {{table}}.id AND e.body IS NOT NULL
+    AND e.book = {BOOK} AND e.id < :changed ORDER BY e.id DESC LIMIT 1) AS past_body"""
 _SHORT_BODY = short("e.body", pages.SHORT_MAX)
 
 
-def _then(row: Row, read: Callable[[Row], Any]) -> ObjectThen:
+def _past_state(row: Row, read: Callable[[Row], Any]) -> PastObject:
     """Return the earlier state of a row's object.
 
     If no event is stored, as in a copy, return the current state.
     """
-    body = row["body_then"]
+    body = row["past_body"]
     return as_json(read(row)) if body is None else json.loads(body)["data"]["object"]
 
 
-def _user_then(row: Row) -> ObjectThen:
-    user = _then(row, users.read)
+def _past_user(row: Row) -> PastObject:
+    user = _past_state(row, users.read)
     # Erasing events takes some time, so the fields of an erased user are removed here too.
     return user if row["erased_at"] is None else {**user, "name": None, "email": None}
 
 
 def _listing(
-    table: str, noun: str, read: Callable[[Row], ObjectThen], long: tuple[str, ...], short_columns: str
-) -> Listing[ObjectThen]:
+    table: str, noun: str, read: Callable[[Row], PastObject], long: tuple[str, ...], short_columns: str
+) -> Listing[PastObject]:
     return Listing(
         table,
         noun,
         read,
-        columns=f"*, {_BODY_THEN.format(table=table, body='e.body')}",
-        long=(*long, "body_then"),
-        short_columns=f"{short_columns}, {_BODY_THEN.format(table=table, body=_SHORT_BODY)}",
+        columns=f"*, {_PAST_BODY.format(table=table, body='e.body')}",
+        long=(*long, "past_body"),
+        short_columns=f"{short_columns}, {_PAST_BODY.format(table=table, body=_SHORT_BODY)}",
     )
 
 
 _INVOICES = _listing(
-    "invoices", "invoice", partial(_then, read=invoices.read), invoices.LONG, invoices.SHORT_COLUMNS
+    "invoices", "invoice", partial(_past_state, read=invoices.read), invoices.LONG, invoices.SHORT_COLUMNS
 )
-_ORDERS = _listing("orders", "order", partial(_then, read=orders.read), orders.LONG, orders.SHORT_COLUMNS)
-_USERS = _listing("users", "user", _user_then, (), "*")
+_ORDERS = _listing(
+    "orders", "order", partial(_past_state, read=orders.read), orders.LONG, orders.SHORT_COLUMNS
+)
+_USERS = _listing("users", "user", _past_user, (), "*")
 
 
 def account(unit: Unit, tenant: Tenant, id: str, at: int) -> Account:
@@ -83,7 +85,7 @@ def account_page(unit: Unit, tenant: Tenant, request: PageRequest, at: int) -> P
     return replace(page, items=items)
 
 
-def invoice(unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen:
+def invoice(unit: Unit, tenant: Tenant, id: str, at: int) -> PastObject:
     """Return the invoice in its state at `at`. Raises NotFound."""
     return _get(_INVOICES, unit, tenant, id, at)
 
@@ -96,38 +98,38 @@ def invoice_page(
     *,
     status: str | None = None,
     account: str | None = None,
-) -> Page[ObjectThen]:
+) -> Page[PastObject]:
     """Return a page of the invoices that existed at `at`, newest first, filtered by their state then."""
     return _page(_INVOICES, unit, tenant, request, "inv", at, {"status": status, "account": account})
 
 
-def order(unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen:
+def order(unit: Unit, tenant: Tenant, id: str, at: int) -> PastObject:
     """Return the order in its state at `at`. Raises NotFound."""
     return _get(_ORDERS, unit, tenant, id, at)
 
 
 def order_page(
     unit: Unit, tenant: Tenant, request: PageRequest, at: int, *, status: str | None = None
-) -> Page[ObjectThen]:
+) -> Page[PastObject]:
     """Return a page of the orders that existed at `at`, newest first, filtered by their `status` then."""
     return _page(_ORDERS, unit, tenant, request, "ord", at, {"status": status})
 
 
-def user(unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen:
+def user(unit: Unit, tenant: Tenant, id: str, at: int) -> PastObject:
     """Return the user in their state at `at`, without fields that are erased by now. Raises NotFound."""
     return _get(_USERS, unit, tenant, id, at)
 
 
 def user_page(
     unit: Unit, tenant: Tenant, page: int, per_page: int, at: int, *, role: str | None = None
-) -> tuple[users.NumberedPage, list[ObjectThen]]:
+) -> tuple[users.NumberedPage, list[PastObject]]:
     """Return a numbered page of the users who existed at `at`, and their states at that time."""
     # A user's role never changes, so the current role serves as the filter.
     numbered_page = users.page(unit, tenant, page, per_page, role=role, until=first_at("usr", at + 1))
     return numbered_page, [user(unit, tenant, record.id, at) for record in numbered_page.items]
 
 
-def _get(listing: Listing[ObjectThen], unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen:
+def _get(listing: Listing[PastObject], unit: Unit, tenant: Tenant, id: str, at: int) -> PastObject:
     row = unit.first(
         f"SELECT {listing.columns} FROM {listing.table} WHERE {OF_TENANT} AND id = :id AND created <= :at",
         tenant.bind(id=id, at=at, changed=first_at("evt", at + 1)),
@@ -138,14 +140,14 @@ def _get(listing: Listing[ObjectThen], unit: Unit, tenant: Tenant, id: str, at: 
 
 
 def _page(
-    listing: Listing[ObjectThen],
+    listing: Listing[PastObject],
     unit: Unit,
     tenant: Tenant,
     request: PageRequest,
     prefix: str,
     at: int,
     equal: Mapping[str, str | None],
-) -> Page[ObjectThen]:
+) -> Page[PastObject]:
     """Return a page of objects in their state at `at`.
 
     No index covers earlier states, so a filter is compared with every object. So a page with a filter may end
@@ -156,7 +158,7 @@ def _page(
     if not filters:
         return listing.page(unit, tenant, request, {}, until=until, values=parameters)
     backwards = request.before is not None
-    objects: list[ObjectThen] = []
+    objects: list[PastObject] = []
     # First read as many objects as the page needs, which is enough if most objects match the filter.
     step, looked_at = replace(request, limit=min(request.limit + 1, LIMIT_MAX)), 0
     while looked_at < LOOKED_AT_MAX:
@@ -178,6 +180,6 @@ def _page(
 
 
 def _in_order(
-    objects: list[ObjectThen], cursor: str | None, backwards: bool, *, is_part: bool = False
-) -> Page[ObjectThen]:
+    objects: list[PastObject], cursor: str | None, backwards: bool, *, is_part: bool = False
+) -> Page[PastObject]:
     return Page(objects[::-1] if backwards else objects, cursor is not None, cursor, is_part)

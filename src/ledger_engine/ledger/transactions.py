@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
-from ledger_engine.access import idempotency
-from ledger_engine.access import quotas as limits
+from ledger_engine.access import idempotency, quotas
 from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.ids import AccountId, TransactionId, first_at
 from ledger_engine.core.money import MAX_AMOUNT
@@ -243,22 +242,27 @@ def oldest_first(
 
 
 def _post(
-    unit: Unit, tenant: Tenant, id: str, new: NewTransaction, at: str | None, reverses: Sides = (None, None)
+    unit: Unit,
+    tenant: Tenant,
+    id: str,
+    new: NewTransaction,
+    prefix: str | None,
+    reverses: Sides = (None, None),
 ) -> Transaction:
-    return Postings(unit, tenant).add(id, new, at, reverses)
+    return Postings(unit, tenant).add(id, new, prefix, reverses)
 
 
 class PostedBook:
     """The state that the works of a group share when they post to one book (`CachedValues`)."""
 
     # The tables that contain the book's number, the number of stored objects, and the balances.
-    tables: ClassVar = books.TABLES | limits.StoredObjects.tables | Balances.tables
+    tables: ClassVar = books.TABLES | quotas.StoredObjects.tables | Balances.tables
     __slots__ = ("balances", "events", "cache", "number", "rows", "stored")
 
     def __init__(self, cache: GroupCache, tenant: Tenant) -> None:
         self.cache = cache
         self.number = books.number_of(cache, tenant)
-        self.stored = cache.cached(limits.StoredObjects, tenant)
+        self.stored = cache.cached(quotas.StoredObjects, tenant)
         self.balances = cache.cached(Balances, tenant)
         self.rows = cache.rows("transactions", _STORED)
         self.events = cache.rows(outbox.TABLE, outbox.STORED)
@@ -288,28 +292,28 @@ class Postings:
         unit.announce(outbox.TOPIC)
 
     def add(
-        self, id: str, new: NewTransaction, at: str | None, reverses: Sides = (None, None)
+        self, id: str, new: NewTransaction, prefix: str | None, reverses: Sides = (None, None)
     ) -> Transaction:
         """Move the balances and add one side or both; return the side of `new.account`.
 
-        `at` is the prefix of field names in errors; None if the request lacks the fields.
+        `prefix` comes before the field names in errors; None if the request lacks the fields.
         """
-        _check(new, at or "")
+        _check(new, prefix or "")
         tenant, book, destination = self._tenant, self._book, new.destination
         balances = book.balances
         change = new.amount if new.type == "credit" else -new.amount
         objects = 1 if destination is None else 2
         number = book.stored.with_new(tenant, objects, self._stored_before)
-        balance = balances.movable(tenant, new.account, change, at)
+        balance = balances.movable(tenant, new.account, change, prefix)
         if destination is None:
-            other = balances.movable_settlement(balance.currency, -change, at)
+            other = balances.movable_settlement(balance.currency, -change, prefix)
         else:
-            other = balances.movable(tenant, destination, -change, at, "destination")
+            other = balances.movable(tenant, destination, -change, prefix, "destination")
             if other.currency != balance.currency:
                 raise InvalidRequest(
                     "currency_mismatch",
                     f"{new.account} is in {balance.currency} and {destination} in {other.currency}.",
-                    None if at is None else at + "destination",
+                    None if prefix is None else prefix + "destination",
                 )
         # After this point nothing can fail.
         if not self._is_noted:
@@ -383,17 +387,17 @@ class Postings:
         book.events.append(outbox.row_of(self._unit, self._tenant, book.number, outbox.POSTING, transaction))
 
 
-def _check(new: NewTransaction, at: str) -> None:
+def _check(new: NewTransaction, prefix: str) -> None:
     if new.type not in TYPES:
-        raise InvalidRequest("invalid_value", "type must be credit or debit.", at + "type")
+        raise InvalidRequest("invalid_value", "type must be credit or debit.", prefix + "type")
     if not 1 <= new.amount <= MAX_AMOUNT:
-        raise InvalidRequest("invalid_value", f"amount must be 1 to {MAX_AMOUNT}.", at + "amount")
+        raise InvalidRequest("invalid_value", f"amount must be 1 to {MAX_AMOUNT}.", prefix + "amount")
     if new.description is not None and len(new.description) > DESCRIPTION_MAX:
         raise InvalidRequest(
-            "invalid_value", f"description has at most {DESCRIPTION_MAX} characters.", at + "description"
+            "invalid_value", f"description has at most {DESCRIPTION_MAX} characters.", prefix + "description"
         )
     if new.destination == new.account:
-        raise InvalidRequest("invalid_value", "destination must be another account.", at + "destination")
+        raise InvalidRequest("invalid_value", "destination must be another account.", prefix + "destination")
 
 
 def _opposite(type: str) -> str:

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from ledger_engine.access import idempotency
-from ledger_engine.access import quotas as limits
+from ledger_engine.access import idempotency, quotas
 from ledger_engine.access.oauth import grants
 from ledger_engine.core import emails
 from ledger_engine.core.errors import Conflict, InvalidRequest
@@ -24,7 +23,7 @@ EMAIL_MAX = 254  # characters: the limit of a mail server (RFC 5321)
 PER_PAGE_MAX = 100
 PER_PAGE_DEFAULT = 20
 PAGE_MAX = 10**12  # no list has this many pages, and the offset of the last row still fits 64 bits
-RECOVERABLE_FOR = limits.RECOVERABLE_FOR
+RECOVERABLE_FOR = quotas.RECOVERABLE_FOR
 
 # This checks only the form, because the server cannot know whether mail arrives. \x22 is a quotation mark:
 # the character itself would end the string that contains the pattern in generated programs.
@@ -90,7 +89,7 @@ def create(unit: Unit, tenant: Tenant, new: NewUser, key: str | None = None) -> 
         livemode=tenant.livemode,
     )
     idempotency.take(unit, tenant, key, user.id)
-    limits.count_stored(unit, tenant)
+    quotas.count_stored(unit, tenant)
     row = unit.first(
         "INSERT INTO users (id, project, livemode, name, email, email_folded, role, created)"
         " VALUES (:id, :project, :livemode, :name, :email, :email_folded, :role, :created)"

@@ -55,7 +55,7 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> AuditRe
         copy = folder / target.name
         backup.copy_of_open(source, database, copy)
         source.close()  # close it before the audit: nobody has to wait for the audit
-        report = _proven(database, backup.read_copy(copy, audit.verify))
+        report = _require_sound(database, backup.read_copy(copy, audit.verify))
         _put_in_place(copy, target, overwrite=overwrite)
     return report
 
@@ -76,8 +76,8 @@ def restore(source: Path, database: Path, now: int) -> RestoreResult:
             copy = folder / database.name
             backup.copy(source, copy)
             # Open the copy as a server does: a backup of an older version is migrated.
-            asyncio.run(_brought_up_to_date(copy))
-            report = _proven(source, backup.read_copy(copy, audit.verify))
+            asyncio.run(_migrate(copy))
+            report = _require_sound(source, backup.read_copy(copy, audit.verify))
             aside = _name_aside(database, now)
             was_there = database.exists()
             backup.replace(database, copy, aside, folder)
@@ -99,8 +99,8 @@ def recover(database: Path, target: Path) -> RecoveryResult:
         log = read_log(database)
         if log is None:
             raise Conflict("not_recoverable", f"{log_file(database)} contains nothing to recover.")
-        alone = log.missing(0) == 0
-        if not alone and not (database.is_file() and database.stat().st_size):
+        is_complete = log.missing(0) == 0
+        if not is_complete and not (database.is_file() and database.stat().st_size):
             raise Conflict(
                 "not_recoverable",
                 f"{log_file(database)} contains {len(log.pages):,} of {log.page_count:,} pages; the rest was"
@@ -109,9 +109,9 @@ def recover(database: Path, target: Path) -> RecoveryResult:
             )
         with work_folder(target.parent) as folder:
             copy = folder / target.name
-            doubt = None if alone else why_not_its_own(database, log)
-            frames = backup.fold(database, copy, alone=alone)
-            report = _proven(log_file(database), backup.read_copy(copy, audit.verify))
+            doubt = None if is_complete else why_not_its_own(database, log)
+            frames = backup.fold(database, copy, alone=is_complete)
+            report = _require_sound(log_file(database), backup.read_copy(copy, audit.verify))
             _put_in_place(copy, target, overwrite=False)
         return RecoveryResult(report, doubt, max(0, log.frames - frames))
     finally:
@@ -159,11 +159,11 @@ def _put_in_place(copy: Path, target: Path, *, overwrite: bool) -> None:
         ) from None
 
 
-async def _brought_up_to_date(database: Path) -> None:
+async def _migrate(database: Path) -> None:
     await open_engine(database).close()
 
 
-def _proven(file: Path, report: AuditReport) -> AuditReport:
+def _require_sound(file: Path, report: AuditReport) -> AuditReport:
     if report.fault is not None:
         raise StorageUnavailable(f"{file} does not verify: {report.fault.message.rstrip('.')}")
     return report

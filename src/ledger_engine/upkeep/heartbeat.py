@@ -63,15 +63,15 @@ class Heartbeat:
 
     async def beat(self) -> None:
         """Beat once, and end the sessions of servers that have ended. Raises StorageUnavailable."""
-        silent = {id: beats for id, (beats, mine) in self._last_beats.items() if mine >= SILENT_BEATS}
+        silent = {id: beats for id, (beats, own) in self._last_beats.items() if own >= SILENT_BEATS}
         others = await self._engine.write(partial(api_keys.beat, server=self._entry, silent=silent))
         for id in silent.keys() - others.keys():
             log.warning("no heartbeat from the server %s; its sessions were ended", id)
         self._last_beats = {id: (beats, self._beats_without(id, beats)) for id, beats in others.items()}
 
     def _beats_without(self, id: str, beats: int) -> int:
-        last_beats, mine = self._last_beats.get(id, (beats, -1))
-        return mine + 1 if last_beats == beats else 0
+        last_beats, own = self._last_beats.get(id, (beats, -1))
+        return own + 1 if last_beats == beats else 0
 
     async def _beat_on(self) -> None:
         while True:

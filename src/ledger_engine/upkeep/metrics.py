@@ -160,13 +160,13 @@ class Metrics:
             registry=registry,
         )
         Info("ledger_build", "The version of the server.", registry=registry).info({"version": __version__})
-        registry.register(_OfLedger(engine, asyncio.get_running_loop()))
+        registry.register(_LedgerFigures(engine, asyncio.get_running_loop()))
         if backups is not None:
-            registry.register(_OfBackups(backups))
+            registry.register(_BackupFigures(backups))
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
-        engine.observe_commits(self._committed)
+        engine.observe_commits(self._count_commit)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request.
@@ -187,7 +187,7 @@ class Metrics:
         """Count a request that exceeded a limit."""
         self._refusals.labels(limit).inc()
 
-    def _committed(self, works: int, seconds: float) -> None:
+    def _count_commit(self, works: int, seconds: float) -> None:
         self._works.observe(works)
         self._commits.observe(seconds)
 
@@ -196,7 +196,7 @@ class Metrics:
         return listen(self._registry, host, port)
 
 
-class _OfLedger(Collector):
+class _LedgerFigures(Collector):
     """The figures that are read from the files and the ledger for each scrape, in the listener's thread."""
 
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
@@ -248,7 +248,7 @@ def _answer(future: Future[T] | None, until: float) -> T | None:
         return None
 
 
-class _OfBackups(Collector):
+class _BackupFigures(Collector):
     """The figures of the backups that the server makes."""
 
     def __init__(self, backups: ScheduledBackups) -> None:
@@ -256,16 +256,12 @@ class _OfBackups(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the figures; duration and size are 0 until this server has made a backup."""
-        backups_made = self._backups
-        if backups_made.newest is not None:
-            yield _gauge(
-                "ledger_backup_last_timestamp_seconds", "Time of the newest backup.", backups_made.newest
-            )
-        yield CounterMetricFamily(
-            "ledger_backup_failures", "Backups that failed.", value=backups_made.failures
-        )
-        yield _gauge("ledger_backup_duration_seconds", "Time that the last backup took.", backups_made.took_s)
-        yield _gauge("ledger_backup_bytes", "Size of the last backup.", backups_made.bytes)
+        backups = self._backups
+        if backups.newest is not None:
+            yield _gauge("ledger_backup_last_timestamp_seconds", "Time of the newest backup.", backups.newest)
+        yield CounterMetricFamily("ledger_backup_failures", "Backups that failed.", value=backups.failures)
+        yield _gauge("ledger_backup_duration_seconds", "Time that the last backup took.", backups.took_s)
+        yield _gauge("ledger_backup_bytes", "Size of the last backup.", backups.bytes)
 
 
 def _gauge(name: str, help: str, value: float) -> Metric:

@@ -72,14 +72,14 @@ class Retention:
     async def _erase_users(self, before: int) -> None:
         """Erase the users whose time has expired. Each transaction erases a user from some events."""
         for user in await self._engine.read(partial(users.expired, before=before)):
-            await take_turns(self._turn_of_erasing(user, before))
+            await take_turns(self._erasing_turn(user, before))
 
     async def _forget_deleted(self, before: int) -> None:
         """Purge the webhook endpoints and apps that can no longer be restored."""
         for purge in (endpoints.purge, apps.purge):
             await self._repeat(partial(purge, before=before))
 
-    def _turn_of_erasing(self, user: str, before: int) -> Callable[[], Awaitable[int]]:
+    def _erasing_turn(self, user: str, before: int) -> Callable[[], Awaitable[int]]:
         """Return the `turn` for `take_turns`: each call erases the user from some more events."""
         after = ""
 

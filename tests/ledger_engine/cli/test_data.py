@@ -287,7 +287,7 @@ def test_a_command_that_is_ended_by_a_signal_leaves_nothing_unfinished(
     before = signal.signal(number, signal.SIG_DFL)  # as it is outside of a test
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(backups, "_proven", interrupted)
+            patch.setattr(backups, "_require_sound", interrupted)
             command(words[0], str(tmp_path / words[1]), status=128 + number)
     finally:
         signal.signal(number, before)

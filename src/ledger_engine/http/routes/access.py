@@ -365,7 +365,7 @@ def _with_mode(call: Call, project: Project) -> SeenProject:
     return SeenProject(**asdict(project), livemode=call.authenticate().livemode)
 
 
-def _visible(unit: Unit, tenant: Tenant, id: str) -> SeenProject:
+def _read_project(unit: Unit, tenant: Tenant, id: str) -> SeenProject:
     return SeenProject(**asdict(projects.visible(unit, tenant, id)), livemode=tenant.livemode)
 
 
@@ -391,17 +391,17 @@ async def create_project(call: Call, body: CreateProject) -> ProjectWithKey:
 @project_routes.add("GET", "/projects/<id>")
 async def get_project(call: Call, id: str) -> SeenProject:
     """Get one project."""
-    return await call.read(_visible, id)
+    return await call.read(_read_project, id)
 
 
-@project_routes.add("PATCH", "/projects/<id>", role="admin", changes=_visible)
+@project_routes.add("PATCH", "/projects/<id>", role="admin", changes=_read_project)
 async def change_project(call: Call, id: str, body: ChangeProject) -> SeenProject:
     """Change the sent fields of a project."""
     changes = projects.ProjectChanges(**body.model_dump(exclude_unset=True))
     return _with_mode(call, await call.write(projects.change, id, changes))
 
 
-@project_routes.add("DELETE", "/projects/<id>", role="admin", changes=_visible)
+@project_routes.add("DELETE", "/projects/<id>", role="admin", changes=_read_project)
 async def archive_project(call: Call, id: str) -> SeenProject:
     """Archive a project; its data is kept, and its credentials stop working."""
     return _with_mode(call, await call.write(projects.archive, id))

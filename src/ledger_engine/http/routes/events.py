@@ -218,7 +218,7 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGener
     """
     secret = endpoints.new_secret()
     value = (call.header(b"authorization") or "").partition(" ")[2]
-    spoke_at = checked_at = time.monotonic()
+    sent_at = checked_at = time.monotonic()
     async with followers.follow(call.authenticate().project):
         with contextlib.suppress(LedgerError):
             yield ""
@@ -232,17 +232,17 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGener
                 if now - checked_at >= CHECKED_EVERY_S:
                     checked_at = now
                     await call.engine.read(partial(credentials.find, value=value))
-                messages, looked_at = await call.read(outbox.after, cursor, AT_ONCE)
+                messages, next_cursor = await call.read(outbox.after, cursor, AT_ONCE)
                 for event in messages:
                     data = {"body": event.body, "signature": signing.sign(secret, event.body.encode())}
                     yield _message("event", event.id, data)
-                    spoke_at = now
-                if now - spoke_at >= KEEP_ALIVE_S:
-                    spoke_at = now
+                    sent_at = now
+                if now - sent_at >= KEEP_ALIVE_S:
+                    sent_at = now
                     yield ": nothing happened\n\n"
-                if looked_at == cursor:
+                if next_cursor == cursor:
                     await followers.wait_for(change)
-                cursor = looked_at
+                cursor = next_cursor
 
 
 def _message(kind: str, id: str, data: dict[str, Any]) -> str:
