@@ -1,8 +1,10 @@
 """Makes the OpenAPI 3.1 document from the declarations of the operations and the texts of `texts.py`.
 
-An error answer refers to the error schema of its surface. So a generated client defines one type for errors
-instead of one for each operation and status. The description of a status lists its codes, and `x-error-codes`
-repeats them for programs; `x-error-type` is the `type` of the ledger's errors.
+The interface has three surfaces, and each surface has its own form of errors: the ledger (/v1), the directory
+(/api) and OAuth (/oauth). An error answer refers to the error schema of its surface. So a generated client
+defines one type for the errors of a surface instead of a type for each operation and status. The description
+of a status lists the codes of the status, and `x-error-codes` repeats the codes for programs. `x-error-type`
+is the `type` of the ledger's errors.
 """
 
 from __future__ import annotations
@@ -36,11 +38,11 @@ from ledger_engine.ledger.users import User
 _EVERYWHERE = ["Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]
 _SURFACES = {"v1": "Ledger", "api": "Directory", "oauth": "OAuth"}
 _REASONS = {int(status): reason for status, reason in TEXTS["statuses"].items()}
-# The statuses that operations list with an error schema of their surface. The dispatcher answers with 405,
-# and the body of a 429 is the same on each surface.
+# The statuses that operations list with the error schema of their surface. A 405 comes from the dispatcher
+# and not from an operation, and the body of a 429 is the same on each surface.
 _OF_OPERATIONS = [status for status in _REASONS if status not in (405, 429)]
 _RATE_LIMITED = {"$ref": "#/components/responses/RateLimited"}
-# The class of the object of an event, by the first word of the event's type.
+# The class of an event's object, by the first word of the event's type, such as `invoice` in `invoice.paid`.
 _SUBJECTS: dict[str, type[Any]] = {kind.OBJECT: kind for kind in (Account, Transaction, Invoice, User, Order)}
 
 
@@ -97,10 +99,10 @@ def _headers(names: Iterable[str]) -> dict[str, Any]:
 
 
 def _variable(name: str, path: str, records: RecordSchemas, objects: Objects) -> Schema:
-    """Return the schema of a path variable.
+    """Return the schema of the variable `name` in the path.
 
-    It is the schema of the field with the same name in the object at this path, or a plain string if there
-    is no such object.
+    This is the schema of the field `name` of the object at this path, or the schema of a string if there is
+    no object at this path.
     """
     kind = objects.at(path)
     return {"type": "string"} if kind is None else records.field_of(kind, name)
@@ -157,7 +159,7 @@ def _operation(
 
 
 def _is_conditional(operation: Operation) -> bool:
-    """Return whether the operation is a GET that can answer 304 while its object or list is unchanged."""
+    """Return whether the operation is a GET that answers 304 if its object or list has not changed."""
     return operation.tagged or (operation.method == "GET" and operation.shows_one)
 
 
@@ -177,7 +179,7 @@ def _description(operation: Operation) -> str:
 def _security(operation: Operation) -> list[dict[str, list[str]]]:
     """Return the credentials that an operation accepts.
 
-    OAuth tokens are accepted unless the operation's effect would outlast the app's grant.
+    An operation accepts OAuth tokens unless its effect would outlast the app's grant.
     """
     if operation.public:
         return []
@@ -316,7 +318,7 @@ def _pages() -> dict[str, Any]:
 
 
 def _webhook(kind: str, records: RecordSchemas) -> dict[str, Any]:
-    """Return the request that an endpoint gets for this type of event, and add its schema to `records`."""
+    """Return the request that an endpoint gets for an event of this type; add its schema to `records`."""
     subject, action = kind.split(".")
     record = _SUBJECTS[subject]
     name = "".join(word.capitalize() for word in (subject, action)) + "Event"
@@ -351,7 +353,7 @@ def _webhook(kind: str, records: RecordSchemas) -> dict[str, Any]:
 
 
 def _event(kind: str, subject: Schema, records: RecordSchemas) -> Schema:
-    """Return the schema of an event of this type as webhooks send it, which is without `request`."""
+    """Return the schema of an event of this type in the form of webhooks, which lacks the field `request`."""
     event = records.object_of(Event)
     data = {**closed_object({"object": subject}), "description": "The object as it was then."}
     members = {**event["properties"], "type": {"type": "string", "const": kind}, "data": data}

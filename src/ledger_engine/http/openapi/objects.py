@@ -12,7 +12,10 @@ VARIABLE = re.compile(r"<(?:path:)?(\w+)>")
 
 
 class Objects:
-    """For each path that ends with a variable, the class of the object; the variable is one of its fields."""
+    """The classes of the objects at the paths that end with a variable.
+
+    The variable is one of the object's fields, such as the id.
+    """
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self._operations = list(operations)
@@ -23,11 +26,11 @@ class Objects:
         }
 
     def at(self, path: str) -> type[Any] | None:
-        """Return the class of the object at this path, or at the beginning of this path."""
+        """Return the class of the object at this path or at a path with which this path begins, or None."""
         return next((kind for place, kind in self._kinds.items() if _continues(path, place)), None)
 
     def links(self, operation: Operation) -> dict[str, Any]:
-        """Return the links of an operation that creates an object: to the operations on this object."""
+        """Return links from an operation that creates an object to all operations on this object."""
         kind = getattr(operation.answer, "OBJECT", None)
         if operation.status != 201 or kind is None:
             return {}

@@ -1,4 +1,4 @@
-"""The reference pages: `/openapi.json` for programs and `/docs` for people, which needs no internet."""
+"""The reference pages: `/openapi.json` for programs, and `/docs` for people. `/docs` needs no internet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ledger_engine.http.operations import Routes
 from ledger_engine.http.pages.views import redirect
 
 SCRIPT = "rapidoc-9.3.8.min.js"
-# The page may load and call only this server. RapiDoc writes its styles within its elements.
+# The page may load from and call only this server. `unsafe-inline` is for RapiDoc, which writes styles into
+# its elements.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
     " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -24,12 +25,13 @@ _FOR_A_YEAR = "public, max-age=31536000, immutable"
 
 
 def pages(resources: Iterable[Routes]) -> Blueprint:
-    """Return the reference pages of these resources, which anybody may read."""
+    """Return the routes of the reference pages for these resources. Anybody may read the pages."""
     blueprint = Blueprint("documentation", __name__)
 
     @cache
     def text() -> str:
-        # Imported here because the import takes an eighth of a server's start, and few users open the page.
+        # Imported here because the import would take an eighth of the time in which a server starts, and few
+        # users open the page.
         from ledger_engine.http.openapi.documentation import document
 
         return dumps(document(resources))

@@ -1,4 +1,4 @@
-"""Makes JSON Schemas: for records from dataclasses, for bodies and queries with pydantic."""
+"""Makes JSON Schemas: those of records from dataclasses, and those of bodies and queries with pydantic."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def reference(name: str) -> Schema:
 
 
 class RecordSchemas:
-    """The schemas of records by name; `refer` adds a schema when it is first used."""
+    """The schemas of records by name; `refer` adds the schema of a record when the schema is first used."""
 
     def __init__(self) -> None:
         self.components: dict[str, Schema] = {}
@@ -49,7 +49,7 @@ class RecordSchemas:
     def refer(self, kind: type[Any]) -> Schema:
         """Return a reference to the schema of `kind`, adding the schema if it is new."""
         if kind.__name__ not in self.components:
-            # a placeholder, which ends the recursion of records that refer to each other
+            # A placeholder: if the record refers to itself, the inner call finds the name and returns.
             self.components[kind.__name__] = {}
             self.components[kind.__name__] = self.object_of(kind)
         return reference(kind.__name__)
@@ -74,11 +74,11 @@ class RecordSchemas:
         return self._value(get_type_hints(kind, include_extras=True)[name])
 
     def cursor_of(self, kind: type[Any]) -> Schema:
-        """Return the schema of a list's cursors: ids of objects, or codes of objects without an id."""
+        """Return the schema of the cursors of a list: an object's id, or its code if it has no id."""
         return self.field_of(kind, "id" if "id" in get_type_hints(kind) else "code")
 
     def object_of(self, kind: type[Any]) -> Schema:
-        """Return the schema of `kind` itself."""
+        """Return the schema of `kind` itself, and not a reference to it."""
         hints = get_type_hints(kind, include_extras=True)
         left_out: set[str] = set()
         if is_dataclass(kind):
@@ -128,7 +128,10 @@ class RecordSchemas:
 
 
 def with_null(schema: Schema) -> Schema:
-    """Return `anyOf` a type and null as one schema with two types: people and tools read it more easily."""
+    """Return a schema that is `anyOf` one type and null as a schema with two types; return others unchanged.
+
+    People and tools read a schema with two types more easily.
+    """
     choices = [choice for choice in schema.get("anyOf", []) if choice != _NULL]
     if (
         len(choices) != 1
@@ -181,7 +184,7 @@ def of_query(model: type[Query], operation: str, cursor: Schema | None) -> list[
 
 
 def _without_null(schema: Schema) -> Schema:
-    """Return the schema of a parameter without null, because a parameter may be missing but is never null."""
+    """Return a parameter's schema without null. A query parameter can be left out, but cannot be null."""
     if isinstance(schema.get("type"), list):
         schema = {**schema, "type": schema["type"][0]}
         if "enum" in schema:
@@ -200,12 +203,12 @@ def _tidy(schema: Any) -> Any:
 
 
 def json_content(schema: Schema, example: Any) -> dict[str, Any]:
-    """Return the content of a JSON body, with its example."""
+    """Return the content of a JSON body: the schema, and the example unless it is None."""
     return {"application/json": with_example(schema, example)}
 
 
 def with_example(schema: Schema, example: Any) -> dict[str, Any]:
-    """Return a schema with its example, for one media type; an example of None is left out."""
+    """Return the content of one media type: the schema, and the example unless it is None."""
     return {"schema": schema, **({} if example is None else {"examples": {"Example": {"value": example}}})}
 
 

@@ -12,24 +12,24 @@ from typing import Any
 from ledger_engine.http.openapi import asset
 
 TEXTS: dict[str, Any] = tomllib.loads(asset("reference.toml").decode())
-# `bodies` and `records` contain examples by the name of their schema; `texts` contains examples by operation,
-# for media types other than JSON. An event's example contains the example of its object, in which `events`
-# replaces the fields that an event of this type has changed.
+# `bodies` and `records` contain examples by the name of their schema. `texts` contains examples for media
+# types other than JSON, by operation. The example of an event contains the example of the event's object.
+# `events` contains, by the type of the event, the fields that the event has changed in this object.
 EXAMPLES: dict[str, dict[str, Any]] = json.loads(asset("examples.json"))
 TERMS: dict[str, str] = TEXTS["terms"]
 
 
 def meaning(owner: str, name: str) -> str | None:
-    """Return the description of a name; None if there is none.
+    """Return the description of the field or parameter `name`; None if there is no description.
 
-    `owner` is a schema such as `Account`, a field of a schema such as `Delivery.attempts`, or, for a
-    parameter, its operation such as `GET /v1/requests`.
+    The owner of a field is a schema such as `Account`, or a field of a schema such as `Delivery.attempts`.
+    The owner of a parameter is an operation such as `GET /v1/requests`.
     """
     return TERMS.get(f"{owner}.{name}", TERMS.get(name))
 
 
 def explain(owner: str, schema: dict[str, Any]) -> None:
-    """Add a description to every member of an object's schema that lacks one, also to nested members."""
+    """Add the missing descriptions to the members of an object's schema, and to their nested members."""
     for name, member in schema.get("properties", {}).items():
         description = meaning(owner, name)
         if description is not None and "$ref" not in member and "const" not in member:

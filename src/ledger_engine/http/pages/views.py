@@ -1,9 +1,9 @@
 """The pages on which a user signs in and decides what an app may do (docs/decisions.md#oauth).
 
-Between two pages the server stores only the sign-in. Each form contains the whole request of the app, and the
-server checks the request every time. So there is no stored redirect address that somebody could replace. The
-code that a consent form issues is computed from the form and the browser's cookie. So a form that is sent
-twice, for instance by a double click, issues one code.
+Between two pages the server stores only the sign-in. Each form contains the app's whole authorization
+request, and the server checks the request every time. So there is no stored redirect address that somebody
+could replace. The server computes the one-time code from the consent form and the browser's cookie. So a form
+that is sent twice, for instance by a double click, issues only one code.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ _POLICY = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none';
 
 
 def page(template: str, status: int = 200, *, forms_lead_to: str = "'none'", **values: object) -> Response:
-    """Return the page of a template.
+    """Return a page that is rendered from a template.
 
-    Its forms, and the redirects that answer them, may only lead to `forms_lead_to`.
+    The browser lets the page's forms, and the redirects that answer the forms, lead only to `forms_lead_to`,
+    a list of sources as in a Content-Security-Policy.
     """
     return Response(
         _environment.get_template(template).render(values),
@@ -72,14 +73,17 @@ def page(template: str, status: int = 200, *, forms_lead_to: str = "'none'", **v
 
 
 def message(status: int, title: str, text: str, *, back: str | None = None) -> Response:
-    """Return a page that explains why the sign-in cannot continue; `back` leads to another attempt."""
+    """Return a page that explains why the sign-in cannot continue.
+
+    `back`, if given, is the address of a link for another attempt.
+    """
     return page("message.html", status, title=title, text=text, back=back)
 
 
 def redirect(location: str, status: int = 303) -> Response:
-    """Return a redirect.
+    """Return a redirect to `location`.
 
-    The status 303 makes sure that the browser does not send the form again (RFC 9700, 4.12).
+    With the status 303, the browser does not send a form again to the new address (RFC 9700, 4.12).
     """
     headers = {**_security_headers("'none'"), "Location": location}
     return Response(HTTPStatus(status).phrase, status=status, content_type="text/plain", headers=headers)
@@ -102,12 +106,12 @@ _HOST = re.compile(r"([A-Za-z0-9\-._]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
 
 class Issuer:
-    """This server's own address, by which apps know it (RFC 8414, 9207).
+    """The issuer: this server's own address, under which apps know the server (RFC 8414, 9207).
 
-    It is `address` if the operator has set one. Otherwise it is the address to which the request was sent,
-    but only if its host is an IP address, `localhost` or the name `host` on which the server listens. Any
-    other name may belong to a stranger who pointed it at this machine. An app that trusts the name could
-    later talk to the stranger.
+    The issuer is `address` if the operator has set an address. Otherwise it is the address to which the
+    request was sent, but only if the host of this address is an IP address, `localhost` or the name `host` on
+    which the server listens. Any other name may belong to a stranger who pointed the name at this machine. An
+    app that trusts the name could later talk to the stranger's server.
     """
 
     def __init__(self, address: str | None = None, host: str | None = None) -> None:
@@ -152,7 +156,7 @@ def metadata(issuer: str) -> dict[str, Any]:
 # How many passwords are checked at a time. A check takes 64 MB, and keeps several processors busy for a
 # while.
 CHECKED_AT_ONCE = 2
-WAITING_MAX = 50
+WAITING_MAX = 50  # checks that are running or waiting; the server refuses a further check
 _COOKIE = re.compile(rf"si_[A-Za-z0-9]{{{SECRET_LENGTH}}}")
 # The words for each scope on the consent page (docs/interface.md#scopes; docs/decisions.md#credentials).
 _MEANINGS = {
@@ -170,16 +174,17 @@ class TooManyChecks(Exception):
 
 
 class PasswordChecks:
-    """Checks passwords in threads, a few at a time; further checks wait, and too many are refused."""
+    """Checks passwords in threads, CHECKED_AT_ONCE at a time; up to WAITING_MAX checks may wait or run."""
 
     def __init__(self) -> None:
         self._slots = asyncio.Semaphore(CHECKED_AT_ONCE)
         self._waiting = 0
 
     async def is_right(self, login: Login | None, password: str) -> bool:
-        """Return whether the password belongs to the login; this takes equally long for every login.
+        """Return whether the password belongs to the login. For a login of None, return False.
 
-        Raises TooManyChecks.
+        A check takes equally long for every login and for None. So the time of the answer does not tell
+        whether an email address exists. Raises TooManyChecks.
         """
         if self._waiting >= WAITING_MAX:
             raise TooManyChecks
@@ -225,9 +230,9 @@ class SignInPages:
         return await _form_page("consent.html", 200, call, authorization, token, **fields)
 
     async def sign_in(self) -> Response:
-        """Sign the user in, then ask for the decision.
+        """Sign the user in, and redirect the browser to the page that asks for the decision.
 
-        An unknown address and a wrong password get the same answer.
+        An unknown email address and a wrong password get the same answer.
         """
         call = call_of(request)
         authorization = await self._read_authorization(call, call.body)
@@ -256,7 +261,7 @@ class SignInPages:
         return _with_cookie(_restart(authorization), value)
 
     async def consent(self) -> Response:
-        """Send the user's decision to the app."""
+        """Redirect the browser to the app with the user's decision."""
         call = call_of(request)
         cookie = _cookie()
         authorization = await self._read_authorization(call, call.body, cookie)
@@ -294,7 +299,7 @@ class SignInPages:
         return response
 
     async def metadata(self) -> Response:
-        """Return the metadata that a client library reads first (RFC 8414)."""
+        """Return the metadata, which the library of a client reads before anything else (RFC 8414)."""
         try:
             fields = metadata(self._issuer.of(request))
         except LedgerError as error:  # a program reads this answer, so the error is not a page
@@ -312,11 +317,15 @@ class SignInPages:
     async def _read_authorization(
         self, call: Call, raw: bytes, sign_in: str | None = None
     ) -> AuthorizationRequest:
-        """Return the request in a query or a form. Raises the exceptions of `consider` and `Issuer.of`."""
-        self._issuer.of(request)  # without an issuer the server cannot answer any app
+        """Return the app's authorization request, which is in the query or form `raw`.
+
+        `sign_in` is the value of the browser's sign-in. Raises the exceptions of `consider` and `Issuer.of`.
+        """
+        self._issuer.of(request)  # raises InvalidRequest: without an issuer the server cannot answer any app
         authorization = await call.engine.read(partial(consider, parameters=pairs_of(raw), sign_in=sign_in))
         if sign_in is not None and authorization.user is None:
             end = await call.engine.read(partial(sign_ins.expired_at, value=sign_in))
+            # The sign-in has expired. It must stay expired even if the clock is set back before a restart.
             if end is not None:
                 await call.engine.keep_time(end)
         return authorization
@@ -339,10 +348,10 @@ async def _sign_in_page(
 async def _form_page(
     template: str, status: int, call: Call, authorization: AuthorizationRequest, token: str, **fields: object
 ) -> Response:
-    """Return a page with a form. The form contains the whole request, and a token that no other form has."""
+    """Return a page with a form. The form contains the app's whole authorization request and the token."""
     project = await call.engine.read(partial(projects.get, id=authorization.app.project))
-    # Chromium applies form-action to every redirect after a form, including redirects by the app; `https:`
-    # allows the app's redirects.
+    # Chromium applies form-action to every redirect after a form is sent, even to redirects by the app, so
+    # `https:` allows the app's own redirects.
     return page(
         template,
         status,
@@ -401,9 +410,9 @@ async def _show_failure(error: Exception) -> Response:
 
 
 def _cookie_name() -> str:
-    # A browser sends a host's cookies to all ports of the host, so with one cookie name two ledgers on a
-    # machine would sign each other's users out. The prefix `__Host-`, which needs TLS, makes the browser
-    # refuse a cookie of this name from another site.
+    # The name contains the port, because a browser sends a host's cookies to all ports of the host. With one
+    # name, two ledgers on a machine would sign each other's users out. The prefix `__Host-`, which needs TLS,
+    # makes the browser refuse a cookie of this name that another host of the same domain sets.
     port = request.host.rpartition(":")[2]
     name = f"ledger_sign_in_{port}" if port.isdecimal() else "ledger_sign_in"
     return f"__Host-{name}" if request.is_secure else name
@@ -422,15 +431,15 @@ def _with_cookie(response: Response, value: str) -> Response:
 
 
 def _token(cookie: str, authorization: AuthorizationRequest, purpose: str, nonce: str = "") -> str:
-    """Return the token that a form for one request must contain; only the cookie's owner can make it.
+    """Return the token that a form for this authorization request must contain.
 
-    The `nonce` distinguishes two forms of the same request.
+    The token can be made only with the cookie. The `nonce` distinguishes two forms for the same request.
     """
     return f"{nonce}.{_keyed_hash(cookie, [purpose, nonce, authorization.parameters()])}"
 
 
 def _is_ours(call: Call, authorization: AuthorizationRequest, purpose: str) -> bool:
-    """Return whether this browser got the form for this request."""
+    """Return whether the form that was sent was made for this browser and this authorization request."""
     cookie, token = _cookie(), dict(pairs_of(call.body)).get("token", "")
     if cookie is None:
         return False
@@ -439,7 +448,7 @@ def _is_ours(call: Call, authorization: AuthorizationRequest, purpose: str) -> b
 
 
 def _code(cookie: str, token: str) -> str:
-    """Return the one-time code of the form with this token."""
+    """Return the one-time code that the consent form with this token issues."""
     return f"ac_{_keyed_hash(cookie, ['code', token])[:SECRET_LENGTH]}"
 
 
@@ -448,11 +457,11 @@ def _keyed_hash(cookie: str, values: list[object]) -> str:
 
 
 def _origin(authorization: AuthorizationRequest) -> str:
-    """Return the origin of the app's address, as a Content-Security-Policy writes it."""
+    """Return the origin of the app's redirect address, as a source in a Content-Security-Policy."""
     parts = urlsplit(authorization.redirect_uri)
     return f"{parts.scheme}://{parts.netloc}" if parts.scheme in ("http", "https") else f"{parts.scheme}:"
 
 
 def _address(uri: str, answer: dict[str, str]) -> str:
-    """Return the URI with the answer added to its query, which stays as it is (RFC 6749, 4.1.2)."""
+    """Return the URI with the answer added to its query; the rest of the query stays (RFC 6749, 4.1.2)."""
     return f"{uri}{'&' if '?' in uri else '?'}{urlencode(answer)}"

@@ -36,7 +36,7 @@ from ledger_engine.store.pages import Page
 
 token_routes = Routes("tokens", "/v1")
 
-GRANTS = ("api_key", "refresh_token")  # a grant of one of these types requires the field of the same name
+GRANTS = ("api_key", "refresh_token")  # grant types; each requires the field of the same name
 
 
 class ApiKeyGrant(Body):
@@ -50,7 +50,7 @@ class RefreshTokenGrant(Body):
 
 
 def _described_as(union: Any) -> Any:
-    """Return the method of a body class that describes the body with the schema of this union of bodies."""
+    """Return a method for a body class: it makes the schema of this union of bodies the class's schema."""
     schema = TypeAdapter(union).core_schema
     return classmethod(lambda cls, core_schema, handler: handler(schema))
 
@@ -170,10 +170,10 @@ async def revoke_oauth_token(call: Call, body: RevocationRequest) -> RevokedKeys
 
 
 def _client_id(call: Call, in_body: str | None) -> dict[str, str]:
-    """Return the `client_id` of the body or of a Basic header (RFC 6749, 2.3.1), if there is one.
+    """Return the `client_id` of the body or of a Basic header (RFC 6749, 2.3.1); {} if neither has one.
 
-    The password in the header is ignored, because apps use no secret. Raises AuthenticationError for an
-    unreadable header, and InvalidRequest if header and body name different apps.
+    The password in the Basic header is ignored, because apps have no secret. Raises AuthenticationError for
+    an unreadable Basic header, and InvalidRequest if header and body name different apps.
     """
     scheme, _, value = (call.header(b"authorization") or "").partition(" ")
     if scheme.lower() != "basic":
@@ -339,7 +339,8 @@ class CreateProject(Body):
 
 
 class ChangeProject(Body):
-    # The default is used only if the field is not sent; the field may be left out, but not be null.
+    # With a default factory, a field may be left out but not be null. The default itself is never stored,
+    # because `exclude_unset` leaves out a field that was not sent.
     name: ProjectName = Field(default_factory=str)
     overdraft: Overdraft = Field(default_factory=lambda: "allow")
 
@@ -414,7 +415,7 @@ billing_routes = Routes("billing", "/v1")
 
 
 class ChangeBilling(Body):
-    # The default is used only if the field is not sent; the field may be left out, but not be null.
+    # With a default factory, the field may be left out but not be null. The default itself is never stored.
     plan: Plan = Field(default_factory=lambda: "free")
 
 

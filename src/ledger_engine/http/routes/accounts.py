@@ -109,12 +109,13 @@ class Period(Query):
 async def get_statement(call: Call, id: str, query: Period) -> StreamedAnswer:
     """Get an account's statement over a period, in JSON or CSV."""
     start = None if query.from_ is None else parse_moment(query.from_, "from")
-    # A `to` without a time includes the whole day.
+    # A `to` that is a date without a time of day includes the whole day.
     end = None if query.to is None else parse_end(query.to, "to")
     statement = await call.read(statements.draw_up, id, start, end)
     media_types = parse_accept_header(call.header(b"accept"), MIMEAccept)
     is_json = media_types.best_match(KINDS, default=KINDS[0]) not in KINDS[1:]
     pieces = _whole(call, _json(call, statement) if is_json else _csv(call, statement))
+    # Begin the long read now, because the error Full can become a 429 only before the answer begins.
     await anext(pieces)
     if is_json:
         return StreamedAnswer(KINDS[0], pieces)
@@ -130,12 +131,12 @@ async def _whole(call: Call, pieces: AsyncGenerator[str, None]) -> AsyncGenerato
             yield piece
 
 
-# A Render returns lines of a statement as text.
+# A function that returns these lines of a statement as text, in JSON or CSV.
 Render = Callable[[Statement, list[StatementLine]], str]
 
 
 async def _parts(call: Call, statement: Statement, render: Render) -> AsyncIterator[str]:
-    """Yield the lines of the statement as text, part by part. One step of the long read makes one part."""
+    """Yield the lines of the statement as text, part by part. Each step of the long read makes one part."""
     after = None
     while True:
         text, after = await call.read_step(_part, statement, after, render)

@@ -70,7 +70,8 @@ async def get_readiness(call: Call) -> Readiness | Rendered:
 
 
 def _unavailable(call: Call, state: Health | Readiness, error: StorageUnavailable) -> Rendered:
-    # A health check changes nothing, so the message must not call the outcome of a change unknown.
+    # Make the error anew: a health check changes nothing, so the message must not say that the outcome of a
+    # change is unknown.
     error = StorageUnavailable(error.reason)
     status, headers, _ = call.refuse(error)
     return status, headers, dumps({**as_json(state), **body_of(error, call.path)}).encode()
@@ -153,7 +154,7 @@ async def restore_user(call: Call, id: str) -> User:
 order_routes = Routes("orders", "/api")
 
 
-# An item may contain anything; the ledger checks the two fields that make the total.
+# An item may contain any fields. `orders` checks only the two fields from which it computes the total.
 Item = Annotated[
     dict[str, Any],
     Field(

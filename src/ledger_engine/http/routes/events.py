@@ -83,7 +83,8 @@ async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     """Restore a webhook endpoint within 30 days of its deletion; its new secret is shown only once."""
     secret = endpoints.new_secret()
     sealed_secret = Seal.from_environment().close(secret)
-    if call.condition is None:  # a condition never holds for a deleted endpoint
+    # With If-Match, the request will fail, because `endpoints.get` does not find a deleted endpoint.
+    if call.condition is None:
         await endpoints.end_deliveries(call.engine, call.authenticate(), id)
     return await call.write(endpoints.restore, id, secret, sealed_secret, call.idempotency_key)
 
@@ -122,10 +123,10 @@ async def list_deliveries(call: Call, id: str, query: GenericList) -> Page[Deliv
 event_routes = Routes("events", "/v1")
 
 KEEP_ALIVE_S = 15.0  # seconds; proxies close connections after 30 to 60 silent seconds
-# The key of a stream is checked this often, so that a revoked key is refused within a second
+# Seconds between two checks of a stream's credential, because a revoked key must be refused within a second
 # (docs/decisions.md#commands).
 CHECKED_EVERY_S = 1.0
-AT_ONCE = 16  # events that are read ahead for a client
+AT_ONCE = 16  # the most events that are read ahead for a client
 
 
 class ResendFailed(Body):
@@ -166,7 +167,7 @@ async def list_events(call: Call, query: ListEvents) -> Page[Event] | StreamedAn
     return await in_parts(lambda page: call.read(outbox.page, page, at), query.page())
 
 
-# nginx would buffer events that should arrive at once.
+# `x-accel-buffering: no` keeps nginx from buffering events, which should arrive at once.
 _UNBUFFERED = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
 
 
@@ -195,7 +196,8 @@ async def list_event_deliveries(call: Call, id: str) -> list[Delivery]:
 async def resend_event(call: Call, id: str, query: OneEndpoint) -> Resent:
     """Send an event again, to one endpoint or to every enabled endpoint that wants its type.
 
-    If an attempt is under way, the event is sent again after it, otherwise now.
+    If an attempt to send the event is in progress, the event is sent again after this attempt. Otherwise it
+    is sent again now.
     """
     return await call.write(deliveries.resend, id, query.endpoint, call.idempotency_key)
 
@@ -210,11 +212,12 @@ async def resend_failed(call: Call, body: ResendFailed) -> ResentFailed:
 
 
 async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGenerator[str, None]:
-    """Yield the session's secret, then every event after the cursor, until the listener or the server ends.
+    """Yield server-sent events: first the secret of this session, then every ledger event after the cursor.
 
-    The first message is empty. From then until its end, the generator occupies one of the places of
-    `followers`; it raises PermissionDenied if no place is free. Events are read only as fast as the client
-    takes them, so a slow client costs the memory of a few events.
+    The stream ends when the client disconnects, the credential becomes invalid or the server stops. Before
+    the secret the generator yields "". From then until its end it occupies one of the places in `followers`;
+    it raises PermissionDenied if no place is free. Events are read only as fast as the client takes them, so
+    a slow client costs only the memory for a few events.
     """
     secret = endpoints.new_secret()
     value = (call.header(b"authorization") or "").partition(" ")[2]
@@ -222,10 +225,11 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGener
     async with followers.follow(call.authenticate().project):
         with contextlib.suppress(LedgerError):
             yield ""
-            # With this id, a client that loses the connection before the first event can resume from here.
+            # This message has the cursor as its id, so a client that loses the connection before the first
+            # event can resume from here.
             yield _message("session", cursor, {"secret": secret})
-            # A revoked or expired key, or a lost storage, ends the stream. The client then reconnects and
-            # gets the error.
+            # A revoked or expired credential, or the loss of the storage, ends the stream. When the client
+            # reconnects, it gets the error.
             while not followers.ended:
                 change = followers.next_change()
                 now = time.monotonic()
@@ -248,6 +252,6 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGener
 def _message(kind: str, id: str, data: dict[str, Any]) -> str:
     """Return one server-sent event.
 
-    The JSON is ASCII, so that every reader sees one line: some readers take U+2028 as the end of a line.
+    The JSON text is ASCII, because some readers would take U+2028 for the end of the line.
     """
     return f"id: {id}\nevent: {kind}\ndata: {json.dumps(data)}\n\n"

@@ -26,7 +26,8 @@ from ledger_engine.limits import Semaphore
 from ledger_engine.log import stored, tiles
 from ledger_engine.store.pages import Page, PageRequest
 
-# The most differences counted at a time for one project, because each stores the ids of all changed objects.
+# The most differences that are counted at a time for one project. Counting a difference keeps the ids of all
+# changed objects in memory.
 DIFFERENCES_OF_ONE_MAX = 2
 
 # Differences between two moments
@@ -60,6 +61,7 @@ async def get_diff(call: Call, query: Between) -> StreamedAnswer:
     if start > end:
         raise InvalidRequest("invalid_value", "from must not be later than to.", "from")
     pieces = _difference(call, start, end, query.page())
+    # Count the changes now, because an error can become an error answer only before the answer begins.
     await anext(pieces)
     return StreamedAnswer("application/json", pieces)
 

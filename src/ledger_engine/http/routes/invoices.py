@@ -44,7 +44,8 @@ class CreateInvoice(OptionalFields):
 
 
 class ChangeInvoice(OptionalFields):
-    # The defaults are used only if a field is not sent; both fields may be left out, but not be null.
+    # With a default factory, a field may be left out but not be null. The default itself is never stored,
+    # because `exclude_unset` leaves out a field that was not sent.
     account: AccountField = Field(default_factory=str)
     customer: Customer = Field(default_factory=str)
 

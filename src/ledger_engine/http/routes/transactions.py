@@ -65,7 +65,7 @@ class ListTransactions(LedgerList, LookingBack):
 async def list_transactions(call: Call, query: ListTransactions) -> Page[JsonText]:
     """List the transactions, newest first."""
     after = None if query.created_after is None else parse_moment(query.created_after, "created_after")
-    # A page of 100 rows is a short read too, because each row contains a few short values.
+    # Even a page of 100 rows is a short read, because a row contains only a few short values.
     return await (call.read_short if query.at is None else call.read)(
         transactions.page,
         query.page(),
