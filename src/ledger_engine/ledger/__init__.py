@@ -1,1 +1,1 @@
-"""The ledger's resources: accounts, transactions, statements, invoices, users and orders, one module each."""
+"""The ledger's resources (accounts, transactions, invoices and so on), and their states in the past."""

@@ -18,34 +18,37 @@ from ledger_engine.store.books import OF_TENANT
 from ledger_engine.store.pages import Listing, Page, PageRequest
 from ledger_engine.store.rows import any_of, insert, reader
 
-# Callers store two kinds of text: the description of a transaction, and metadata, which are up to 20 pairs of
-# text on an object (docs/interface.md#account).
+# Callers store two kinds of text: the description of a transaction, and the metadata of an object, which are
+# up to 20 pairs of texts (docs/interface.md#account).
 #
 # The index by account includes the column `description`, so that an account's transactions are read from the
-# index alone. A long description in the index would take its space twice, and a page of the index would hold
-# few entries. So a long description is stored in the column `long_description`, which is in no index, and the
-# column `description` contains `ELSEWHERE`.
+# index alone. But a long description in the index would be stored twice, and would leave room for only a few
+# entries on a page of the index. So a long description is stored in the column `long_description`, which is
+# in no index, and the column `description` then contains `ELSEWHERE`.
 
 
-SHORT_MAX = 100  # characters
-ELSEWHERE = "…"  # if a caller sends this text as a description, `long_description` is NULL
-PAIRS_MAX = 20
-KEY_MAX = 64
-VALUE_MAX = 1024
+SHORT_MAX = 100  # characters of a short description
+ELSEWHERE = "…"  # a caller may send this text as a description too; then `long_description` is NULL
+PAIRS_MAX = 20  # pairs in the metadata of an object
+KEY_MAX = 64  # characters
+VALUE_MAX = 1024  # characters
 
-# Selects the whole description from `transactions`, or from any table or query with both columns.
+# Selects the whole description from `transactions`, or from any other table or query with these two columns.
 DESCRIPTION = "coalesce(long_description, description) AS description"
 
 
 def stored_description(description: str | None) -> tuple[str | None, str | None]:
-    """Return the values of the columns `description` and `long_description`."""
+    """Return the values of the columns `description` and `long_description` for a description."""
     if description is None or len(description) <= SHORT_MAX:
         return description, None
     return ELSEWHERE, description
 
 
 def parse_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return the checked pairs. Raises InvalidRequest if there are too many pairs, or a text is too long."""
+    """Return a copy of the metadata.
+
+    Raises InvalidRequest if there are too many pairs, if a text is too long, or if a key is empty.
+    """
     if len(metadata) > PAIRS_MAX:
         raise InvalidRequest("invalid_value", f"metadata holds at most {PAIRS_MAX} pairs.", "metadata")
     for key, value in metadata.items():
@@ -67,20 +70,22 @@ NAME_MAX = 255
 
 
 # The index by account contains all these columns, so the transactions of one account are read from the index
-# alone. Only a long description is read from the row.
+# alone. Only a long description is read from the table.
 _FROM_INDEX = f"""SELECT book, id, account, amount, type, description, balance_after, destination, transfer,
     reverses, created, CASE description WHEN '{ELSEWHERE}' THEN (SELECT r.long_description
         FROM transactions AS r WHERE r.book = t.book AND r.id = t.id) END AS long_description
 FROM transactions AS t"""
-# The source of statements on the transactions of one account. The index by account and type contains all
-# credits in order, then all debits in order. SQLite merges the two lists if the statement selects the id.
+# The FROM clause for SQL statements that read the transactions of one account. The index by account and type
+# contains all credits in the order of their ids, then all debits in the order of their ids. SQLite merges the
+# two lists if the SQL statement selects the id.
 TRANSACTIONS = (
     f"({_FROM_INDEX} WHERE type = 'credit' UNION ALL {_FROM_INDEX} WHERE type = 'debit') AS of_both_types"
 )
-# The source of statements on an account's transactions of one type; such a statement has a condition on type.
+# The FROM clause for SQL statements that read an account's transactions of one type. The WHERE clause of such
+# a statement must contain a condition on the type.
 OF_ONE_TYPE = f"({_FROM_INDEX}) AS of_one_type"
-# Selects the transactions of a tenant's account. An account belongs to one book, so no condition on the book
-# is needed. With such a condition SQLite would search by the book instead of the account.
+# The condition for the transactions of a tenant's account. An account belongs to one book, so a condition on
+# the book is not needed. With such a condition SQLite would search by the book instead of the account.
 OF_ACCOUNT = (
     "account = (SELECT id FROM accounts WHERE id = :account AND project = :project AND livemode = :livemode)"
 )
@@ -119,7 +124,7 @@ class Balance:
 
 @in_one_book
 def create(unit: Unit, tenant: Tenant, new: NewAccount, key: str | None = None) -> Account:
-    """Open an account with a balance of 0."""
+    """Create an account with a balance of 0, and return it."""
     if not 1 <= len(new.name) <= NAME_MAX:
         raise InvalidRequest("invalid_value", f"name must have 1 to {NAME_MAX} characters.", "name")
     account = Account(
@@ -146,7 +151,7 @@ def create(unit: Unit, tenant: Tenant, new: NewAccount, key: str | None = None) 
 
 
 def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Account:
-    """Return the account. Raises NotFound, which names `param` if the id came in a field."""
+    """Return the account. Raises NotFound, which names `param`, the field of the request with the id."""
     return _LISTING.get(unit, tenant, id, param)
 
 
@@ -156,7 +161,7 @@ def page(unit: Unit, tenant: Tenant, request: PageRequest, *, until: str | None 
 
 
 def with_ids(unit: Unit, tenant: Tenant, ids: Sequence[str]) -> list[Account]:
-    """Return the accounts with these ids, in any order, with one statement."""
+    """Return the accounts with these ids in no particular order. This takes one SQL statement."""
     if not ids:
         return []
     id_list, parameters = any_of(ids)
@@ -175,7 +180,7 @@ def oldest_first(unit: Unit, tenant: Tenant) -> list[Account]:
 
 
 def balance_at(unit: Unit, tenant: Tenant, id: str, at: int) -> Balance:
-    """Return the balance with all transactions up to and including the millisecond `at`."""
+    """Return the account's balance after all transactions up to the end of the millisecond `at`."""
     account = get(unit, tenant, id)
     return Balance(balance_before(unit, tenant, id, at + 1), account.currency, Moment(at))
 
@@ -187,7 +192,7 @@ _LAST_OF_TYPE = """(SELECT t.id || ' ' || t.balance_after FROM transactions AS t
 
 
 def balances_before(unit: Unit, tenant: Tenant, ids: Sequence[str], moment: int) -> dict[str, int]:
-    """Return the balances of several accounts as `balance_before` does, with one statement."""
+    """Return the balances of several accounts as `balance_before` does, but with only one SQL statement."""
     if not ids:
         return {}
     id_list, parameters = any_of(ids)
@@ -202,7 +207,10 @@ def balances_before(unit: Unit, tenant: Tenant, ids: Sequence[str], moment: int)
 
 
 def balance_before(unit: Unit, tenant: Tenant, id: str, moment: int) -> int:
-    """Return the account's balance before `moment` (milliseconds), after the last earlier transaction."""
+    """Return the account's balance after its last transaction before `moment` (milliseconds).
+
+    Return 0 if the account has no earlier transaction.
+    """
     row = unit.first(
         f"SELECT id, balance_after FROM {TRANSACTIONS} WHERE {OF_ACCOUNT} AND id < :first"
         " ORDER BY id DESC LIMIT 1",

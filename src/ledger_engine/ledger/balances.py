@@ -1,7 +1,7 @@
-"""The balances that postings change: read once, changed in memory, written once.
+"""The balances that transactions change. Each balance is read once, changed in memory and written once.
 
 This module enforces the rules for balances: their range, the check for overdrafts, and that both sides of a
-transaction change together. Until the commit no other work changes the rows that a work has read.
+transaction change together. Until the changes are committed, nobody else changes a balance that was read.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import GroupCache
 
-# The largest balance of a settlement. It exceeds the largest balance of an account, because a settlement is
-# the other side of many accounts. The sum of this balance and an amount still fits 64 bits.
+# The largest balance of a settlement (`transactions.py`). It exceeds the largest balance of an account,
+# because a settlement is the other side for many accounts. The sum of this balance and an amount still fits
+# 64 bits.
 _SETTLEMENT_MAX = 2**62
 
-_READ_TOGETHER = 50  # accounts that one statement reads
-_KEPT_MAX = 4_000  # balances that stay in memory after they were written; they take 1 MB
+_READ_TOGETHER = 50  # accounts that one SQL statement reads
+_KEPT_MAX = 4_000  # balances that may stay in memory after a write; 4,000 balances take 1 MB
 _NAMES = [f"id_{number}" for number in range(_READ_TOGETHER)]
 _READ = (
     "SELECT id, balance, currency FROM accounts"
@@ -42,7 +43,8 @@ class Balances:
 
     Several methods have the parameter `prefix`, which errors put before the name of the field at fault. It is
     "" for a single transaction, and the path of the item, such as `transactions.0.`, for a transaction in a
-    batch. It is None if no field of the request is at fault, because the server made the transaction.
+    batch. It is None if the request does not contain the transaction's fields, for example if it pays an
+    invoice.
     """
 
     tables: ClassVar = frozenset({"accounts", "settlements"})
@@ -57,17 +59,20 @@ class Balances:
         self._moved_settlements: dict[str, LoadedBalance] = {}
 
     def read(self, accounts: Iterable[str]) -> None:
-        """Read these accounts together. `movable` raises the error for a missing account."""
+        """Read the balances of these accounts together.
+
+        An account that does not exist is ignored here; `movable` raises the error.
+        """
         missing = [id for id in dict.fromkeys(accounts) if id not in self._accounts]
         for first in range(0, len(missing), _READ_TOGETHER):
             chunk: list[str | None] = [*missing[first : first + _READ_TOGETHER]]
-            # Fill up with None, so that the same statement serves any number of accounts.
+            # Fill the list up with None, so that one SQL text serves any number of accounts.
             chunk += [None] * (_READ_TOGETHER - len(chunk))
             for row in self._cache.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, chunk, strict=True)))):
                 self._accounts[row["id"]] = LoadedBalance(row["balance"], row["currency"])
 
     def of(self, account: str, param: str | None = None) -> LoadedBalance:
-        """Return the balance of the account. Raises NotFound, which names `param`."""
+        """Return the balance of the account. Raises NotFound; the error names the field `param`."""
         balance = self._accounts.get(account)
         if balance is not None:
             return balance
@@ -84,10 +89,11 @@ class Balances:
     def movable(
         self, tenant: Tenant, account: str, change: int, prefix: str | None, field: str = "account"
     ) -> LoadedBalance:
-        """Return the balance of the account that the request names in `field`, if it can change by `change`.
+        """Return the balance of the account after checking that the balance can change by `change`.
 
-        Raises NotFound naming `field`, and InvalidRequest naming `amount`: `balance_out_of_range` beyond
-        ±(2^53 − 1), `insufficient_funds` if a debit would go below zero in a project that refuses overdraft
+        Raises NotFound, which names `field`, the request's field with the account. Raises InvalidRequest,
+        which names `amount`: `balance_out_of_range` for a balance beyond ±(2^53 − 1), and
+        `insufficient_funds` if a debit would make the balance negative in a project that refuses overdrafts
         (docs/decisions.md#projects-overdraft, #transactions-range).
         """
         balance = self._accounts.get(account) or self.of(account, _param(prefix, field))
@@ -107,7 +113,7 @@ class Balances:
         return balance
 
     def movable_settlement(self, currency: str, change: int, prefix: str | None) -> LoadedBalance:
-        """Return the settlement if it can change by `change`.
+        """Return the settlement in this currency after checking that it can change by `change`.
 
         Raises InvalidRequest `balance_out_of_range`.
         """
@@ -125,10 +131,10 @@ class Balances:
     def move(
         self, account: str, balance: LoadedBalance, change: int, to: str | None, other: LoadedBalance | None
     ) -> None:
-        """Add `change` to one balance and subtract it from the other; `movable` must have accepted both.
+        """Add `change` to the account's `balance`, and subtract it from the balance `other`.
 
-        Without an account `to` the other side is a settlement. `other` is None for a side of a transfer,
-        because the other side is moved by another call.
+        `movable` must have accepted both changes. `other` is the balance of the account `to`, or of a
+        settlement if `to` is None. If `other` is None, another call changes the other side of the transfer.
         """
         balance.amount += change
         self._changes[account] = balance
@@ -140,11 +146,11 @@ class Balances:
                 self._changes[to] = other
 
     def change(self) -> None:
-        """Mark the balances as changed by this work, so that they are written."""
+        """Mark these balances as changed by this work, so that `write` is called before the commit."""
         self._cache.change(self)
 
     def write(self) -> None:
-        """Store the changed balances: one statement for accounts, and one for settlements."""
+        """Store the changed balances with one SQL statement for accounts and one for settlements."""
         bind = self._tenant.bind
         changes, self._changes = self._changes, {}
         if not changes:

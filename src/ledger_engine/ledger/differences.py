@@ -1,8 +1,8 @@
 """Differences between two moments: which objects changed, and their states at both moments.
 
 See docs/decisions.md#past-diff. First all changes of the period are counted, in steps of some milliseconds.
-Then a page of them is read, in parts of a fixed size, because each change may contain two objects as large as
-a request.
+After that a page of these changes is read, in parts of a limited size, because each change may contain two
+objects that are as large as a request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ledger_engine.store import Unit, pages
 from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.pages import PageRequest
 
-ROWS_AT_ONCE = 1_000  # rows of a period in one step, which takes some milliseconds
+ROWS_AT_ONCE = 1_000  # rows of the period that one step counts, which takes some milliseconds
 
 
 @dataclass(slots=True)
@@ -55,6 +55,7 @@ class Summary:
     orders: int
 
 
+# By the prefix of an id: the kind of the object, and the function that returns the object in its past state.
 _OBJECTS: dict[str, tuple[str, Callable[[Unit, Tenant, str, int], Any]]] = {
     "acc": ("account", lambda *args: as_json(past.account(*args))),
     "inv": ("invoice", past.invoice),
@@ -65,11 +66,11 @@ _OBJECTS: dict[str, tuple[str, Callable[[Unit, Tenant, str, int], Any]]] = {
 
 @dataclass(slots=True)
 class ChangeCount:
-    """A count of the objects that changed after the moment `start` and up to `end`, in progress.
+    """A count, in progress, of the objects that changed after the moment `start` and up to the moment `end`.
 
-    `changed` maps each prefix of ids to the changed objects, and each object to its number of transactions,
-    which is 0 for an object with an event but no transaction. `after` is the id of the last counted row; None
-    when all rows are count.
+    `changed` contains the changed objects by the prefix of their ids. It maps the id of each object to the
+    object's number of transactions, which is 0 for an object with an event but no transaction. `after` is the
+    id of the last counted row; None when all rows of the period are counted.
     """
 
     start: int
@@ -92,7 +93,11 @@ class ChangeCount:
 
 
 class PeriodRows(NamedTuple):
-    """The objects in some rows of a period: all transactions, or all events; `after` is as in ChangeCount."""
+    """The ids of the objects to which some rows of a period belong.
+
+    The rows are transactions if `are_postings`, and otherwise events. `after` is the new value of
+    `ChangeCount.after`.
+    """
 
     objects: list[str]
     are_postings: bool
@@ -100,9 +105,9 @@ class PeriodRows(NamedTuple):
 
 
 def next_rows(unit: Unit, tenant: Tenant, count: ChangeCount) -> PeriodRows:
-    """Return the next rows of the period: first all its transactions, then all its events.
+    """Return the next rows of the period: first all its transactions, and after these all its events.
 
-    A book's rows are stored in the order of their ids, so only the rows of the period cost time.
+    A book's rows are stored in the order of their ids, so rows outside the period cost no time.
     """
     assert count.after is not None, "all rows are counted"
     prefix = _prefix(count.after)
@@ -124,10 +129,11 @@ def next_rows(unit: Unit, tenant: Tenant, count: ChangeCount) -> PeriodRows:
 
 
 class ChangedPage(NamedTuple):
-    """A page of changes, before their states are read.
+    """A page of changes, before the states of the changed objects are read.
 
-    `postings` maps the id of each changed object, in the order of the page, to the change's `postings`.
-    `next_cursor` is None if no change follows the page. `summary` counts the changes of all pages.
+    `postings` maps the id of each changed object, in the order of the page, to the value of
+    `Change.postings`. `next_cursor` is None if no change follows the page. `summary` counts the changes of
+    all pages.
     """
 
     start: int
@@ -140,8 +146,8 @@ class ChangedPage(NamedTuple):
 def changed_page(unit: Unit, tenant: Tenant, count: ChangeCount, request: PageRequest) -> ChangedPage:
     """Return a page of the counted changes.
 
-    The order is accounts, invoices, users, orders; within a kind the newest come first. A credential that may
-    not read users gets no changes of users. Raises InvalidRequest `invalid_cursor`.
+    The order is accounts, invoices, users, orders, and within a kind the newest object comes first. A
+    credential that may not read users gets no changes of users. Raises InvalidRequest `invalid_cursor`.
     """
     changed = dict(count.changed)
     if not tenant.may_see_users():
@@ -156,9 +162,10 @@ def changed_page(unit: Unit, tenant: Tenant, count: ChangeCount, request: PageRe
 
 
 def next_changes(unit: Unit, tenant: Tenant, page: ChangedPage, skipped: int) -> list[str]:
-    """Return the JSON texts of the page's changes after the first `skipped`.
+    """Return the JSON texts of the page's changes, without the first `skipped` changes.
 
-    The result ends with the change whose text exceeds the limit of TOGETHER_MAX letters, or with the page.
+    The result ends with the change whose text brings the total over TOGETHER_MAX letters, or else with the
+    last change of the page.
     """
     ids = list(page.postings)[skipped:]
     past_accounts = _past_accounts(unit, tenant, ids, (page.start, page.end))
@@ -180,10 +187,10 @@ def next_changes(unit: Unit, tenant: Tenant, page: ChangedPage, skipped: int) ->
 def _past_accounts(
     unit: Unit, tenant: Tenant, ids: Sequence[str], moments: Sequence[int]
 ) -> list[dict[str, PastObject]]:
-    """Return, for each moment, the accounts with these ids that existed then, in their state at that moment.
+    """Return for each moment the accounts among these ids that existed at this moment, in their past state.
 
-    One statement reads the accounts, and one statement for each moment reads all balances, because a page of
-    a difference may contain 100 accounts.
+    One SQL statement reads the accounts, and one statement for each moment reads all balances. More
+    statements would take too long, because a page of a difference may contain 100 accounts.
     """
     records = accounts.with_ids(unit, tenant, [id for id in ids if _prefix(id) == "acc"])
     account_ids = [record.id for record in records]
@@ -215,7 +222,7 @@ def _require_cursor(unit: Unit, tenant: Tenant, id: str, end: int) -> None:
 
 
 def _find_past(unit: Unit, tenant: Tenant, id: str, at: int) -> PastObject | None:
-    """Return an object of any kind in its state at `at`; None if it did not exist yet."""
+    """Return an object of any kind in its state at the moment `at`; None if it did not exist yet."""
     try:
         record: PastObject = _OBJECTS[_prefix(id)][1](unit, tenant, id, at)
     except NotFound:

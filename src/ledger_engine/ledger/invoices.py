@@ -1,4 +1,7 @@
-"""Invoices: requests for one payment each, from draft to paid or void (docs/decisions.md#invoices)."""
+"""Invoices: an invoice asks for one payment, and goes from draft to open to paid or void.
+
+See docs/decisions.md#invoices.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ class Invoice:
 
 @dataclass(slots=True)
 class NewInvoice:
-    """The fields of a new draft: exactly one of `amount` and `lines`."""
+    """The fields of a new draft. Exactly one of `amount` and `lines` must be set."""
 
     account: str
     customer: str
@@ -78,11 +81,11 @@ class NewInvoice:
 
 
 class InvoiceChanges(TypedDict, total=False):
-    """The fields of a draft to change.
+    """The fields of a draft to change, with their new values.
 
-    None clears `due_date`, `description` and `metadata`. `amount` replaces `lines`, and `lines` replace
-    `amount`. `amount` may be None only if the draft has lines or gets lines here. `lines` may be None only if
-    the draft has an amount or gets an amount here.
+    None clears `due_date`, `description` or `metadata`. An amount replaces the draft's lines, and lines
+    replace its amount. `amount` may be None only if the draft was made with lines, or gets lines here.
+    `lines` may be None only if the draft was made with an amount, or gets an amount here.
     """
 
     account: str
@@ -96,7 +99,7 @@ class InvoiceChanges(TypedDict, total=False):
 
 @in_one_book
 def create(unit: Unit, tenant: Tenant, new: NewInvoice, key: str | None = None) -> Invoice:
-    """Draft an invoice."""
+    """Create an invoice as a draft, and return it."""
     id = unit.new_id("inv")
     idempotency.take(unit, tenant, key, id)
     fields = InvoiceChanges(
@@ -143,7 +146,8 @@ def page(
 def update(unit: Unit, tenant: Tenant, id: str, changes: InvoiceChanges) -> Invoice:
     """Change the given fields of a draft. If no field is given, nothing changes and no event is recorded.
 
-    With a new account the invoice takes that account's currency. Raises Conflict `invoice_not_draft`.
+    If the account changes, the invoice gets the currency of the new account. Raises Conflict
+    `invoice_not_draft`.
     """
     invoice = get(unit, tenant, id)
     if invoice.status != "draft":
@@ -163,7 +167,8 @@ def update(unit: Unit, tenant: Tenant, id: str, changes: InvoiceChanges) -> Invo
 def finalize(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
     """Open a draft and assign the next number. Raises Conflict `invoice_not_draft`."""
     idempotency.take(unit, tenant, key, id)
-    # If the invoice turns out not to be a draft, the rollback of the work also takes the number back.
+    # If the invoice turns out not to be a draft, the rollback of the work also undoes this change of the
+    # counter.
     counter = unit.first(
         "INSERT INTO counters (project, livemode, invoice_numbers) VALUES (:project, :livemode, 1)"
         " ON CONFLICT (project, livemode) DO UPDATE SET invoice_numbers = counters.invoice_numbers + 1"
@@ -208,7 +213,7 @@ def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
 
 @in_one_book
 def void(unit: Unit, tenant: Tenant, id: str) -> Invoice:
-    """Void an open invoice, which stays stored. Raises Conflict `invoice_not_open`."""
+    """Void an open invoice; the invoice stays stored. Raises Conflict `invoice_not_open`."""
     row = update_row(unit, tenant, "invoices", id, "status = 'open'", status="void", voided_at=unit.now)
     if row is None:
         raise _not_open(get(unit, tenant, id))
@@ -216,7 +221,7 @@ def void(unit: Unit, tenant: Tenant, id: str) -> Invoice:
 
 
 def _columns(unit: Unit, tenant: Tenant, fields: InvoiceChanges) -> dict[str, Value]:
-    """Return the columns of the given fields.
+    """Return the columns that store the given fields, with their values.
 
     Raises InvalidRequest for the first field that breaks a rule.
     """
@@ -247,9 +252,10 @@ def _columns(unit: Unit, tenant: Tenant, fields: InvoiceChanges) -> dict[str, Va
 
 
 def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
-    """Return whether the changes set the sum.
+    """Return whether the changes concern the amount that is due.
 
-    An invoice is made with either `amount` or `lines`. Clearing the field that was not used changes nothing.
+    An invoice is made with either `amount` or `lines`. To clear the field with which it was not made has no
+    effect.
     """
     names = [name for name in ("amount", "lines") if name in changes]
     made_of_lines = invoice.lines is not None
@@ -257,9 +263,9 @@ def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
 
 
 def _amount_columns(amount: int | None, lines: Sequence[InvoiceLine] | None) -> dict[str, Value]:
-    """Return the columns for the sum and the lines.
+    """Return the columns that store the amount and the lines, with their values.
 
-    Raises InvalidRequest for a sum of 0, because such an invoice could not be paid.
+    Raises InvalidRequest for a total of 0 too, because such an invoice could not be paid.
     """
     if amount is not None and lines is not None:
         raise InvalidRequest("invalid_value", "Give amount or lines, not both.", "lines")

@@ -24,7 +24,7 @@ from ledger_engine.store.rows import insert, reader, short, update_row
 STATUSES = ("open", "paid", "shipped")
 ITEMS_MAX = 100
 
-Item = Mapping[str, Any]  # a JSON object; the caller chooses its fields
+Item = Mapping[str, Any]  # a JSON object, whose fields the caller chooses
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class NewOrder:
 
 @in_one_book
 def create(unit: Unit, tenant: Tenant, new: NewOrder, key: str | None = None) -> Order:
-    """Place an order for an active user."""
+    """Create an order for an active user, and return it."""
     total = _total(new.items)
     order = Order(
         id=unit.new_id("ord"),
@@ -96,9 +96,9 @@ def page(unit: Unit, tenant: Tenant, request: PageRequest, *, status: str | None
 
 
 def of_user(unit: Unit, tenant: Tenant, request: PageRequest, user: str) -> Page[Order]:
-    """Return a page of the user's orders, newest first. Raises NotFound for the user."""
+    """Return a page of the user's orders, newest first. Raises NotFound if the user does not exist."""
     users.get(unit, tenant, user)
-    # A user belongs to one project and mode, so no other condition is needed.
+    # A user belongs to one project and mode, so a condition on project and mode is not needed.
     return _LISTING.page(unit, tenant, request, {}, among="user_id = :user", values={"user": user})
 
 
@@ -125,7 +125,10 @@ def ship(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Order:
 
 
 def _total(items: Sequence[Item]) -> int:
-    """Return the sum of quantity × unit_amount; a missing quantity is 1, a missing unit_amount is 0."""
+    """Return the sum of quantity × unit_amount over all items.
+
+    A missing quantity counts as 1, and a missing unit_amount as 0. Raises InvalidRequest.
+    """
     if not 1 <= len(items) <= ITEMS_MAX:
         raise InvalidRequest("invalid_value", f"items must have 1 to {ITEMS_MAX} objects.", "items")
     total = 0
@@ -141,7 +144,7 @@ def _total(items: Sequence[Item]) -> int:
 
 
 def _integer(value: object, least: int, param: str) -> int:
-    # In Python a bool is an int, in JSON it is not.
+    # In Python True and False are integers too, but in JSON they are not.
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MAX_AMOUNT:
         raise InvalidRequest(
             "invalid_value", f"{param} must be an integer from {least} to {MAX_AMOUNT}.", param
@@ -153,7 +156,7 @@ def _items_text(items: list[Item]) -> str:
     try:
         return dumps(items)
     except ValueError:
-        # For instance 1e400, which Python reads as infinity and JSON cannot represent.
+        # Python reads a number such as 1e400 as infinity, which JSON cannot represent.
         raise InvalidRequest("invalid_value", "A number in items is out of range.", "items") from None
 
 

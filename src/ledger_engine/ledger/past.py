@@ -1,8 +1,8 @@
-"""Objects in the past: their state after the last change made at or before a moment.
+"""Objects in the past: their state after the last change at or before a moment.
 
 See docs/decisions.md#looking-back. A moment is the end of a millisecond. The balance of an account follows
-from its transactions. All other changes are in the events, each of which contains the object's state at its
-time.
+from the account's transactions. All other changes are recorded as events, and each event contains the state
+of the changed object after the change.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from ledger_engine.store.books import BOOK, OF_TENANT
 from ledger_engine.store.pages import LIMIT_MAX, LOOKED_AT_MAX, Listing, Page, PageRequest
 from ledger_engine.store.rows import short
 
-PastObject = dict[str, Any]  # an object in the form of the interface
+PastObject = dict[str, Any]  # an object in its past state, in the form of the interface
 
-# Selects the body of the last event about the object of a row, before the id `:changed`.
+# Selects the body of the last event about a row's object among the events with ids less than `:changed`.
 _PAST_BODY = f"""(SELECT {{body}} FROM events AS e WHERE e.object = {{table}}.id AND e.body IS NOT NULL
     AND e.book = {BOOK} AND e.id < :changed ORDER BY e.id DESC LIMIT 1) AS past_body"""
 _SHORT_BODY = short("e.body", pages.SHORT_MAX)
 
 
 def _past_state(row: Row, read: Callable[[Row], Any]) -> PastObject:
-    """Return the earlier state of a row's object.
+    """Return the past state of a row's object.
 
-    If no event is stored, as in a copy, return the current state.
+    If the ledger stores no such event, because the object was copied from another ledger, return the current
+    state.
     """
     body = row["past_body"]
     return as_json(read(row)) if body is None else json.loads(body)["data"]["object"]
@@ -43,7 +44,7 @@ def _past_state(row: Row, read: Callable[[Row], Any]) -> PastObject:
 
 def _past_user(row: Row) -> PastObject:
     user = _past_state(row, users.read)
-    # Erasing events takes some time, so the fields of an erased user are removed here too.
+    # If an event still contains the fields of an erased user, they must not be shown.
     return user if row["erased_at"] is None else {**user, "name": None, "email": None}
 
 
@@ -70,7 +71,10 @@ _USERS = _listing("users", "user", _past_user, (), "*")
 
 
 def account(unit: Unit, tenant: Tenant, id: str, at: int) -> Account:
-    """Return the account with its balance at `at`. Raises NotFound."""
+    """Return the account with its balance at the moment `at`.
+
+    Raises NotFound if the account does not exist, or did not exist yet.
+    """
     record = accounts.get(unit, tenant, id)
     if record.created > at:
         raise NotFound("account", id)
@@ -99,7 +103,7 @@ def invoice_page(
     status: str | None = None,
     account: str | None = None,
 ) -> Page[PastObject]:
-    """Return a page of the invoices that existed at `at`, newest first, filtered by their state then."""
+    """Return a page of the invoices that existed at `at`, newest first; filters apply to the past states."""
     return _page(_INVOICES, unit, tenant, request, "inv", at, {"status": status, "account": account})
 
 
@@ -111,19 +115,19 @@ def order(unit: Unit, tenant: Tenant, id: str, at: int) -> PastObject:
 def order_page(
     unit: Unit, tenant: Tenant, request: PageRequest, at: int, *, status: str | None = None
 ) -> Page[PastObject]:
-    """Return a page of the orders that existed at `at`, newest first, filtered by their `status` then."""
+    """Return a page of the orders that existed at `at`, newest first; `status` is the status at `at`."""
     return _page(_ORDERS, unit, tenant, request, "ord", at, {"status": status})
 
 
 def user(unit: Unit, tenant: Tenant, id: str, at: int) -> PastObject:
-    """Return the user in their state at `at`, without fields that are erased by now. Raises NotFound."""
+    """Return the user in their state at `at`; fields that are erased now are None. Raises NotFound."""
     return _get(_USERS, unit, tenant, id, at)
 
 
 def user_page(
     unit: Unit, tenant: Tenant, page: int, per_page: int, at: int, *, role: str | None = None
 ) -> tuple[users.NumberedPage, list[PastObject]]:
-    """Return a numbered page of the users who existed at `at`, and their states at that time."""
+    """Return a numbered page of the users who existed at `at`, and the states of these users at `at`."""
     # A user's role never changes, so the current role serves as the filter.
     numbered_page = users.page(unit, tenant, page, per_page, role=role, until=first_at("usr", at + 1))
     return numbered_page, [user(unit, tenant, record.id, at) for record in numbered_page.items]
@@ -150,8 +154,10 @@ def _page(
 ) -> Page[PastObject]:
     """Return a page of objects in their state at `at`.
 
-    No index covers earlier states, so a filter is compared with every object. So a page with a filter may end
-    early: after LOOKED_AT_MAX objects, or after the first part of a page whose rest was not read.
+    `equal` contains the filters. No index covers past states, so every object is read and compared with the
+    filters. For this reason a page with filters may be shorter than requested although more objects follow:
+    it ends when LOOKED_AT_MAX objects were compared, or when a read returned only a part of its objects,
+    because their texts are long.
     """
     until, parameters = first_at(prefix, at + 1), {"changed": first_at("evt", at + 1)}
     filters = {name: value for name, value in equal.items() if value is not None}
@@ -159,7 +165,7 @@ def _page(
         return listing.page(unit, tenant, request, {}, until=until, values=parameters)
     backwards = request.before is not None
     objects: list[PastObject] = []
-    # First read as many objects as the page needs, which is enough if most objects match the filter.
+    # The first read asks for as many objects as the page needs, because often all of them match.
     step, looked_at = replace(request, limit=min(request.limit + 1, LIMIT_MAX)), 0
     while looked_at < LOOKED_AT_MAX:
         page = listing.page(unit, tenant, step, {}, until=until, values=parameters)

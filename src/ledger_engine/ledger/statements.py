@@ -1,4 +1,4 @@
-"""Statements: the transactions of an account over a period, between two balances.
+"""Statements: the transactions of an account over a period, with the balances before and after the period.
 
 See docs/decisions.md#statements.
 """
@@ -16,7 +16,7 @@ from ledger_engine.ledger import accounts
 from ledger_engine.ledger.accounts import DESCRIPTION
 from ledger_engine.store import Unit
 
-LINES_AT_ONCE = 100  # reading and rendering them takes about a millisecond
+LINES_AT_ONCE = 100  # lines per read; reading and rendering 100 lines takes about a millisecond
 
 
 @dataclass(slots=True)
@@ -53,8 +53,8 @@ class Statement:
 def draw_up(unit: Unit, tenant: Tenant, account: str, start: int | None, end: int | None) -> Statement:
     """Return the statement of all transactions from the millisecond `start` to `end`, both included.
 
-    By default it begins when the account was opened and ends now. Raises NotFound for an unknown account, and
-    InvalidRequest if the start is later than the end.
+    If `start` is None, the statement begins when the account was created. If `end` is None, it ends now.
+    Raises NotFound for an unknown account, and InvalidRequest if the start is later than the end.
     """
     record = accounts.get(unit, tenant, account)
     end = unit.now if end is None else end
@@ -80,9 +80,10 @@ def draw_up(unit: Unit, tenant: Tenant, account: str, start: int | None, end: in
 
 
 def lines(unit: Unit, tenant: Tenant, statement: Statement, after: str | None = None) -> list[StatementLine]:
-    """Return the next lines of the statement after the transaction `after`, oldest first; [] at the end.
+    """Return the next lines of the statement after the transaction `after`, oldest first.
 
-    Transactions never change, so the parts fit together even if others post between two calls.
+    Return the first lines if `after` is None, and [] if no line follows. Transactions never change, so the
+    lines of several calls fit together even if other transactions are posted between two calls.
     """
     if statement.last_transaction is None:
         return []

@@ -1,8 +1,9 @@
-"""Transactions: each moves one amount on one account, and the sum over a book is always zero.
+"""Transactions: a transaction moves one amount on one account.
 
-Each transaction has two sides. Without a `destination` the other side is a *settlement*: a balance that each
-project has for each currency and mode, and that no list shows. With a destination both sides are transactions
-with the same `transfer` (docs/decisions.md#transactions).
+Each transaction has another side, on which the opposite amount is moved, so the sum of all balances of a book
+in one currency is always zero. Without a `destination`, the other side is a *settlement*: a balance that each
+project has for each currency and mode, and that no list shows. With a `destination`, the other side is a
+second transaction with the same `transfer` (docs/decisions.md#transactions).
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ _COLUMNS = (
     f"id, account, amount, type, {accounts.DESCRIPTION}, balance_after, created, :livemode AS livemode,"
     " destination, transfer, reverses"
 )
-# Without this hint SQLite would search by the book and compare each row's type. PostgreSQL has no hints: its
-# index holds type and book as one value, and `store/postgres/rendering.py` replaces the hint with a condition
-# on this value.
+# Without this hint SQLite would search by the book and compare the type of each row. PostgreSQL has no hints.
+# There the index contains type and book as one value, and `store/postgres/rendering.py` replaces the hint
+# with a condition on this value.
 _BY_TYPE = " INDEXED BY transactions_by_type"
 _OF_TYPE = f"type = :type AND book = {BOOK}"
 
-# The ids of the transactions that a reversal undoes: first on the source's side, then on the destination's.
+# The ids of the transactions that a reversal undoes: on the account's side and on the destination's side.
 Sides = tuple[str | None, str | None]
 
 
@@ -77,7 +78,7 @@ class NewTransaction:
 
 
 def _prefetch(unit: Unit, tenant: Tenant, calls: list[tuple[Any, ...]]) -> None:
-    """Read at once the accounts of several postings, and whether their idempotency keys are used."""
+    """For several calls of `post`, read together their accounts, and which idempotency keys are used."""
     ids = [id for (new, *_) in calls for id in (new.account, new.destination) if id is not None]
     unit.cached(Balances, tenant).read(ids)
     if keys := [key for (_, *further) in calls for key in further if key is not None]:
@@ -87,7 +88,7 @@ def _prefetch(unit: Unit, tenant: Tenant, calls: list[tuple[Any, ...]]) -> None:
 @in_one_book
 @prefetched_by(_prefetch)
 def post(unit: Unit, tenant: Tenant, new: NewTransaction, key: str | None = None) -> Transaction:
-    """Post a transaction, or both sides of a transfer; return the side of `new.account`."""
+    """Post a transaction, or both transactions of a transfer; return the transaction on `new.account`."""
     id = unit.new_id("txn")
     idempotency.take(unit, tenant, key, id)
     return _post(unit, tenant, id, new, "")
@@ -96,7 +97,7 @@ def post(unit: Unit, tenant: Tenant, new: NewTransaction, key: str | None = None
 def post_due(unit: Unit, tenant: Tenant, due: NewTransaction) -> Transaction:
     """Post a transaction that follows from a stored object, such as the payment of an invoice.
 
-    Its errors name no `param`, because no field of the request is at fault.
+    An error names no `param`, because no field of the request is at fault.
     """
     return _post(unit, tenant, unit.new_id("txn"), due, None)
 
@@ -105,9 +106,9 @@ def post_due(unit: Unit, tenant: Tenant, due: NewTransaction) -> Transaction:
 def post_batch(
     unit: Unit, tenant: Tenant, batch: Sequence[NewTransaction], key: str | None = None
 ) -> list[Transaction]:
-    """Post 1 to 1000 transactions, all or none, and return them; for a transfer, return the source's side.
+    """Post 1 to 1000 transactions, all or none, and return the transaction on the `account` of each item.
 
-    The `param` of an error names the item at fault.
+    The `param` of an error begins with the path of the item at fault, such as `transactions.0`.
     """
     if not 1 <= len(batch) <= BATCH_MAX:
         raise InvalidRequest(
@@ -119,7 +120,8 @@ def post_batch(
     postings.expect(batch)
     transactions = []
     for number, new in enumerate(batch):
-        # Make each id just before its transaction is posted, because a transfer takes another id in between.
+        # Make each id just before its transaction is posted, because ids must be in the order of posting, and
+        # a transfer takes a second id.
         if number:
             id = unit.new_id("txn")
         transactions.append(postings.add(id, new, f"transactions.{number}."))
@@ -129,9 +131,9 @@ def post_batch(
 
 @in_one_book
 def reverse(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Transaction:
-    """Post the opposite of a transaction, on both sides of a transfer.
+    """Post the opposite of a transaction; if it belongs to a transfer, reverse both sides of the transfer.
 
-    Raises Conflict if the transaction was already reversed.
+    Raises NotFound, and Conflict if the transaction was already reversed.
     """
     new_id = unit.new_id("txn")
     idempotency.take(unit, tenant, key, new_id)
@@ -167,9 +169,10 @@ def get(unit: Unit, tenant: Tenant, id: str) -> Transaction:
 
 
 def related(unit: Unit, tenant: Tenant, id: str) -> list[Transaction]:
-    """Return the other side of a transfer, the transaction's reversal, and the transaction that it reverses.
+    """Return the transactions to which a transaction is related, as far as they exist.
 
-    Raises NotFound.
+    These are its reversal, the other side of its transfer, and the transaction that it reverses. Raises
+    NotFound.
     """
     transaction = get(unit, tenant, id)
     rows = unit.execute(
@@ -197,10 +200,10 @@ def page(
     at: int | None = None,
     as_text: bool = False,
 ) -> Page[Any]:
-    """Return a page of the transactions, newest first; with `as_text`, each as a `JsonText`.
+    """Return a page of the transactions, newest first; with `as_text`, each item is a `JsonText`.
 
-    Both times are in milliseconds. With `created_after`, return only transactions made after this time; with
-    `at`, return only transactions made until the end of this millisecond.
+    `created_after` and `at` are in milliseconds. With `created_after`, the page contains only transactions
+    posted after this millisecond; with `at`, only transactions posted until the end of this millisecond.
     """
     if type is not None and type not in TYPES:
         raise InvalidRequest("invalid_value", "type must be credit or debit.", "type")
@@ -227,7 +230,8 @@ def oldest_first(
 ) -> list[Transaction]:
     """Return the next `limit` transactions after the id `after`, oldest first.
 
-    If `since` and `until` are set, return only transactions between these milliseconds, both included.
+    If `after` is None, begin at the millisecond `since`, or else at the first transaction. `until` is the
+    last included millisecond; if it is None, there is no such limit.
     """
     rows = unit.execute(
         f"SELECT {_COLUMNS} FROM transactions WHERE {OF_BOOK} AND id > :after AND id < :beyond"
@@ -253,7 +257,7 @@ def _post(
 
 
 class PostedBook:
-    """The state that the works of a group share when they post to one book (`CachedValues`)."""
+    """The state that the works of a group share when they post to one book. Implements `CachedValues`."""
 
     # The tables that contain the book's number, the number of stored objects, and the balances.
     tables: ClassVar = books.TABLES | quotas.StoredObjects.tables | Balances.tables
@@ -277,8 +281,8 @@ class Postings:
     """The transactions that one work posts.
 
     The transactions are checked one by one, and written together with the transactions of the other works in
-    the group. Use an instance only until the work's next statement. If a transaction cannot be added, nothing
-    changes.
+    the group. Use an instance only until the work executes its next SQL statement. If `add` raises an error,
+    it has changed nothing.
     """
 
     __slots__ = ("_book", "_is_noted", "_stored_before", "_tenant", "_unit")
@@ -288,15 +292,16 @@ class Postings:
         self._tenant = tenant
         self._book = unit.cached(PostedBook, tenant)
         self._stored_before = self._book.stored.number
-        self._is_noted = False  # whether the cache knows that this work changes the book
+        self._is_noted = False  # whether this work has told the cache that it changes the book
         unit.announce(outbox.TOPIC)
 
     def add(
         self, id: str, new: NewTransaction, prefix: str | None, reverses: Sides = (None, None)
     ) -> Transaction:
-        """Move the balances and add one side or both; return the side of `new.account`.
+        """Change the balances and add a transaction, or both transactions of a transfer.
 
-        `prefix` comes before the field names in errors; None if the request lacks the fields.
+        Return the transaction on `new.account`, whose id is `id`. `prefix` comes before the field names in
+        errors; it is None if the request does not contain the fields (`Balances`).
         """
         _check(new, prefix or "")
         tenant, book, destination = self._tenant, self._book, new.destination
@@ -315,7 +320,7 @@ class Postings:
                     f"{new.account} is in {balance.currency} and {destination} in {other.currency}.",
                     None if prefix is None else prefix + "destination",
                 )
-        # After this point nothing can fail.
+        # Nothing can fail after this point, so the changes in memory are complete.
         if not self._is_noted:
             self._is_noted = True
             book.cache.change(book)
@@ -356,12 +361,12 @@ class Postings:
         return transaction
 
     def expect(self, batch: Sequence[NewTransaction]) -> None:
-        """Read the accounts of the coming transactions together, which is faster than one by one."""
+        """Read the accounts for the next calls of `add` together; one account at a time would take longer."""
         self._book.balances.read([new.account for new in batch])
         self._book.balances.read([new.destination for new in batch if new.destination is not None])
 
     def balance(self, account: str) -> int:
-        """Return the account's balance after the additions. Raises NotFound."""
+        """Return the account's balance after the transactions added so far. Raises NotFound."""
         return self._book.balances.of(account).amount
 
     def _add(self, transaction: Transaction) -> None:
@@ -417,7 +422,7 @@ def _read(row: Row) -> Transaction:
     return Transaction(id, account, amount, type, description, balance, created, bool(livemode), *others)
 
 
-# These columns are in the order of the values that `Postings` adds.
+# These columns are in the order of the values that `Postings._add` adds.
 _STORED = (
     "book", "id", "account", "amount", "type", "description", "balance_after", "destination", "transfer",
     "reverses", "created", "long_description",

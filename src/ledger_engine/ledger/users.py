@@ -25,8 +25,8 @@ PER_PAGE_DEFAULT = 20
 PAGE_MAX = 10**12  # no list has this many pages, and the offset of the last row still fits 64 bits
 RECOVERABLE_FOR = quotas.RECOVERABLE_FOR
 
-# This checks only the form, because the server cannot know whether mail arrives. \x22 is a quotation mark:
-# the character itself would end the string that contains the pattern in generated programs.
+# The pattern checks only the form of an address, because the server cannot know whether mail arrives. \x22 is
+# a quotation mark: in a generated client program, the character itself would end the string with the pattern.
 _BARRED = r"\s\x00-\x1f\x7f-\x9f@\x22(),:;<>\[\\\]"
 EMAIL_PATTERN = rf"^[^{_BARRED}]+@[^{_BARRED}.]+(\.[^{_BARRED}.]+)*$"
 _EMAIL = re.compile(EMAIL_PATTERN)
@@ -71,10 +71,10 @@ class NumberedPage:
 
 
 def create(unit: Unit, tenant: Tenant, new: NewUser, key: str | None = None) -> User:
-    """Add an active user and return it.
+    """Create an active user, and return it.
 
-    Raises PermissionDenied for a role above the credential's role, and Conflict `email_taken` if an active
-    user of the project and mode uses the same address, compared without case.
+    Raises PermissionDenied for a role above the credential's role. Raises Conflict `email_taken` if an active
+    user of the project and mode has the same email address, ignoring upper and lower case.
     """
     _check(new)
     tenant.require_role(new.role)
@@ -110,7 +110,10 @@ def create(unit: Unit, tenant: Tenant, new: NewUser, key: str | None = None) -> 
 
 
 def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> User:
-    """Return the user, active or not. Raises NotFound, which names `param` if the id came in a field."""
+    """Return the user, active or not.
+
+    Raises NotFound; the error names `param`, the field of the request with the id.
+    """
     return _LISTING.get(unit, tenant, id, param)
 
 
@@ -123,9 +126,9 @@ def page(
     role: str | None = None,
     until: str | None = None,
 ) -> NumberedPage:
-    """Return a page of the users, newest first, deactivated users included; a page after the last is empty.
+    """Return a page of the users, newest first, with deactivated users.
 
-    With `until`, return only users whose ids are less than `until`.
+    A page after the last page is empty. With `until`, return only users whose ids are less than `until`.
     """
     for name, value, most in (("page", page, PAGE_MAX), ("per_page", per_page, PER_PAGE_MAX)):
         if not 1 <= value <= most:
@@ -146,9 +149,10 @@ def page(
 
 
 def deactivate(unit: Unit, tenant: Tenant, id: str) -> User:
-    """Deactivate the user. This needs the role admin, and changes nothing if the user is already deactivated.
+    """Deactivate the user, and return it; a user who is already deactivated is not changed.
 
-    The user's grants to apps end, and stay ended even if the user is restored.
+    The user's grants to apps are revoked, and stay revoked if the user is restored. Raises PermissionDenied
+    unless the credential has the role admin.
     """
     tenant.require_role("admin")
     row = update_row(
@@ -163,11 +167,12 @@ def deactivate(unit: Unit, tenant: Tenant, id: str) -> User:
 
 
 def restore(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> User:
-    """Make a deactivated user active again; an active user is not changed. This needs the role admin.
+    """Make a deactivated user active again, and return it; an active user is not changed.
 
-    Raises PermissionDenied for a role above the credential's role, as `create` does. Raises Conflict
-    `not_recoverable` more than 30 days after the deactivation, whether or not the name and address are erased
-    yet, and `email_taken` if another active user uses the address now.
+    Raises PermissionDenied unless the credential has the role admin, and for a user with a role above the
+    credential's role. Raises Conflict `not_recoverable` more than 30 days after the deactivation, even if
+    the user's name and address are not erased yet. Raises Conflict `email_taken` if another active user has
+    the address now.
     """
     tenant.require_role("admin")
     idempotency.take(unit, tenant, key, id)
@@ -194,22 +199,25 @@ def restore(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> User
 
 
 def require_active(unit: Unit, tenant: Tenant, id: str, param: str) -> None:
-    """Raise NotFound for an unknown user and Conflict `user_deactivated`, both naming `param`."""
+    """Raise NotFound for an unknown user, and Conflict `user_deactivated` for a deactivated user.
+
+    Both errors name the field `param`.
+    """
     if get(unit, tenant, id, param).status != "active":
         raise Conflict("user_deactivated", f"{id} is deactivated.", param)
 
 
 def expired(unit: Unit, before: int) -> list[str]:
-    """Return the ids of users deactivated before `before` (milliseconds) and not erased yet, in all projects.
+    """Return the ids of the users of all projects who are not erased, and were deactivated before `before`.
 
-    The retention calls this with `before` 30 days ago.
+    `before` is in milliseconds; the retention passes the moment 30 days ago.
     """
     rows = unit.execute(f"SELECT id FROM users WHERE {_EXPIRED} ORDER BY deactivated_at", {"before": before})
     return [row["id"] for row in rows]
 
 
 def is_expired(unit: Unit, id: str, before: int) -> bool:
-    """Return whether `expired` contains the user."""
+    """Return whether `expired` would return the id of this user."""
     row = unit.first(f"SELECT 1 FROM users WHERE id = :id AND {_EXPIRED}", {"id": id, "before": before})
     return row is not None
 
