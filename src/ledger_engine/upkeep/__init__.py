@@ -1,1 +1,1 @@
-"""Maintenance of a ledger: the audit, backups, retention and the background tasks."""
+"""Maintenance of a ledger: background tasks, retention, the heartbeat, metrics and backups."""

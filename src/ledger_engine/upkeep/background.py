@@ -25,7 +25,11 @@ log = logging.getLogger("ledger_engine.upkeep.background")
 
 
 class Background:
-    """Runs the tasks between `start` and `stop`, while the engine is open."""
+    """Runs the background tasks from `start` to `stop`; the engine must be open all this time.
+
+    `log_name` is the name of the transparency log, and `outside` are the places outside the ledger to which
+    its checkpoints are published.
+    """
 
     def __init__(
         self,
@@ -52,9 +56,9 @@ class Background:
         self._retention = Retention(engine)
 
     async def begin(self) -> None:
-        """Make the log's key, and log a warning if the ledger's time is far ahead.
+        """Make the key of the transparency log, and log a warning if the ledger's time is far ahead.
 
-        Raises StorageUnavailable.
+        Call this once, before `start`. Raises StorageUnavailable.
         """
         await self._sealer.begin()
         await self._note_served()
@@ -69,22 +73,28 @@ class Background:
         self._retention.start()
 
     async def pause(self) -> None:
-        """Finish the work in progress, then write nothing until `resume`: the ledger is being replaced."""
+        """Stop the tasks while another ledger replaces this one. They write nothing until `resume`.
+
+        Each task first finishes the work that it has begun.
+        """
         await self._retention.stop()
         await self._sealer.stop()
         await self._deliverer.stop()
         await self.recorder.stop()
 
     def resume(self) -> None:
-        """Start the tasks again, on the ledger in its new state."""
+        """Start the tasks again after `pause`, on the ledger in its new state."""
         self.start()
 
     def begin_stop(self) -> None:
-        """End the event streams: they never end by themselves. The server accepts no more requests."""
+        """End the event streams, because they never end by themselves and the server could not stop.
+
+        Call this when the server accepts no more requests.
+        """
         self._followers.end()
 
     async def stop(self) -> None:
-        """Stop the tasks; each first stores the work that it holds in memory.
+        """Stop the tasks; each task first stores the work that it has in memory.
 
         Call this after the last request and before closing the engine.
         """

@@ -25,7 +25,11 @@ from ledger_engine.verify.audit import AuditReport
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
-    """The content of the restored ledger, and the path of the former file, if there was one."""
+    """The result of a restore.
+
+    `report` describes the content of the restored ledger. `aside` is the new path of the file that was
+    replaced; None if there was no file.
+    """
 
     report: AuditReport
     aside: Path | None
@@ -35,8 +39,9 @@ class RestoreResult:
 class RecoveryResult:
     """The result of a recovery.
 
-    `doubt` is a reason to think that the log belongs to another file, or None. `damaged` is the number of
-    unreadable frames at the end of the log; the recovery leaves them out.
+    `report` describes the content of the recovered ledger. `doubt` is a reason to think that the log belongs
+    to another file, or None. `damaged` is the number of unreadable frames at the end of the log, which the
+    recovery has left out.
     """
 
     report: AuditReport
@@ -47,24 +52,25 @@ class RecoveryResult:
 def back_up(database: Path, target: Path, *, overwrite: bool = False) -> AuditReport:
     """Copy the ledger, as it is at one moment, to the file `target`. Servers may continue to write.
 
-    The copy is audited before it gets the name `target`, so a file of this name is always a good backup.
-    Raises StorageUnavailable, and Conflict if `target` exists and may not be overwritten.
+    The copy is audited before it gets the name `target`, so a file with this name is always a good backup.
+    Raises StorageUnavailable. Raises Conflict if `target` exists without `overwrite`, or cannot be written.
     """
     _require_target(database, target, overwrite=overwrite)
     with closing(backup.open_to_copy(database)) as source, work_folder(target.parent) as folder:
         copy = folder / target.name
         backup.copy_of_open(source, database, copy)
-        source.close()  # close it before the audit: nobody has to wait for the audit
+        source.close()  # before the audit, so that nobody who waits for the ledger waits for the audit too
         report = _require_sound(database, backup.read_copy(copy, audit.verify))
         _put_in_place(copy, target, overwrite=overwrite)
     return report
 
 
 def restore(source: Path, database: Path, now: int) -> RestoreResult:
-    """Replace `database` by the ledger in the file `source`; the former file is kept next to it.
+    """Replace the file `database` by a copy of the ledger in the file `source`.
 
-    Raises Conflict if both are the same file. Raises StorageUnavailable if a server or another command uses
-    the database, or if the source is not sound.
+    The former file stays in the same folder under another name. Raises Conflict if both are the same file.
+    Raises StorageUnavailable if a server or another command uses the database, or if the source does not pass
+    the audit.
     """
     require_reachable(database)
     if database.exists() and source.exists() and source.samefile(database):
@@ -75,7 +81,7 @@ def restore(source: Path, database: Path, now: int) -> RestoreResult:
         with work_folder(database.parent) as folder:
             copy = folder / database.name
             backup.copy(source, copy)
-            # Open the copy as a server does: a backup of an older version is migrated.
+            # Open the copy as a server does, because this migrates a backup that an older version has made.
             asyncio.run(_migrate(copy))
             report = _require_sound(source, backup.read_copy(copy, audit.verify))
             aside = _name_aside(database, now)
@@ -87,11 +93,11 @@ def restore(source: Path, database: Path, now: int) -> RestoreResult:
 
 
 def recover(database: Path, target: Path) -> RecoveryResult:
-    """Write the content of the log of `database` to the new file `target`; no other file changes.
+    """Write the ledger in the log of `database` to the new file `target`; no other file changes.
 
-    If the log lacks some pages, they come from a copy of the existing file, and the result must pass the
-    audit. Raises Conflict if there is nothing or too little to recover. Raises StorageUnavailable if a server
-    uses the database, or if the result does not pass.
+    Pages that the log lacks come from the existing file `database`. The result must pass the audit. Raises
+    Conflict if the log contains nothing, or if pages are missing and there is no existing file. Raises
+    StorageUnavailable if a server uses the database, or if the result does not pass the audit.
     """
     _require_target(database, target, overwrite=False)
     lock = ServingLock(database)
@@ -119,7 +125,7 @@ def recover(database: Path, target: Path) -> RecoveryResult:
 
 
 def _require_target(database: Path, target: Path, *, overwrite: bool) -> None:
-    """Raise Conflict if `target` belongs to the ledger, or if it cannot or may not be written."""
+    """Raise Conflict if `target` belongs to the ledger, cannot be written, or exists without `overwrite`."""
     require_reachable(database)
     _require_file(target)
     if target.exists() and database.exists() and target.samefile(database):
@@ -131,7 +137,7 @@ def _require_target(database: Path, target: Path, *, overwrite: bool) -> None:
 
 
 def _require_file(target: Path) -> None:
-    """Raise Conflict if no file can have this name. Raises the errors of `require_reachable` too."""
+    """Raise Conflict if no regular file can have this path. Raises the errors of `require_reachable` too."""
     if not target.parent.is_dir():
         raise Conflict("not_recoverable", f"There is no folder {target.parent}.")
     if target.is_dir():
@@ -142,15 +148,18 @@ def _require_file(target: Path) -> None:
 
 
 def _require_free(target: Path, *, overwrite: bool) -> None:
-    """Raise Conflict for an existing file, unless it may be overwritten."""
-    if os.path.lexists(target) and not overwrite:  # `lexists` finds a link that leads nowhere too
+    """Raise Conflict if the file exists without `overwrite`, or if it is a database in use."""
+    if os.path.lexists(target) and not overwrite:  # `lexists` also finds a symbolic link to no file
         raise Conflict("not_recoverable", f"{target} already exists; use --overwrite to replace it.")
     if any(file.exists() for file in companions(target)):
         raise Conflict("not_recoverable", f"{target} is a database in use.")
 
 
 def _put_in_place(copy: Path, target: Path, *, overwrite: bool) -> None:
-    """Rename the finished copy to `target`. Raises Conflict if somebody has created `target` by then."""
+    """Rename the finished copy to `target`.
+
+    Without `overwrite`, raises Conflict if somebody has created `target` during the command.
+    """
     try:
         backup.put_in_place(copy, target, overwrite=overwrite)
     except FileExistsError:

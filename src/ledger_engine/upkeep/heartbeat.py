@@ -1,9 +1,10 @@
 """The heartbeat of a server that may share its ledger with other servers.
 
-The heartbeat keeps the sessions of the server alive. Each server also watches the other servers. If a server
-sends no beat during several beats of the watching server, it has ended, and the watching server ends its
-sessions. The servers count beats instead of comparing times, because their clocks may differ. A suspended
-server counts no beats, so after its pause it still takes the other servers for running.
+With its heartbeat, a server keeps its sessions alive. Each server also watches the beats of the other
+servers. If another server sends no beat while the watching server sends several beats, the other server
+counts as dead, and the watching server ends the other server's sessions. The servers count beats instead of
+comparing times, because their clocks may differ. Also, a server that was suspended has counted no beats, so
+after the pause it does not take the other servers for dead.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.tasks import cancel
 from ledger_engine.store.engine import Engine
 
-BEAT_S = 5.0
-SILENT_BEATS = 7  # a server that is silent during this many beats of this server has ended
+BEAT_S = 5.0  # seconds between two beats
+SILENT_BEATS = 7  # another server that is silent during this many beats of this server counts as dead
 SILENT_S = SILENT_BEATS * BEAT_S
 
 log = logging.getLogger("ledger_engine.upkeep.heartbeat")
@@ -32,7 +33,7 @@ log = logging.getLogger("ledger_engine.upkeep.heartbeat")
 class Heartbeat:
     """The heartbeat of one server, whose id is `server`. Call `begin`, `start`, `stop`, `end` in this order.
 
-    `url` is the address of the server; None if another program owns its socket.
+    `url` is the address of the server; None if another program owns the server's socket.
     """
 
     def __init__(self, engine: Engine, url: str | None = None) -> None:
@@ -45,24 +46,24 @@ class Heartbeat:
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Note that this server has started. Raises StorageUnavailable."""
+        """Store that this server has started. Raises StorageUnavailable."""
         await self._engine.write(partial(api_keys.begin, server=self._entry))
 
     def start(self) -> None:
-        """Start the beats. This needs a running event loop."""
+        """Start to beat every BEAT_S seconds. This needs a running event loop."""
         self._task = asyncio.create_task(self._beat_on())
 
     async def stop(self) -> None:
-        """Stop the beats."""
+        """Stop beating."""
         await cancel(self._task)
 
     async def end(self) -> None:
-        """End the sessions of this server. If the storage fails, another server ends them later."""
+        """End the sessions of this server. If the storage fails, another server ends the sessions later."""
         with contextlib.suppress(StorageUnavailable):
             await self._engine.write(partial(api_keys.end, server=self.server))
 
     async def beat(self) -> None:
-        """Beat once, and end the sessions of servers that have ended. Raises StorageUnavailable."""
+        """Beat once, and end the sessions of servers that count as dead. Raises StorageUnavailable."""
         silent = {id: beats for id, (beats, own) in self._last_beats.items() if own >= SILENT_BEATS}
         others = await self._engine.write(partial(api_keys.beat, server=self._entry, silent=silent))
         for id in silent.keys() - others.keys():
@@ -78,7 +79,7 @@ class Heartbeat:
             await asyncio.sleep(BEAT_S)
             try:
                 await self.beat()
-            except StorageUnavailable as error:  # no server can beat now
+            except StorageUnavailable as error:  # now no other server can beat either
                 log.warning("this server could not write its heartbeat: %s", error.cause)
-            except Exception:  # go on after any error: without beats the sessions would end
+            except Exception:  # go on after any error, because without beats the sessions would end
                 log.exception("this server could not write its heartbeat")

@@ -1,11 +1,11 @@
 """Metrics for Prometheus, on a separate listener (docs/monitoring.md#metrics).
 
-Frequent events are counted when they happen. Other figures, such as the size of the file, are read for each
-scrape.
+Requests and commits are counted when they happen. Other figures, such as the size of the file, are read for
+each scrape.
 
-The metrics need no credential. On the loopback interface the listener therefore refuses a request that names
-another host. Without this check a stranger's web page could read the metrics: the stranger would let the
-page's host name lead to this machine (DNS rebinding).
+A scrape needs no credential. So a listener on the loopback interface refuses a request whose Host header
+names another host. Without this check a stranger's web page in a browser on this machine could read the
+metrics: the stranger would point the page's host name at this machine (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Wsgi = Callable[[Environ, Start], Iterable[bytes]]
 
 
 class MetricsListener:
-    """A listener for scrapes; `port` is the port on which it listens."""
+    """A listener for scrapes, which listens on `port`."""
 
     def __init__(self, server: WSGIServer) -> None:
         self._server = server
@@ -56,7 +56,8 @@ class MetricsListener:
     async def close(self) -> None:
         """Stop listening."""
         shutdown = asyncio.create_task(asyncio.to_thread(self._server.shutdown))
-        # The connection wakes the listening thread at once. Without it the thread wakes within half a second.
+        # The end of the socket wakes the listening thread at once. Otherwise the thread would wake within
+        # half a second.
         with suppress(OSError):
             self._server.socket.shutdown(socket.SHUT_RDWR)
         await shutdown
@@ -64,7 +65,7 @@ class MetricsListener:
 
 
 class _Handler(WSGIRequestHandler):
-    """Answers scrapes and logs nothing, like the handler of `start_http_server`."""
+    """Answers scrapes. It logs nothing, like the handler that `start_http_server` uses."""
 
     def handle(self) -> None:
         with suppress(ConnectionError):  # the client has closed the connection
@@ -75,7 +76,7 @@ class _Handler(WSGIRequestHandler):
 
 
 def listen(registry: CollectorRegistry, host: str, port: int) -> MetricsListener:
-    """Listen in a thread. Raises OSError with a full sentence if the address cannot be bound."""
+    """Serve the metrics in a thread. Raises OSError with a full sentence if the address cannot be bound."""
     try:
         server, _ = start_http_server(port, host, registry)
     except OSError as error:
@@ -93,7 +94,8 @@ def listen(registry: CollectorRegistry, host: str, port: int) -> MetricsListener
 
 def _only_metrics(metrics: Wsgi, *, any_host: bool) -> Wsgi:
     def answer(environ: Environ, start: Start) -> Iterable[bytes]:
-        host = environ.get("HTTP_HOST", "localhost")  # HTTP/1.0 needs no Host; browsers always send a Host
+        # An HTTP/1.0 client may leave the Host header out, but a browser always sends it.
+        host = environ.get("HTTP_HOST", "localhost")
         if not any_host and not _is_this_machine(host):
             sentence = f"The Host {host} is not allowed. Use localhost or the address.\n"
             return _refuse(start, "403 Forbidden", sentence)
@@ -105,7 +107,10 @@ def _only_metrics(metrics: Wsgi, *, any_host: bool) -> Wsgi:
 
 
 def _is_this_machine(host: str) -> bool:
-    """Return whether the value of Host is localhost or an IP address, and so not a stranger's name."""
+    """Return whether the value of the Host header is localhost or an IP address.
+
+    Any other value could be a name that a stranger has pointed at this machine.
+    """
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
     if name.lower().rstrip(".") == "localhost":
         return True
@@ -122,8 +127,10 @@ def _refuse(start: Start, status: str, sentence: str) -> Iterable[bytes]:
     return [body]
 
 
-ASKED_S = 3.0  # seconds that a scrape waits for the ledger; Prometheus gives up after 10
-OTHER = "other"  # stands for values that clients choose freely: they could create series without end
+ASKED_S = 3.0  # seconds for which a scrape waits for the ledger; Prometheus gives up after 10 seconds
+# The label instead of a value that clients choose freely. With such values as labels, clients could create
+# any number of series.
+OTHER = "other"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _COMMIT_S = (0.0005, *_REQUEST_S)
@@ -131,7 +138,7 @@ _WORKS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class Metrics:
-    """Counts requests and commits, and serves the counts. Create it in the event loop of the server."""
+    """Counts requests and commits, and serves all metrics. Create an instance in the server's event loop."""
 
     def __init__(self, engine: Engine, backups: ScheduledBackups | None = None) -> None:
         self._registry = registry = CollectorRegistry()
@@ -142,7 +149,8 @@ class Metrics:
             buckets=_REQUEST_S,
             registry=registry,
         )
-        # The histogram of each set of labels, because the library's look-up takes longer than the count.
+        # The histogram for each set of labels. The library's own look-up takes longer than counting a
+        # request.
         self._series: dict[tuple[str, str, int], Histogram] = {}
         self._refusals = Counter(
             "ledger_limits_refused",
@@ -184,7 +192,7 @@ class Metrics:
         series.observe(seconds)
 
     def refused(self, limit: str) -> None:
-        """Count a request that exceeded a limit."""
+        """Count a request that was answered 429, by the kind of the limit."""
         self._refusals.labels(limit).inc()
 
     def _count_commit(self, works: int, seconds: float) -> None:
@@ -192,19 +200,25 @@ class Metrics:
         self._commits.observe(seconds)
 
     def serve(self, host: str, port: int) -> MetricsListener:
-        """Listen in a thread. Raises OSError with a full sentence if the address cannot be bound."""
+        """Serve the metrics in a thread.
+
+        Raises OSError with a full sentence if the address cannot be bound.
+        """
         return listen(self._registry, host, port)
 
 
 class _LedgerFigures(Collector):
-    """The figures that are read from the files and the ledger for each scrape, in the listener's thread."""
+    """The figures that each scrape reads from the files and the ledger.
+
+    `collect` runs in the listener's thread.
+    """
 
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
         self._engine = engine
         self._loop = loop
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the figures; the figures of webhooks are missing while the storage is not available."""
+        """Yield the figures. While the storage is unavailable, the figures about webhooks are missing."""
         until = monotonic() + ASKED_S
         figures = self._ask(self._engine.figures())
         measured = self._ask(self._engine.read(deliveries.measure))
@@ -238,12 +252,15 @@ class _LedgerFigures(Collector):
 
 
 def _answer(future: Future[T] | None, until: float) -> T | None:
-    """Return the result; None if it does not come until this time of `monotonic`."""
+    """Return the result of the future; None if it fails, or if it is not done at the time `until`.
+
+    `until` is a time of `monotonic`.
+    """
     if future is None:
         return None
     try:
         return future.result(max(0, until - monotonic()))
-    except (LedgerError, TimeoutError, CancelledError):  # the storage is lost or slow, or the server stops
+    except (LedgerError, TimeoutError, CancelledError):  # the storage fails or is slow, or the server stops
         future.cancel()
         return None
 
@@ -255,7 +272,7 @@ class _BackupFigures(Collector):
         self._backups = backups
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the figures; duration and size are 0 until this server has made a backup."""
+        """Yield the figures. The duration and the size are 0 until this server has made a backup."""
         backups = self._backups
         if backups.newest is not None:
             yield _gauge("ledger_backup_last_timestamp_seconds", "Time of the newest backup.", backups.newest)

@@ -23,18 +23,19 @@ from ledger_engine.ledger import users
 from ledger_engine.store import Unit, kept_time
 from ledger_engine.store.engine import Engine
 
-EVERY_S = 3600.0
-AT_ONCE = 200  # rows in one transaction: with more, requests would wait too long for the writer
+EVERY_S = 3600.0  # seconds between two cleanings
+AT_ONCE = 200  # rows in one transaction; with more rows, requests would wait too long for the writer
 
 log = logging.getLogger("ledger_engine.upkeep.retention")
 
 
 class Retention:
-    """Cleans up an hour after `start`, and then every hour until `stop`. Only one of several servers does so.
+    """Cleans up every hour from `start` to `stop`. If servers share a ledger, only one of them cleans up.
 
-    If the machine's clock is wrong at the start, everything may look old: the first hour gives you time to
-    correct the clock. Retention uses the machine's clock. The ledger's clock never goes back, so one wrong
-    time can leave it too far ahead.
+    The first cleaning comes an hour after `start`. If the machine's clock is wrong at the start, all data may
+    look old, and the first hour gives you time to correct the clock. Retention uses the machine's clock and
+    not the ledger's clock. The ledger's clock never goes back, so it can stay too far ahead after the
+    machine's clock was wrong once.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -46,13 +47,13 @@ class Retention:
         self._task = asyncio.create_task(self._clean_up_every_hour())
 
     async def stop(self) -> None:
-        """Stop at once. The cleaning of the next start does the rest."""
+        """Stop at once. A later cleaning deletes the data that this cleaning has not reached."""
         await cancel(self._task)
 
     async def clean_up(self) -> None:
-        """Delete and erase everything that has expired, in short transactions. Raises StorageUnavailable.
+        """Delete expired data and erase expired users, in short transactions. Raises StorageUnavailable.
 
-        This method also stores the current time as the last time at which a server ran.
+        This also stores the machine's time as the last time at which a server ran.
         """
         now = self._engine.clock.machine()
         await self._engine.write(partial(kept_time.note_served, machine=now))
@@ -67,20 +68,23 @@ class Retention:
         await self._engine.write(endpoints.forget_previous_secrets)
         await self._forget_deleted(now - RECOVERABLE_FOR)
         await self._erase_users(before=now - users.RECOVERABLE_FOR)
-        log.debug("deleted and erased what has expired")
+        log.debug("deleted and erased the expired data")
 
     async def _erase_users(self, before: int) -> None:
-        """Erase the users whose time has expired. Each transaction erases a user from some events."""
+        """Erase the users who were deactivated before `before`.
+
+        Each transaction erases one user from some events.
+        """
         for user in await self._engine.read(partial(users.expired, before=before)):
             await take_turns(self._erasing_turn(user, before))
 
     async def _forget_deleted(self, before: int) -> None:
-        """Purge the webhook endpoints and apps that can no longer be restored."""
+        """Remove the webhook endpoints and apps that were deleted before `before` and cannot be restored."""
         for purge in (endpoints.purge, apps.purge):
             await self._repeat(partial(purge, before=before))
 
     def _erasing_turn(self, user: str, before: int) -> Callable[[], Awaitable[int]]:
-        """Return the `turn` for `take_turns`: each call erases the user from some more events."""
+        """Return a function for `take_turns`; each call of it erases the user from some more events."""
         after = ""
 
         async def turn() -> int:
@@ -92,7 +96,7 @@ class Retention:
         return turn
 
     async def _repeat(self, purge: Callable[..., int]) -> None:
-        """Call `purge` until it finds nothing more to delete."""
+        """Call `purge`, with other work in between, until it finds nothing more to delete."""
         await take_turns(lambda: self._engine.write(partial(purge, limit=AT_ONCE)))
 
     async def _clean_up_every_hour(self) -> None:
@@ -108,9 +112,9 @@ class Retention:
 
 
 def _erase_user(unit: Unit, user: str, before: int, after_event: str) -> str | None:
-    """Erase the user from up to AT_ONCE events after `after_event`; after the last event, erase the user.
+    """Erase the user from up to AT_ONCE events after the event `after_event`, and return the last event's id.
 
-    Return the id of the last of these events; None when the user is erased.
+    If no event follows, erase the user, and return None. Return None too if the user is no longer expired.
     """
     if not users.is_expired(unit, user, before):
         return None

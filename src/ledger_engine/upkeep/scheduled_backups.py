@@ -1,7 +1,7 @@
 """Makes the backups of a running server, each in a separate process (docs/backups.md#made-by-the-server).
 
 The serving process must not open the database file a second time: when a process closes any descriptor of a
-file, it loses all its locks on the file. So a separate process runs the command `backup`.
+file, the process loses all its locks on this file. So a separate process runs the command `backup`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ledger_engine.core.processes import without_settings
 from ledger_engine.core.tasks import cancel
 from ledger_engine.store.engine import Engine
 
-FIRST_AFTER_S = 10.0  # the wait before the first backup: it should not slow the start
-RETRY_S = 300.0  # the wait after a failure, unless the next backup is due earlier
-STOP_TIMEOUT_S = 3.0  # time for a backup in progress to remove its files
-# The backup is in a process group of its own, so Ctrl-C does not reach it. Its niceness lets requests come
-# first.
+FIRST_AFTER_S = 10.0  # seconds before the first backup, so that the backup does not slow the start
+RETRY_S = 300.0  # seconds before another attempt after a failure, unless `every_s` is shorter
+STOP_TIMEOUT_S = 3.0  # seconds in which a backup in progress can remove its files
+# The process of the backup is in a separate process group, so Ctrl-C does not reach it. Its low priority
+# (nice) lets requests come first.
 _BEHIND = "import os; os.setpgrp(); os.nice(5); "
 _PROGRAM = f"{_BEHIND}from ledger_engine.cli import main; main()"
 _STAMP = "%Y%m%dT%H%M%SZ"
@@ -35,11 +35,12 @@ log = logging.getLogger("ledger_engine.upkeep.scheduled_backups")
 
 
 class ScheduledBackups:
-    """Backs a file up to a folder between `start` and `stop`.
+    """Makes backups of a database file in a folder, from `start` to `stop`.
 
-    `every_s` is the time from one backup to the next; a restart does not change it. `keep` is the number of
-    backups that stay in the folder. `newest` is the Unix time of the newest backup there; None if there is
-    none. `failures` counts failed backups; `took_s` and `bytes` describe the last backup.
+    `every_s` is the time from one backup to the next in seconds, even if the server restarts in between.
+    `keep` is the number of backups that stay in the folder. `newest` is the Unix time of the newest backup in
+    the folder; None if the folder contains no backup. `failures` counts failed backups. `took_s` and `bytes`
+    are the duration and the size of the last backup that this server has made.
     """
 
     def __init__(self, engine: Engine, database: Path, folder: Path, every_s: float, keep: int) -> None:
@@ -60,7 +61,7 @@ class ScheduledBackups:
         self._task = asyncio.create_task(self._back_up_when_due())
 
     async def stop(self) -> None:
-        """Stop at once. A backup in progress stops too, and leaves no file."""
+        """Stop at once. A backup in progress is stopped too, and removes its unfinished file."""
         await cancel(self._task)
 
     async def _back_up_when_due(self) -> None:
@@ -74,11 +75,11 @@ class ScheduledBackups:
     def _due_in_s(self) -> float:
         if self.newest is None:
             return 0
-        # If the clock was set back, `newest` lies in the future: wait for at most `every_s`.
+        # If the clock was set back, `newest` may be in the future. Even then, wait for at most `every_s`.
         return min(self.newest + self._every_s - _machine_s(self._engine.clock), self._every_s)
 
     async def _back_up_or_notify(self) -> bool:
-        """Make a backup and return True; report a failure in a notice and return False."""
+        """Make a backup and return whether it succeeded; a failure becomes a notice of the engine."""
         try:
             failure = await self._back_up()
         except OSError as error:
@@ -93,7 +94,10 @@ class ScheduledBackups:
         return False
 
     async def _back_up(self) -> str | None:
-        """Make a backup, then delete the oldest backups; return the reason for a failure, or None."""
+        """Make a backup, and delete the oldest backups so that `keep` backups stay.
+
+        Return None, or the reason why the backup failed.
+        """
         began, at = time.monotonic(), int(_machine_s(self._engine.clock))
         stem, suffix = _name_parts(self._database)
         file = self._folder / f"{stem}-{datetime.fromtimestamp(at, UTC):{_STAMP}}{suffix}"
@@ -108,7 +112,7 @@ class ScheduledBackups:
         return None
 
     async def _run(self, *words: str) -> str | None:
-        """Run a command on the database; return its error message, or None if it succeeds."""
+        """Run a `ledger-engine` command on the database; return its error message, or None if it succeeds."""
         environment = without_settings() | {
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             "LEDGER_DATABASE": str(self._database),
@@ -137,7 +141,7 @@ class ScheduledBackups:
 
 
 def backups_in(folder: Path, database: Path) -> list[tuple[int, Path]]:
-    """Return the Unix time and the file of each backup of a database in a folder, the oldest first.
+    """Return the Unix time and the file of each backup of the database in the folder, the oldest first.
 
     Raises OSError.
     """
@@ -146,7 +150,7 @@ def backups_in(folder: Path, database: Path) -> list[tuple[int, Path]]:
     files = []
     for file in folder.iterdir():
         if match := pattern.fullmatch(file.name):
-            with contextlib.suppress(ValueError):  # no calendar contains this date
+            with contextlib.suppress(ValueError):  # the digits are no date, such as February 30
                 at = datetime.strptime(match[1], _STAMP).replace(tzinfo=UTC)
                 files.append((int(at.timestamp()), file))
     return sorted(files)
