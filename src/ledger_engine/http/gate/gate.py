@@ -256,13 +256,13 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension |
     if scope["path"].startswith("//"):
         # Quart would serve `//path` as `/path`, but the gate looks for `/path` when it chooses a rate limit.
         raise NotFound("path", scope["path"])
-    # Our own server refuses a longer URL itself (`head.py`), but another ASGI server may pass it on.
+    # The server in `wire` refuses a longer URL itself, but another ASGI server may pass it on.
     query = scope["query_string"]
     if len(scope["raw_path"]) + (len(query) + 1 if query else 0) > URL_MAX:
         raise InvalidRequest("uri_too_long", f"The URL is longer than {URL_MAX} bytes.")
     if _HOST.fullmatch(headers.get(b"host", b"")) is None:
         raise InvalidRequest(
-            "invalid_value", "The Host header must be a name or address, and a port.", "Host"
+            "invalid_value", "The Host header must be a name or an address, with or without a port.", "Host"
         )
     lines = scope["headers"]
     if sum([len(name) + len(value) + 4 for name, value in lines]) > HEADERS_MAX:
