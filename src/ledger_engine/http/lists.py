@@ -44,7 +44,7 @@ AccountField = Annotated[str, Field(json_schema_extra={"pattern": id_pattern("ac
 
 
 class LedgerList(Query):
-    """The parameters of a list in the ledger's form: `limit`, and a cursor for either direction.
+    """The parameters of a list in the form of the ledger: `limit`, and a cursor for each direction.
 
     `ending_before` goes beyond the contract.
     """
@@ -109,7 +109,7 @@ class LookingBack(Query):
         page: PageRequest,
         **filters: Any,
     ) -> Page[Any] | StreamedAnswer:
-        """Read a page as `read_page` does; if its texts are long, return an answer in parts instead."""
+        """Read a page as `read_page` does; return an answer in parts if the texts of the page are long."""
         return await in_parts(lambda part: self.read_page(call, present, past, part, **filters), page)
 
 
@@ -201,7 +201,7 @@ def moment_until_now(text: str, param: str, now: int) -> int:
     """Return the time in `text` in milliseconds.
 
     Raises InvalidRequest, which names the parameter `param`, for a text that is not a time and for a time
-    later than `present`.
+    later than `now`.
     """
     moment = parse_moment(text, param)
     if moment > now:

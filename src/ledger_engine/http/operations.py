@@ -184,7 +184,7 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class _TenantWork(Generic[T]):
-    """A work with its tenant and arguments. The engine schedules it by `called`, `book` and `project`."""
+    """A work with its tenant and arguments. The engine schedules works by `called`, `book` and `project`."""
 
     work: Callable[..., T]
     tenant: Tenant
@@ -414,8 +414,8 @@ def _annotated_options(handler: Callable[..., Any]) -> dict[str, Any]:
 async def _refuse_second_use(call: Call) -> None:
     """Raise DuplicateIdempotencyKey if the request's idempotency key was already used.
 
-    This is called when something else is wrong with the request, because the second use of a key counts more
-    than the other error (docs/decisions.md#idempotency).
+    Call this when something else is wrong with the request, because a second use of a key must be reported
+    even then (docs/decisions.md#idempotency).
     """
     if call.idempotency_key is None or call.tenant is None:
         return

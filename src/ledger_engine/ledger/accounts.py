@@ -75,14 +75,14 @@ _FROM_INDEX = f"""SELECT book, id, account, amount, type, description, balance_a
     reverses, created, CASE description WHEN '{ELSEWHERE}' THEN (SELECT r.long_description
         FROM transactions AS r WHERE r.book = t.book AND r.id = t.id) END AS long_description
 FROM transactions AS t"""
-# The FROM clause for SQL statements that read the transactions of one account. The index by account and type
-# contains all credits in the order of their ids, then all debits in the order of their ids. SQLite merges the
-# two lists if the SQL statement selects the id.
+# This text follows FROM in SQL statements that read the transactions of one account. The index by account and
+# type contains all credits in the order of their ids, then all debits in the order of their ids. SQLite
+# merges the two lists if the SQL statement selects the id.
 TRANSACTIONS = (
     f"({_FROM_INDEX} WHERE type = 'credit' UNION ALL {_FROM_INDEX} WHERE type = 'debit') AS of_both_types"
 )
-# The FROM clause for SQL statements that read an account's transactions of one type. The WHERE clause of such
-# a statement must contain a condition on the type.
+# This text follows FROM in SQL statements that read an account's transactions of one type. The WHERE clause
+# of such a statement must contain a condition on the type.
 OF_ONE_TYPE = f"({_FROM_INDEX}) AS of_one_type"
 # The condition for the transactions of a tenant's account. An account belongs to one book, so a condition on
 # the book is not needed. With such a condition SQLite would search by the book instead of the account.

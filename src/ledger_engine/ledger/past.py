@@ -35,8 +35,8 @@ _SHORT_BODY = short("e.body", pages.SHORT_MAX)
 def _past_state(row: Row, read: Callable[[Row], Any]) -> PastObject:
     """Return the past state of a row's object.
 
-    If the ledger stores no such event, because the object was copied from another ledger, return the current
-    state.
+    If the ledger stores no event about the object, because the object was copied from another ledger, return
+    the current state.
     """
     body = row["past_body"]
     return as_json(read(row)) if body is None else json.loads(body)["data"]["object"]

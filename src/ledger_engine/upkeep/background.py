@@ -87,7 +87,7 @@ class Background:
         self.start()
 
     def begin_stop(self) -> None:
-        """End the event streams, because they never end by themselves and the server could not stop.
+        """End the event streams: they never end by themselves, and the server would wait for them forever.
 
         Call this when the server accepts no more requests.
         """

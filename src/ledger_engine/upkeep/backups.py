@@ -93,7 +93,7 @@ def restore(source: Path, database: Path, now: int) -> RestoreResult:
 
 
 def recover(database: Path, target: Path) -> RecoveryResult:
-    """Write the ledger in the log of `database` to the new file `target`; no other file changes.
+    """Write the ledger in SQLite's log of `database` to the new file `target`; no other file changes.
 
     Pages that the log lacks come from the existing file `database`. The result must pass the audit. Raises
     Conflict if the log contains nothing, or if pages are missing and there is no existing file. Raises

@@ -1,10 +1,10 @@
 """The heartbeat of a server that may share its ledger with other servers.
 
-With its heartbeat, a server keeps its sessions alive. Each server also watches the beats of the other
-servers. If another server sends no beat while the watching server sends several beats, the other server
-counts as dead, and the watching server ends the other server's sessions. The servers count beats instead of
-comparing times, because their clocks may differ. Also, a server that was suspended has counted no beats, so
-after the pause it does not take the other servers for dead.
+Every BEAT_S seconds a server writes a beat to the ledger, and so keeps its sessions alive. Each server also
+watches the beats of the other servers. If another server sends no beat while the watching server sends
+several beats, the other server counts as dead, and the watching server ends the other server's sessions. The
+servers count beats instead of comparing times, because their clocks may differ. Also, a server that was
+suspended has counted no beats, so after the pause it does not take the other servers for dead.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ class Heartbeat:
         self.server = f"srv_{secrets.token_hex(8)}"
         self._entry = ServerEntry(self.server, url, socket.gethostname(), __version__, engine.clock.machine())
         self._engine = engine
-        self._last_beats: dict[
-            str, tuple[int, int]
-        ] = {}  # the last beat of each other server, and the number of own beats since then
+        # For each other server: the count of its beats, and the number of own beats since this count changed.
+        self._last_beats: dict[str, tuple[int, int]] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:

@@ -299,7 +299,7 @@ class SignInPages:
         return response
 
     async def metadata(self) -> Response:
-        """Return the metadata, which the library of a client reads before anything else (RFC 8414)."""
+        """Return the metadata (RFC 8414), which the OAuth library of an app reads first."""
         try:
             fields = metadata(self._issuer.of(request))
         except LedgerError as error:  # a program reads this answer, so the error is not a page

@@ -50,7 +50,7 @@ class RefreshTokenGrant(Body):
 
 
 def _described_as(union: Any) -> Any:
-    """Return a method for a body class: it makes the schema of this union of bodies the class's schema."""
+    """Return `__get_pydantic_json_schema__` for a body class that has the schema of this union of bodies."""
     schema = TypeAdapter(union).core_schema
     return classmethod(lambda cls, core_schema, handler: handler(schema))
 
