@@ -28,6 +28,7 @@ IF_NONE_MATCH = "If-None-Match"
 # A client may repeat these headers; their values together form one list.
 LISTS = (IF_MATCH.lower().encode(), IF_NONE_MATCH.lower().encode())
 ANY = b"*"
+# Matches one item in a list of tags: a tag or nothing, and then a comma or the end of the list.
 _ITEM = re.compile(rb'[ \t]*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")?[ \t]*(?:,|\Z)')
 
 

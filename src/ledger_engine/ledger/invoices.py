@@ -279,6 +279,7 @@ def _amount_columns(amount: int | None, lines: Sequence[InvoiceLine] | None) -> 
 
 
 def _sum(lines: Sequence[InvoiceLine]) -> int:
+    """Return the total of the lines. Raises InvalidRequest for a line or a total that breaks a rule."""
     if not 1 <= len(lines) <= LINES_MAX:
         raise InvalidRequest("invalid_value", f"lines must have 1 to {LINES_MAX} items.", "lines")
     for number, line in enumerate(lines):

@@ -51,6 +51,7 @@ def _past_user(row: Row) -> PastObject:
 def _listing(
     table: str, noun: str, read: Callable[[Row], PastObject], long: tuple[str, ...], short_columns: str
 ) -> Listing[PastObject]:
+    """Return a listing of objects whose rows also contain the body of the last event before a moment."""
     return Listing(
         table,
         noun,

@@ -173,11 +173,13 @@ async def _migrate(database: Path) -> None:
 
 
 def _require_sound(file: Path, report: AuditReport) -> AuditReport:
+    """Return the report. Raises StorageUnavailable, which names `file`, if the audit found a fault."""
     if report.fault is not None:
         raise StorageUnavailable(f"{file} does not verify: {report.fault.message.rstrip('.')}")
     return report
 
 
 def _name_aside(database: Path, now: int) -> Path:
+    """Return the path to which a restore moves the former file."""
     stamp = iso(now).translate(str.maketrans("", "", "-:."))
     return database.with_name(f"{database.stem}.before-restore-{stamp}{database.suffix}")

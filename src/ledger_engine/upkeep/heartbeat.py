@@ -70,6 +70,7 @@ class Heartbeat:
         self._last_beats = {id: (beats, self._beats_without(id, beats)) for id, beats in others.items()}
 
     def _beats_without(self, id: str, beats: int) -> int:
+        """Return the number of own beats since the other server's count of beats became `beats`."""
         last_beats, own = self._last_beats.get(id, (beats, -1))
         return own + 1 if last_beats == beats else 0
 

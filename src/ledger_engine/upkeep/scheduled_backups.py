@@ -73,6 +73,7 @@ class ScheduledBackups:
             await asyncio.sleep(wait_s)
 
     def _due_in_s(self) -> float:
+        """Return the seconds until the next backup is due; 0 or less if it is due now."""
         if self.newest is None:
             return 0
         # If the clock was set back, `newest` may be in the future. Even then, wait for at most `every_s`.

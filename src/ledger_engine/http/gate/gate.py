@@ -209,6 +209,7 @@ class Gate:
             return InternalError(request_id)
 
     async def _count(self, scope: AsgiScope, caller: Credential | LedgerError, *, only_look: bool) -> Verdict:
+        """Count the request and return whether its limit allows it; with `only_look`, do not count it."""
         address = _address(scope)
         if scope["path"] in SIGN_IN_PATHS and not only_look:
             limit = self.auth_rate_limit
@@ -247,6 +248,10 @@ def _rate_limit_headers(verdict: Verdict) -> list[tuple[bytes, bytes]]:
 
 
 def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension | None) -> None:
+    """Raise LedgerError if the URL or the headers of the request must be refused.
+
+    This also joins the values of repeated headers in `headers`, if such a header is in LISTS.
+    """
     refusal = None if wire is None else wire.refusal
     # An unknown method, such as `get` in lowercase, is not refused here: the dispatcher answers it with 405
     # and the path's methods in `Allow`.

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from ledger_engine.http.wire.asgi import Header
 
 NAME = b"traceparent"
+# The parts of a value: the version, the ids of trace and parent, the flags, and fields of later versions.
 _SHAPE = re.compile(
     rb"(?!ff)[0-9a-f]{2}-((?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL
 )
