@@ -15,8 +15,8 @@ from ledger_engine.core.errors import InvalidRequest
 DAY = 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-# ISO 8601 in its extended and its basic form, with calendar and week dates. The expressions limit each
-# number, but contain neither the lengths of months nor the years of 53 weeks.
+# ISO 8601 in its extended and its basic form, with calendar and week dates. The expressions limit a day to 31
+# and a week to 53, but do not know how many days a month has, nor which years have 53 weeks.
 _YEAR = r"([0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
 _MONTH, _DAY, _WEEK, _WEEKDAY = (
     r"(0[1-9]|1[0-2])",
@@ -32,7 +32,8 @@ _TIME = f"{_HOUR}(:{_SIXTY}(:{_SIXTY}{_FRACTION})?|{_SIXTY}({_SIXTY}{_FRACTION})
 _DATE = re.compile(_ANY_DATE)
 _DATE_TIME = re.compile(f"{_ANY_DATE}[Tt ]{_TIME}")
 # A pattern in the form of JSON Schema that matches every text that `parse_moment` accepts. `parse_moment`
-# refuses a matching text only if the calendar lacks its day, or if its offset leads out of the calendar.
+# refuses a matching text only if the calendar has no such day (30 February), or if the moment in UTC is
+# before the year 1 or after the year 9999.
 MOMENT_PATTERN = f"^{_ANY_DATE}([Tt ]{_TIME})?$"
 _CALENDAR_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
@@ -60,9 +61,10 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clock, prevented from going back.
 
-    If somebody sets the machine's clock back, this clock goes on from its latest time, but at seven eighths
-    of the normal pace, until the machine's clock has caught up. So no expired token becomes valid again. No
-    record is dated before an earlier record: ids contain this time, and lists are in the order of ids.
+    If somebody sets the machine's clock back, this clock continues from its latest time, but at seven eighths
+    of the normal pace, until the machine's clock has caught up. So no expired token becomes valid again, and
+    no record gets an earlier time than an older record. The second matters because ids contain this time, and
+    lists are in the order of ids.
     """
 
     def __init__(self) -> None:
@@ -103,8 +105,9 @@ class SystemClock:
 def read_together(clock: Callable[[], int], monotonic: Callable[[], float]) -> tuple[int, float]:
     """Return the times of the two clocks, read less than a second apart.
 
-    Two such pairs show whether somebody has set the clock in between. A pause of the process between the two
-    readings of one pair would look the same. So after such a pause both clocks are read again.
+    A caller compares two such pairs to find out whether somebody has set `clock` in the meantime. If the
+    process paused between the two readings of one pair, the comparison would wrongly show a change of the
+    clock. So after a pause of a second or more, this function reads both clocks again.
     """
     while True:
         start = monotonic()
@@ -138,9 +141,9 @@ _THREE = [f"{number:03}" for number in range(1000)]
 
 
 def parse_moment(text: str, param: str) -> int:
-    """Return an ISO 8601 date or date-time in milliseconds; a text without an offset is in UTC.
+    """Return an ISO 8601 date or date-time as milliseconds since 1970; without an offset the time is in UTC.
 
-    A fraction finer than a millisecond is cut off. For any other text it raises InvalidRequest with `param`.
+    A fraction finer than a millisecond is cut off. Raises InvalidRequest with `param` for any other text.
     See docs/decisions.md#transactions-created-after.
     """
     try:
@@ -148,7 +151,7 @@ def parse_moment(text: str, param: str) -> int:
             moment = datetime.combine(date.fromisoformat(text.upper()), datetime.min.time(), tzinfo=UTC)
         elif _DATE_TIME.fullmatch(text):
             moment = datetime.fromisoformat(text.upper().replace(",", "."))
-            # Convert to UTC inside the `try`: an offset may lead out of the calendar.
+            # Convert to UTC inside the `try`: the offset may lead to the year 0 or 10000, an OverflowError.
             moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
         else:
             raise ValueError

@@ -10,9 +10,10 @@ _STARTS_A_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # some spreadsheets also ac
 
 
 def as_text(cell: str) -> str:
-    """Return the cell. If a spreadsheet would read it as a formula, put a ' in front.
+    """Return the text of a cell, with a ' in front if a spreadsheet would read the text as a formula.
 
-    Call this only for texts that callers wrote: the ledger's own negative numbers must stay numbers.
+    Call this only for texts that callers wrote. The ledger's own negative numbers also begin with a sign, but
+    must stay numbers.
     """
     return "'" + cell if cell.startswith(_STARTS_A_FORMULA) else cell
 

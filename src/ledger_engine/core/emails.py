@@ -6,5 +6,5 @@ import unicodedata
 
 
 def fold(email: str) -> str:
-    """Return the address for a comparison: in lower case, with each accent encoded in the same way."""
+    """Return the form of an address that equal addresses share: lower case, accents in one encoding (NFC)."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", email).casefold())

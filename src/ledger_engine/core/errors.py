@@ -22,7 +22,10 @@ from typing import ClassVar
 
 
 class LedgerError(Exception):
-    """A refused request: a `code` for programs, a `message` for people, and the wrong `param` or None."""
+    """A refused request: a `code` for programs and a `message` for people.
+
+    `param` is the name of the field or parameter that is wrong; None if the error is about none of them.
+    """
 
     type: ClassVar[str] = "api_error"
 
@@ -109,9 +112,9 @@ NO_MEMORY = "there is not enough memory"
 class StorageUnavailable(LedgerError):
     """The database cannot be read or written now.
 
-    `reason` completes the sentence of the message. `detail` is the database's own message; it may name hosts,
-    roles and files. So `message`, for clients, leaves `detail` out; `str(error)`, for commands and logs,
-    includes it. `unknown` means that the change may have been committed.
+    `reason` completes the sentence "The storage is not available: …". `detail` is the database's own message,
+    which may name hosts, roles and files. So `message`, which clients see, does not contain `detail`, but
+    `str(error)`, for commands and logs, does. `unknown` is true if the change may have been committed.
     """
 
     def __init__(self, reason: str, *, detail: str = "", unknown: bool = False) -> None:
@@ -122,7 +125,7 @@ class StorageUnavailable(LedgerError):
         )
         super().__init__("storage_unavailable", f"The storage is not available: {reason}. {outcome}.")
         self.reason = reason
-        # The reason without the sentence about the change, because a log entry may be about a read.
+        # For log entries. It has no sentence about the change, because an entry may be about a read.
         self.cause = f"{reason} ({detail})" if detail else reason
         if detail:
             self.args = (f"The storage is not available: {reason} ({detail}). {outcome}.",)

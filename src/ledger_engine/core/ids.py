@@ -18,9 +18,9 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
 _RANDOM_BITS = 74  # the bits that RFC 9562 leaves free: 12 after the version, 62 after the variant
 _LENGTH = 26
-IdMark = tuple[int, int]  # the last id's time and its random part
-# Ids are not secrets, so a fast generator is enough. The system seeds it, and seeds it again in a forked
-# process: two processes that continued from the same state would make the same ids in the same millisecond.
+IdMark = tuple[int, int]  # the time and the random part of the last id that an `IdSource` made
+# Ids are not secrets, so a fast generator is enough. It gets a new seed from the system in a forked process:
+# two processes that continued from the same state would make the same ids in the same millisecond.
 _generator = random.Random()
 os.register_at_fork(after_in_child=_generator.seed)
 _random_bits = _generator.getrandbits
@@ -31,7 +31,7 @@ def id_pattern(*prefixes: str) -> str:
     return rf"^({'|'.join(prefixes)})_[{_ALPHABET}]{{{_LENGTH}}}$"
 
 
-CHANGED = id_pattern("acc", "inv", "usr", "ord")
+CHANGED = id_pattern("acc", "inv", "usr", "ord")  # ids of the objects that `ledger.differences` compares
 AccountId = Annotated[str, Pattern(id_pattern("acc"))]
 TransactionId = Annotated[str, Pattern(id_pattern("txn"))]
 InvoiceId = Annotated[str, Pattern(id_pattern("inv"))]
@@ -79,7 +79,7 @@ class IdSource:
             return self._moment, self._random
 
     def go_back(self, mark: IdMark) -> None:
-        """Continue from `mark`, after all objects with later ids were removed."""
+        """Go back to `mark`. Call this only after all objects with later ids were removed."""
         with self._lock:
             self._moment, self._random = mark
 
@@ -99,7 +99,7 @@ def _encode(moment: int, random: int) -> str:
 def _head(moment: int, random: int) -> str:
     """Return the first 18 letters: the time, the version, the variant and the upper 34 random bits.
 
-    In one millisecond, a few hundred ids in a row share these letters.
+    The results are cached, because a few hundred consecutive ids of one millisecond share these letters.
     """
     bits = moment << 40 | 7 << 36 | (random >> 22) << 24 | 2 << 22 | random & (1 << 22) - 1
     return "".join([_PAIRS[bits >> shift & 1023] for shift in range(80, -1, -10)])

@@ -17,8 +17,8 @@ _STEERING = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
 _STEERING_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
-# A command reports an error in one line. Without this handler, Python would also print the log records of the
-# ledger.
+# Commands do not call `configure`, and report an error in one line. Without this handler, Python would also
+# print the warnings and errors in the ledger's log on stderr.
 logging.getLogger("ledger_engine").addHandler(logging.NullHandler())
 
 
@@ -28,9 +28,10 @@ def printable(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    """Return a JSON document with the same meaning that is safe to print.
+    """Return a JSON document in a form that is safe to print; its meaning stays the same.
 
-    In a JSON document, C0 characters inside texts are already escaped. Line ends between members stay.
+    C0 characters need no escape here: inside a text of the document they are already escaped, and between its
+    members they are line ends, which stay.
     """
     return _STEERING_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -65,7 +66,7 @@ class OncePerMinute(logging.Filter):
     """Drops a warning or error that the same logger has already written within the last minute.
 
     In an outage the background tasks try again about every second; without this filter each attempt would
-    log.
+    write a line. A record with a traceback is never dropped.
     """
 
     def __init__(self) -> None:
@@ -89,7 +90,8 @@ class OncePerMinute(logging.Filter):
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
-FIELDS = "fields"  # the attribute of a log record with a dict whose entries become fields of the JSON line
+# The name of an attribute of log records. Its value is a dict, whose entries become fields of the JSON line.
+FIELDS = "fields"
 
 
 class JsonFormatter(logging.Formatter):

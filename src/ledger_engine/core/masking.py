@@ -1,7 +1,7 @@
 """Masks secrets inside other texts: a test key becomes `sk_test_••••`.
 
-Logs contain texts that clients sent. Clients send keys in descriptions, queries and paths, some of them
-escaped.
+Logs contain texts that clients sent, and clients send keys in descriptions, queries and paths. Some of these
+keys are escaped, as in a URL or in JSON.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import re
 
 MASK = "••••"
 
-# The long prefixes, which come first, occur in no word. A two-letter prefix could be the end of a word, as in
-# `chat_room`. So it counts only in three places: at the beginning of a word; before at least as many
-# characters as a secret contains; and near the end of the text, because the text may have been cut there.
+# The long prefixes in the first line occur in no word. A two-letter prefix could be the end of a word, as in
+# `chat_room`. So a two-letter prefix counts only in three cases: it begins a word; at least as many
+# characters follow as a secret contains; or the text ends after fewer characters, because the text may have
+# been cut inside the secret.
 _VALUE = re.compile(
     r"(sk_test|sk_live|whsec)_[A-Za-z0-9]{8,}"
     r"|(?:(?<![A-Za-z0-9_])(at|rt|ac|si)_[A-Za-z0-9]{8,}"
@@ -23,7 +24,7 @@ _MEMBER = re.compile(
     r'("(?:password|secret|client_secret|code_verifier|access_token|refresh_token|api_key|token)"\s*:\s*")'
     r'(?:[^"\\]|\\.)*'
 )
-# The two letters before the underscore of each prefix above, and of `api_key`.
+# The last two letters before the underscore of each prefix above, such as `ec` of `whsec`, and of `api_key`.
 _BEFORE_UNDERSCORE = frozenset({"sk", "at", "rt", "ac", "si", "ec", "pi"})
 # A complete secret, in the form of docs/decisions.md#credentials-key and #webhooks-endpoints.
 _WHOLE = re.compile(
@@ -33,7 +34,11 @@ _ESCAPE = re.compile(r"(?:%|\\u00)([2-7][0-9A-Fa-f])")
 
 
 def masked(text: str) -> str:
-    """Return the text with each key, token, password and signing secret cut to its prefix."""
+    """Return the text without its secrets.
+
+    A mask replaces each key, token and signing secret except for its prefix, and the whole value of a JSON
+    member such as `password`.
+    """
     if not may_hold_secrets(text):
         return text
     if "%" in text or "\\u00" in text:
@@ -45,8 +50,8 @@ def masked(text: str) -> str:
 
 def may_hold_secrets(text: str) -> bool:
     """Return whether the text could contain a secret. This check is cheap; `masked` is the full search."""
-    # This runs for every request, and nearly always returns False. Looking at the letters before each
-    # underscore is faster than searching for each prefix.
+    # This function runs for every request, and nearly always returns False. To look at the letters before
+    # each underscore is faster than to search for each prefix.
     for part in text.split("_")[:-1]:
         if part[-2:] in _BEFORE_UNDERSCORE:
             return True

@@ -19,15 +19,15 @@ def log_commit(works: int, seconds: float) -> None:
 
 
 class RequestMeter(Protocol):
-    """Counts the requests that were answered."""
+    """Counts the requests to a server, by their answers, and those that exceeded a limit."""
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request.
+        """Count an answered request, which took `seconds`.
 
-        `route` is the path of the operation, such as `/v1/accounts/{id}`; empty if no operation matched.
+        `route` is the path of the operation, such as `/v1/accounts/{id}`; '' if no operation has the path.
         """
         ...
 
     def refused(self, limit: str) -> None:
-        """Count a request that exceeded a limit."""
+        """Count a request that exceeded the limit with this name."""
         ...

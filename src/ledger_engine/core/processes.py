@@ -13,13 +13,13 @@ OTHER_PROGRAM = 76
 
 
 def without_settings() -> dict[str, str]:
-    """Return our environment without the variables `LEDGER_…`, because they may contain secrets."""
+    """Return this process's environment without the variables `LEDGER_…`, which may contain secrets."""
     return {name: value for name, value in os.environ.items() if not name.startswith("LEDGER_")}
 
 
 _HEAD = struct.Struct("<I")  # the length of the message that follows
-# No message is this long. If the stream contains text instead of messages, four letters are read as a length.
-# That length is larger than this one, because letters are bytes from 0x40 on.
+# Every message is shorter than this. If the stream contains text instead of messages, the first four letters
+# are read as a length. That length is above this limit, because letters are bytes from 0x40 on.
 _LENGTH_MAX = 1 << 30
 
 
@@ -42,7 +42,7 @@ class Messages:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Any]:
-        """Return the messages that `data` completes. Raises UnreadableMessage."""
+        """Add `data` to the stream and yield the messages that are now complete. Raises UnreadableMessage."""
         buffer = self._buffer
         buffer += data
         while len(buffer) >= _HEAD.size:

@@ -76,7 +76,7 @@ def _moment(value: Moment) -> str:
     return f'"{iso(value)}"'
 
 
-# For each type of field, the expression that writes it. `dumps` writes a field of any other type.
+# For each type of field, the expression that writes its value. `dumps` writes a value of any other type.
 _TEXTS: dict[object, str] = {
     Moment: "_moment({})",
     str: "_text({})",
@@ -93,14 +93,16 @@ def _writer(kind: type[JsonObject]) -> Callable[[Any], str]:
 
 
 def values_writer(kind: type[JsonObject]) -> Callable[..., str]:
-    """Return a function that writes an object from the values of its fields, in their order."""
+    """Return a function that writes an object. Its arguments are the values of the fields, in their order."""
     return _compiled(", ".join(field.name for field in dataclasses.fields(kind)), "", kind)
 
 
 def _compiled(parameters: str, of: str, kind: type[JsonObject]) -> Callable[..., str]:
-    """Compile an f-string into a function, as `dataclass` compiles its methods.
+    """Return a compiled function with these `parameters` that writes an object of the class `kind`.
 
-    To make a dict of each object and write the dict would take twice as long.
+    The function is one f-string, made from the names of the fields, as `dataclass` makes its methods. In the
+    f-string, `of` stands before each name. To make a dict of each object and to write the dict would take
+    twice as long.
     """
     hints = get_type_hints(kind)
     values = {
@@ -115,7 +117,7 @@ def _compiled(parameters: str, of: str, kind: type[JsonObject]) -> Callable[...,
 
 
 def _text_of(value: str, kind: object) -> str:
-    """Return the expression for the text of a value of this type."""
+    """Return the expression that writes a value of the type `kind`. `value` is an expression too."""
     for plain, text in _TEXTS.items():
         if kind == plain:
             return text.format(value)

@@ -25,7 +25,7 @@ DEMO_WEBHOOK_RETRIES_S = (4.0, 8.0, 15.0, 30.0)
 
 
 class BadSettings(ValueError):
-    """An impossible setting, or two settings that exclude each other. The message names a way out."""
+    """An impossible setting, or two settings that exclude each other. The message says what to change."""
 
 
 # The place of a ledger: a SQLite file, or the address of a PostgreSQL database.
@@ -39,7 +39,7 @@ def is_url(text: str) -> bool:
 
 
 def named(database: Location) -> str:
-    """Return the place of the ledger for a message: the address of a database without its password."""
+    """Return the place of the ledger for a message: a path, or an address without the password."""
     if isinstance(database, Path):
         return str(database)
     text = re.sub(r"//([^:@/]*):[^/]*@", r"//\1@", database, count=1)
@@ -52,18 +52,20 @@ class ServeSettings:
 
     - `database` is None for a demo: the demo creates a file, and removes it at the end.
     - `trusted_proxies` is the number of proxies in front of the server; each appends to `X-Forwarded-For`.
-    - `issuer` is the address by which apps know the server. If it is None, each request gives the address.
+    - `issuer` is the address by which apps know the server. If it is None, the server takes the address to
+      which a request was sent.
     - `auth_per_minute` and `auth_per_second` limit each client address at the authentication endpoints.
     - `webhook_retries_s` are the seconds to wait before each further attempt to send a webhook.
-    - `embedded` is the mode, test or live, of the dashboard that started this server for its own use.
+    - `embedded` is true if a dashboard started this server for its own use.
     - `api_key` is a test key that the server creates in the first project.
     - `cors_origins` are the origins of web pages that may read the answers.
-    - With `accept_loss` the server uses a PostgreSQL database even if it lacks acknowledged changes.
+    - With `accept_loss` the server uses a PostgreSQL database even if acknowledged changes are missing there.
     - `metrics` is the address and port of the listener for metrics.
     - `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
     - `backup_to` is a folder: the server makes a backup there every `backup_every_s` seconds, and deletes all
       backups but the newest `backup_keep`.
-    - `seed` is the name or file of a data set for an empty ledger. A ledger without a key then gets one too.
+    - `seed` is the name or file of a data set for an empty ledger. If the ledger has no key, the server also
+      creates one.
     - `checkpoint_to` are folders for checkpoints of the log. `witnesses` are the URLs of the witnesses that
       sign the checkpoints, and `witness_keys` their keys in the same order.
     """
@@ -165,7 +167,7 @@ class ServeSettings:
 
     @property
     def log_name(self) -> str | None:
-        """Return the host by which apps know the server. The origins of the server's logs begin with it."""
+        """Return the host in `issuer`, or None. The origins of the server's logs begin with this host."""
         match = _ISSUER.fullmatch(self.issuer or "")
         return None if match is None else match["host"]
 
@@ -189,10 +191,10 @@ def default_database() -> Path:
 
 
 def make_folder(database: Location) -> None:
-    """Create the folder of the default database; only the user can read this folder.
+    """Create the folder of `database` if it is the default database; only the user can read this folder.
 
-    Raises StorageUnavailable if the default folder cannot be created. Also raises it if the folder of another
-    database is missing: to create that folder would hide a mistyped path.
+    The folder of any other database must exist, because to create it would hide a mistyped path. Raises
+    StorageUnavailable if that folder is missing, or if the default folder cannot be created.
     """
     if isinstance(database, str) or database.parent.is_dir():
         return

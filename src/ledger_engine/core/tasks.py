@@ -7,9 +7,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-AT_ONCE = 1000  # rows that one turn changes: this takes some hundredths of a second
-# The shortest time between two turns, in seconds. Another process waits no longer than this between two
-# attempts to lock the database, so it gets its turn.
+AT_ONCE = 1000  # the most rows that a turn of `take_turns` changes; this takes some hundredths of a second
+# The shortest pause between two turns, in seconds. A process that waits for the database tries to lock it
+# more often than this, so at least one of its attempts falls into the pause.
 LEAST_REST_S = 0.02
 
 
@@ -24,9 +24,10 @@ async def cancel(*tasks: asyncio.Future[Any] | None) -> None:
 async def take_turns(turn: Callable[[], Awaitable[int]]) -> None:
     """Call `turn` until it finds no more rows. Each turn changes some rows in one commit.
 
-    Use this to change many rows: every writer waits for the commit in progress, and one large commit would
-    take too long. After each turn, other writers get as much time as the turn took. A turn returns the number
-    of rows that it found. Raises the exceptions of a turn; the changes of earlier turns stay.
+    `turn` returns the number of rows that it found. Use this function to change many rows: every writer waits
+    for the commit in progress, and one large commit would take too long. After each turn there is a pause for
+    other writers, as long as the turn took but at least LEAST_REST_S. Raises the exceptions of a turn; the
+    changes of earlier turns stay.
     """
     while True:
         began = time.monotonic()

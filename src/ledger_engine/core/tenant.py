@@ -18,12 +18,13 @@ def mode_name(livemode: bool) -> str:
 
 @dataclass(slots=True)
 class Tenant:
-    """The project and mode that a caller's statements are limited to, and the caller's rights.
+    """The project and the mode to which a caller's statements are limited, and the caller's rights.
 
     The caller sees no other project and no other mode (docs/decisions.md#projects-modes).
 
     - `scopes` is None for a credential that is not restricted.
     - `quota` is the highest number of stored objects in the project and mode; None for no limit.
+    - `may_overdraw` is true if the project allows transactions that make a balance negative.
     - `credential` is the id of the API key or app behind the request; None for the local administrator.
     - `request` is the id of the request. `traceparent` is the value of its header `traceparent`, if valid.
     - `fingerprint` is the hash that is stored with the idempotency key; None for a request without a key.
@@ -42,7 +43,7 @@ class Tenant:
 
     @property
     def book(self) -> tuple[str, bool]:
-        """Return the project and the mode. Together they identify the tenant's book."""
+        """Return the project's id, and whether the mode is live. Together they identify the tenant's book."""
         return self.project, self.livemode
 
     def bind(self, **values: str | int | None) -> dict[str, str | int | None]:
@@ -52,11 +53,14 @@ class Tenant:
         return values
 
     def may_see_users(self) -> bool:
-        """Return whether names and addresses of users may be read, in any object."""
+        """Return whether the credential may read names and e-mail addresses of users, in whatever object."""
         return self.scopes is None or "read:users" in self.scopes
 
     def may_see_bodies(self) -> bool:
-        """Return whether the bodies of other requests and answers may be read. They can contain anything."""
+        """Return whether the credential may read the bodies of other requests and answers.
+
+        A body can contain any data of the project, so this takes every scope that permits reading.
+        """
         return self.scopes is None or self.scopes.issuperset(_READS)
 
     def require_role(self, role: str) -> None:
