@@ -93,13 +93,13 @@ class SystemClock:
         # fall behind the machine's, but not get ahead of it.
         wall = self.machine()
         tick = time.monotonic_ns()
-        carried_on = self._latest + (tick - self._seen_at_ns) * 7 // 8_000_000
-        if wall >= carried_on:
+        slowed = self._latest + (tick - self._seen_at_ns) * 7 // 8_000_000
+        if wall >= slowed:
             self._latest = wall
             self._seen_at_ns = tick
             return wall
         # Do not update `_latest` and `_seen_at_ns` here: each call would round the time down.
-        return carried_on
+        return slowed
 
 
 def read_together(clock: Callable[[], int], monotonic: Callable[[], float]) -> tuple[int, float]:

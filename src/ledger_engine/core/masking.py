@@ -42,10 +42,10 @@ def masked(text: str) -> str:
     if not may_hold_secrets(text):
         return text
     if "%" in text or "\\u00" in text:
-        plain = _ESCAPE.sub(_letter, text)
+        plain = _ESCAPE.sub(_decode, text)
         if _VALUE.search(plain) or _MEMBER.search(plain):
             text = plain
-    return _MEMBER.sub(rf"\1{MASK}", _VALUE.sub(_kind, text))
+    return _MEMBER.sub(rf"\1{MASK}", _VALUE.sub(_mask_value, text))
 
 
 def may_hold_secrets(text: str) -> bool:
@@ -70,11 +70,11 @@ def holds_secret(text: str) -> bool:
     return _WHOLE.search(text) is not None
 
 
-def _kind(match: re.Match[str]) -> str:
+def _mask_value(match: re.Match[str]) -> str:
     return f"{match[1] or match[2] or match[3]}_{MASK}"
 
 
-def _letter(match: re.Match[str]) -> str:
+def _decode(match: re.Match[str]) -> str:
     """Return the character of a percent escape or a JSON escape.
 
     Only a character that can occur in a secret, or in the name of a member, is decoded.

@@ -89,7 +89,7 @@ _NAMES = {"_moment": _moment, "_text": encode_basestring, "_dumps": dumps}
 @cache
 def _writer(kind: type[JsonObject]) -> Callable[[Any], str]:
     """Return the function that writes the objects of one class."""
-    return _compiled("shown", "shown.", kind)
+    return _compiled("value", "value.", kind)
 
 
 def values_writer(kind: type[JsonObject]) -> Callable[..., str]:
@@ -97,16 +97,16 @@ def values_writer(kind: type[JsonObject]) -> Callable[..., str]:
     return _compiled(", ".join(field.name for field in dataclasses.fields(kind)), "", kind)
 
 
-def _compiled(parameters: str, of: str, kind: type[JsonObject]) -> Callable[..., str]:
+def _compiled(parameters: str, prefix: str, kind: type[JsonObject]) -> Callable[..., str]:
     """Return a compiled function with these `parameters` that writes an object of the class `kind`.
 
     The function is one f-string, made from the names of the fields, as `dataclass` makes its methods. In the
-    f-string, `of` stands before each name. To make a dict of each object and to write the dict would take
+    f-string, `prefix` stands before each name. To make a dict of each object and to write the dict would take
     twice as long.
     """
     hints = get_type_hints(kind)
     values = {
-        field.name: f"{{{_text_of(of + field.name, hints[field.name])}}}"
+        field.name: f"{{{_text_of(prefix + field.name, hints[field.name])}}}"
         for field in dataclasses.fields(kind)
     }
     if hasattr(kind, "OBJECT"):
