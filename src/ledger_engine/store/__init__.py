@@ -34,28 +34,32 @@ class Row(Protocol):
 
 
 class GroupCache(Protocol):
-    """The database as `CachedValues` use it: statements do not see changes that are only in the cache."""
+    """The access of `CachedValues` to the database.
+
+    Unlike a statement of a work, a statement here does not see changes that are only in the cache.
+    """
 
     def execute(self, sql: str, parameters: Parameters, /) -> list[Row]:
         """Run one statement and return all its rows."""
         ...
 
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
-        """Run one statement that returns no rows once for each set of parameters."""
+        """Run one statement for each set of parameters in `rows`. The statement returns no rows."""
         ...
 
     def rows(self, table: str, columns: Columns, /) -> list[Sequence[Value]]:
-        """Return the list of rows that wait for `Unit.insert_many`; the caller extends it."""
+        """Return the list of rows that will be inserted into `table`; the caller adds rows to this list."""
         ...
 
     def cached(self, kind: type[H], tenant: Tenant, /) -> H:
-        """Return the object of another kind for the same book, and create it if necessary."""
+        """Return the object of another kind for the tenant's book, and create it if necessary."""
         ...
 
     def change(self, cache: CachedValues, /) -> None:
-        """Mark an object as changed. It is written before the commit, and before a statement on its tables.
+        """Mark `cache` as changed: it is written before the commit and before a statement on its tables.
 
-        Call this for each change: if the work fails, its changes are undone, and with them this mark.
+        Call this again for each change, because the mark is removed when `cache` is written, and when a work
+        fails and its changes are undone.
         """
         ...
 
@@ -63,11 +67,11 @@ class GroupCache(Protocol):
 class CachedValues(Protocol):
     """Values of one book that the works of a transaction share: read once, changed in memory, written once.
 
-    Change them only when nothing in the change can fail any more. The values of a committed group may be kept
-    for the next group, as long as nobody else has written.
+    A work makes all its checks first and then changes the values, so that it cannot fail halfway through the
+    change. After a commit the next group uses the same values, unless another process has written.
     """
 
-    # All tables that hold the values, even if another object in the cache writes to them.
+    # All tables in which the values are stored, including the tables that another object in the cache writes.
     tables: ClassVar[frozenset[str]]
 
     def __init__(self, cache: GroupCache, tenant: Tenant, /) -> None:
@@ -82,12 +86,12 @@ class CachedValues(Protocol):
 class Unit(Protocol):
     """The transaction in which a work runs.
 
-    Until it ends, nobody else changes the rows that the work has read.
+    Until the transaction ends, nobody else changes the rows that the work has read.
     """
 
     @property
     def now(self) -> int:
-        """The time of this work in milliseconds, the same throughout."""
+        """The time of this work in milliseconds. It does not change while the work runs."""
         ...
 
     def execute(self, sql: str, parameters: Parameters = ..., /) -> list[Row]:
@@ -109,23 +113,23 @@ class Unit(Protocol):
         ...
 
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
-        """Run one statement that returns no rows once for each set of parameters."""
+        """Run one statement for each set of parameters in `rows`. The statement returns no rows."""
         ...
 
     def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
         """Insert rows; each row contains a value for each column, in the order of `columns`.
 
-        The rows of several works are inserted together, before a statement that names the table or before the
-        commit. Use this for rows that are written often. Rows are sequences and not dicts, because making a
-        dict takes as long as inserting the row.
+        The rows of several works are inserted together, at the latest before a statement that names the table
+        and before the commit. Use this for rows that are written often. Rows are sequences and not dicts,
+        because making a dict takes as long as inserting the row.
         """
         ...
 
     def cached(self, kind: type[H], tenant: Tenant, /) -> H:
         """Return the one object of this kind that the works of this transaction share for the tenant's book.
 
-        The first work that calls this creates the object. After a statement that changes one of the object's
-        tables, call this again, because the object is dropped.
+        The first call creates the object. After a statement that changes one of the object's tables, call
+        this again, because the cache has dropped the old object.
         """
         ...
 
@@ -154,19 +158,19 @@ class LongWork(Generic[T]):
 
     @property
     def book(self) -> BookKey | None:
-        """The book of the work inside."""
+        """The book of `work`."""
         return book_of(self.work)
 
     @property
     def project(self) -> str | None:
-        """The project of the work inside."""
+        """The project of `work`."""
         return project_of(self.work)
 
     def __call__(self, unit: Unit) -> T:
         return self.work(unit)
 
 
-# Books that belong to no project. Works of projects never write their content.
+# Books that belong to no project. A work of a project never writes rows of these books.
 OWN: BookKey = ("", False)  # rows of one server, which no other server writes, such as its log of requests
 LOG: BookKey = ("log", False)  # the signed logs
 ATTEMPTS: BookKey = ("attempts", False)  # the outcomes of webhook attempts
@@ -176,7 +180,7 @@ OF_NO_PROJECT = frozenset({OWN, LOG, ATTEMPTS, LEASES})
 
 @dataclass(frozen=True, slots=True)
 class BookWork(Generic[T]):
-    """A work of one book, for a function that `in_one_book` does not mark."""
+    """A work of the book `book`. Use it if the function of the work is not marked with `in_one_book`."""
 
     work: Work[T]
     book: BookKey
@@ -186,9 +190,9 @@ class BookWork(Generic[T]):
 
 
 def book_of(work: Work[Any]) -> BookKey | None:
-    """Return the book in a work's attribute `book`; None for the whole ledger.
+    """Return the book in a work's attribute `book`; None for a work of the whole ledger.
 
-    If several servers write, works of different books may run at the same time.
+    If several servers write, works of different books can run at the same time.
     """
     book: BookKey | None = getattr(work, "book", None)
     return book
@@ -215,7 +219,7 @@ def keeps_to_book(function: Callable[..., Any]) -> bool:
 
 
 class Everything(frozenset[str]):
-    """Stands for all topics, for a commit whose topics are unknown."""
+    """The set of all topics. It is announced for a commit whose topics are unknown."""
 
     def __contains__(self, topic: object) -> bool:
         return True
@@ -228,8 +232,9 @@ class Everything(frozenset[str]):
 class Losses:
     """Acknowledged changes that the storage has lost, as far as this process knows.
 
-    `refused` is the reason why the storage is not used, as a sentence; None while it is used. `accepted`
-    names the changes that are lost for good, and `changes` is their number.
+    `refused` is the reason why the storage is not used, as a sentence; None while the storage is used.
+    `accepted` is a sentence about the changes that are lost for good. `changes` is the number of changes that
+    --accept-loss gave up.
     """
 
     refused: str | None = None
@@ -238,7 +243,7 @@ class Losses:
 
 
 class Figure(NamedTuple):
-    """A measured value of the storage. A value that is `counted` never decreases while the process runs."""
+    """A measured value of the storage. If `counted` is true, the value is a counter and never decreases."""
 
     name: str
     value: float
@@ -253,17 +258,18 @@ class Rewinder(Protocol):
     """A database that can be copied, and be set back to a copy, while it is in use."""
 
     async def copy_to(self, file: Path, note: Callable[[], T]) -> tuple[IdMark, T]:
-        """Copy the database to a new file, in its state between two commits.
+        """Copy the database, in its state between two commits, to a new file.
 
-        Return the position of the ids, and the result of `note` at the same moment. Raises
-        StorageUnavailable.
+        Calls `note` at the same moment. Returns the position of the ids, to which `replace_by` can go back,
+        and the result of `note`. Raises StorageUnavailable.
         """
         ...
 
     async def replace_by(self, file: Path, mark: IdMark, then: Callable[[], None]) -> None:
-        """Replace everything by the content of `file`, in one commit; new ids follow after `mark`.
+        """Replace everything by the content of `file`, in one commit; new ids continue after `mark`.
 
-        `then` is called before the next work. Raises StorageUnavailable; in that case nothing is changed.
+        Calls `then` after the replacement and before the next work. Raises StorageUnavailable if nothing was
+        changed.
         """
         ...
 
@@ -285,7 +291,7 @@ class Database(Protocol):
     def read_at_once(self, work: Work[T]) -> tuple[T] | None:
         """Run `work`, which reads a few rows by an index, in this thread; return its result in a tuple.
 
-        Return None if that would take long. Raises the errors of the work.
+        Return None if the work could take long; then call `read`. Raises the errors of the work.
         """
         ...
 
@@ -294,11 +300,11 @@ class Database(Protocol):
         ...
 
     async def check(self) -> None:
-        """Raise StorageUnavailable if works cannot read, or if the last write and a test write fail."""
+        """Raise StorageUnavailable if a read fails, or if the last write failed and a test write fails too."""
         ...
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` with the announced topics after each commit, before its works are answered."""
+        """Call `listener` with the topics of each commit, before the callers of its works get answers."""
         ...
 
     def observe_commits(self, observer: CommitObserver) -> None:

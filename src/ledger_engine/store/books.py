@@ -1,8 +1,8 @@
-"""Books (a book is one mode of one project), and the conditions that limit a statement to a tenant's rows.
+"""The numbers of books, and the conditions that limit a statement to a tenant's rows.
 
-Most tables contain the columns `project` and `livemode`. Tables that grow with each posting instead contain
-`book`, the short number of the book. All conditions take the parameters `:project` and `:livemode`, which
-`Tenant.bind` adds.
+A book is one mode, test or live, of one project. Most tables contain the columns `project` and `livemode`.
+Tables that grow with each posting instead contain `book`, the short number of the book. All conditions take
+the parameters `:project` and `:livemode`, which `Tenant.bind` adds.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ledger_engine.store import GroupCache, Unit
 BOOK = "(SELECT book FROM books WHERE project = :project AND livemode = :livemode)"
 OF_TENANT = "project = :project AND livemode = :livemode"
 OF_BOOK = f"book = {BOOK}"
-TABLES = frozenset({"books"})  # the tables whose changes make a cached book number invalid
+TABLES = frozenset({"books"})  # a statement that changes one of these tables drops the cached book number
 _WITH_BOOK = ("transactions", "events", "logs", "log_tiles", "log_commitments", "log_cosignatures")
 
 
 class _Number:
-    """The number of a book, which never changes."""
+    """The number of the tenant's book, as `CachedValues`. The number never changes."""
 
     tables: ClassVar = TABLES
     __slots__ = ("number",)

@@ -1,7 +1,7 @@
 """The interface for copying a whole ledger from one database engine to the other: a source and a target.
 
 A source is read in its state at one moment. A target is filled table by table, with the rows in the order of
-their key, and other connections see it only when it is complete.
+the primary key, and other connections see the target only when it is complete.
 
 Rows are compared as the text that PostgreSQL's COPY writes, because equal rows then give equal bytes on both
 engines.
@@ -22,7 +22,7 @@ from ledger_engine.store.sql_text import substituted
 
 ROWS_AT_ONCE = 20_000  # rows that are held in memory
 Line = Sequence[Value]  # the values of all columns of a row
-Applied = list[tuple[str, str]]  # migrations, each with the time at which it was applied
+Applied = list[tuple[str, str]]  # the names of migrations, each with the time at which it was applied
 
 # Escapes for the characters that a text field of COPY cannot contain.
 _ESCAPES = str.maketrans(
@@ -48,7 +48,7 @@ class End(Protocol):
     """One end of a copy. Its methods raise Conflict if the copy is impossible."""
 
     def lines(self, table: CopiedTable) -> Iterator[tuple[bytes, int]]:
-        """Yield all rows in the order of the key, some at a time: COPY's text, and the number of rows."""
+        """Yield all rows in the order of the key, in blocks: the text of COPY, and the number of its rows."""
         ...
 
 
@@ -68,7 +68,7 @@ class Source(End, Protocol):
         ...
 
     def reached(self) -> int:
-        """Return the time in milliseconds up to which ids have been issued."""
+        """Return the time in milliseconds up to which the source has issued ids."""
         ...
 
     def require_unchanged(self) -> None:
@@ -113,7 +113,10 @@ def lines_of(rows: Sequence[Line]) -> bytes:
 
 
 def fingerprint(end: End, table: CopiedTable, report: Callable[[int], None]) -> bytes:
-    """Return the hash of all rows of a table in order; `report` is called with the rows read so far."""
+    """Return the hash of all rows of a table, in the order of the key.
+
+    `report` is called repeatedly with the number of rows read since the previous call.
+    """
     digest = blake2b(digest_size=16)
     read = 0
     for lines, rows in end.lines(table):

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows
 
 KEEPS_TIME_EVERY_MS = 60_000  # how often the ledger's time is stored, together with other writes
-# At most one test write is made in this many seconds. All callers in between get its result, because anybody
-# may call the health check without a key.
+# At most one test write is made in this many seconds, because anybody can call the health check without a
+# key. Until the next test write, all callers get the result of the last one.
 WRITE_TRIED_EVERY_S = 1.0
-WRITE_TRIED_FOR_S = 3.0
+WRITE_TRIED_FOR_S = 3.0  # how long a caller waits for the result of a test write
 
 
 class Engine:
@@ -89,7 +89,7 @@ class Engine:
     def read_at_once(self, work: Work[T]) -> tuple[T] | None:
         """Run `work`, which reads a few rows by an index, in this thread; return its result in a tuple.
 
-        Return None if that would take long. Raises the errors of the work.
+        Return None if the work could take long; then call `read`. Raises the errors of the work.
         """
         return self._database.read_at_once(work)
 
@@ -122,9 +122,10 @@ class Engine:
     async def keep_time(self, moment: int) -> None:
         """Store that the ledger's time is past `moment`, so that the clock never starts before `moment`.
 
-        Credentials and cursors that have expired are then still refused after a restart.
+        So a restart cannot make expired credentials and cursors valid again.
 
-        If the storage fails, this process still remembers the moment, and the next call tries to store it.
+        If the storage fails, this raises no error: the clock of this process is past `moment`, and the next
+        call tries again to store this.
         """
         if moment > self._time_kept:
             with contextlib.suppress(StorageUnavailable):
@@ -140,14 +141,11 @@ class Engine:
         return answer
 
     async def check(self) -> None:
-        """Raise StorageUnavailable if the database cannot be used.
-
-        That is the case if a read fails, or if the last commit failed and a test write fails too.
-        """
+        """Raise StorageUnavailable if a read fails, or if the last write failed and a test write fails too."""
         await self._database.check()
 
     async def check_writable(self) -> None:
-        """Raise StorageUnavailable if the database cannot be used, or if a commit made as a test fails."""
+        """Raise StorageUnavailable if `check` does, or if a commit made as a test fails."""
         now = time.monotonic()
         if self._write_tried is None or now - self._write_tried_at >= WRITE_TRIED_EVERY_S:
             self._write_tried, self._write_tried_at = asyncio.create_task(self._try_to_write()), now
@@ -163,7 +161,7 @@ class Engine:
         await self._database.write(kept_time.reach)
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` with the topics of each commit, before its works are answered."""
+        """Call `listener` with the topics of each commit, before the callers of its works get answers."""
         self._database.listen(listener)
 
     def observe_commits(self, observer: CommitObserver) -> None:
@@ -173,7 +171,7 @@ class Engine:
     async def figures(self) -> list[Figure]:
         """Return the measured values of the storage.
 
-        While the database cannot be reached, values that come from it are missing.
+        While the database cannot be reached, the values that it measures itself are missing.
         """
         return [] if self._measure is None else await self._measure()
 
@@ -202,7 +200,7 @@ class Engine:
 
 
 def _with_time(unit: Unit, work: Work[T]) -> tuple[T, int]:
-    """Run the work, store its time, and return both."""
+    """Run the work, store its time, and return the work's result and this time."""
     return work(unit), kept_time.reach(unit)
 
 
@@ -216,10 +214,10 @@ def open_engine(
 ) -> Engine:
     """Open a SQLite file, creating it if necessary, or a PostgreSQL database; return an engine on it.
 
-    `serving` is true for the one process that serves the file over HTTP and for each server on a PostgreSQL
-    database, and false for commands that run next to them. A server on PostgreSQL stores the commits that it
-    has seen in the folder `state`; with `accept_loss` it continues on a database that lacks some of them.
-    Raises StorageUnavailable.
+    `serving` is true for the one process that serves a file over HTTP, and for each server on a PostgreSQL
+    database. It is false for a command that runs next to the servers. A server on PostgreSQL records in the
+    folder `state` which commits it has seen; with `accept_loss` it continues on a database that lacks some of
+    these commits. Raises StorageUnavailable.
     """
     clock = clock or SystemClock()
     if isinstance(database, str):
@@ -249,10 +247,10 @@ def open_engine(
 def open_snapshot(
     database: Location, readers: int, report: ReportRows = report_nothing
 ) -> AbstractContextManager[ReadSnapshot]:
-    """Open a ledger for this many threads, which all see the same state and change nothing.
+    """Open a ledger for `readers` threads, which all see the same state and change nothing.
 
-    `report` is called with the number of rows that a long work has read since the last call. Raises
-    StorageUnavailable.
+    While a long work runs, `report` is called repeatedly with the number of rows that the work has read since
+    the previous call of `report`. Raises StorageUnavailable.
     """
     if isinstance(database, str):
         postgres.require_driver(database)
@@ -282,10 +280,10 @@ def open_source(database: Location) -> AbstractContextManager[Source]:
 
 
 def open_target(database: Location) -> AbstractContextManager[CopyTarget]:
-    """Open a new file or an empty database, to be filled with a ledger within the block.
+    """Open a new file or an empty database; fill it with a ledger within the block.
 
-    After an error, the file or the tables are removed. Raises Conflict if the file exists or the database
-    contains a ledger, and StorageUnavailable.
+    If the block ends with an error, the file or the tables are removed. Raises Conflict if the file exists or
+    the database contains a ledger, and StorageUnavailable.
     """
     if isinstance(database, str):
         postgres.require_driver(database)
@@ -298,7 +296,7 @@ def open_target(database: Location) -> AbstractContextManager[CopyTarget]:
 
 
 def tables_of_ledger() -> tuple[CopiedTable, ...]:
-    """Return the tables of a ledger of this version that both engines share."""
+    """Return the tables that a ledger of this version has on both engines."""
     from ledger_engine.store.sqlite import transfer
 
     return transfer.ledger_tables()

@@ -1,4 +1,4 @@
-"""Private files, which appear complete in one step, and folders for unfinished files."""
+"""Private files, which get their name only when they are complete, and folders for unfinished files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _hold(folder: Path) -> int | None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Another process may have removed the folder as a leftover between the open and the lock.
+        # Between the open and the lock, another process may have removed the folder as a leftover.
         if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
             return descriptor
     except (BlockingIOError, FileNotFoundError):
@@ -46,9 +46,10 @@ def _hold(folder: Path) -> int | None:
 
 @contextmanager
 def work_folder(parent: Path) -> Iterator[Path]:
-    """Create a private folder in `parent` and remove it at the end; first remove folders of killed commands.
+    """Create a private folder in `parent`, and remove it at the end of the block.
 
-    A file in the folder can be renamed into `parent` in one step. Raises OSError, which names `parent`.
+    A file in this folder can be renamed into `parent` in one step. Before that, this removes the folders that
+    killed commands have left in `parent`. Raises OSError, which names `parent`.
     """
     _remove_leftovers(parent)
     folder, descriptor = _make(parent)

@@ -1,10 +1,10 @@
 """The cache that the works of one transaction share: values that are read once, and rows to insert.
 
 The values and rows of all works of a group are written together, at the latest before the commit. If a
-statement uses one of their tables, they are written before this statement, so that it sees them. If the
-statement changes the table, the values are read again. So a work needs no knowledge of other works, and a
-group of postings is written like a batch. The written values stay valid for the next transaction until
-`forget`, which the committer calls if another process has written.
+statement uses one of their tables, they are written before this statement, so that the statement sees them.
+If the statement changes the table, the cached values are dropped and later read again. So a work needs no
+knowledge of other works, and a group of postings is written like a batch. The next transaction uses the same
+values, unless the committer has called `forget`, because another process has written.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Key = tuple[type[CachedValues], str, bool]
 
 
 class _Direct:
-    """The `GroupCache` that belongs to one unit."""
+    """The `GroupCache` of one unit: its statements go directly to the database, past the cache."""
 
     __slots__ = ("cached", "change", "execute", "execute_many", "rows")
 
@@ -53,8 +53,8 @@ class _Direct:
 class CachingUnit(ABC):
     """The base class of units, each of which runs the works of one group in sequence.
 
-    It holds the state of the current work, the cached values, and the rows to insert; the database's own
-    subclass executes statements.
+    It holds the state of the current work, the cached values, and the rows to insert. Each engine has a
+    subclass, which executes the statements.
     """
 
     __slots__ = (
@@ -85,7 +85,7 @@ class CachingUnit(ABC):
         return self.wrote
 
     def topics(self) -> set[str]:
-        """Return the topics that the work announced."""
+        """Return the topics that the current work has announced."""
         return self._topics
 
     @property
@@ -131,9 +131,10 @@ class CachingUnit(ABC):
                 rows.clear()
 
     def forget(self) -> None:
-        """Drop the values and rows; call this after a rollback, or when they are no longer needed.
+        """Drop the values and rows; call this after a rollback, or when the unit is no longer needed.
 
-        The values refer to their unit, so without this call only Python's garbage collector would free them.
+        The values refer to this unit and the unit to them. So without this call the memory of both would stay
+        in use until Python's garbage collector runs.
         """
         if self._direct is not None:
             self._direct = None
@@ -141,12 +142,15 @@ class CachingUnit(ABC):
         self._rows.clear()
 
     def limit_size(self) -> None:
-        """Drop the values if earlier transactions, which wrote many books, have left too many of them."""
+        """Drop all values if earlier transactions, which used many books, have left more than CACHED_MAX."""
         if len(self._caches) > CACHED_MAX:
             self.forget()
 
     def _prepare(self, words: frozenset[str], *, reads: bool) -> None:
-        """Write changes that a statement with these words may read; forget values that it may change."""
+        """Write the changes of each table among these words of a statement, so that the statement sees them.
+
+        If the statement does not only read (`reads`), also forget the values of these tables.
+        """
         for table in [table for table in self._tables if table in words]:
             self._write_values(table)
             if not reads:
@@ -185,7 +189,7 @@ class CachingUnit(ABC):
 
     @abstractmethod
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
-        """Run one statement that returns no rows once for each set of parameters."""
+        """Run one statement for each set of parameters in `rows`. The statement returns no rows."""
 
     @abstractmethod
     def set_savepoint(self) -> None:
@@ -193,7 +197,7 @@ class CachingUnit(ABC):
 
     @abstractmethod
     def release_savepoint(self) -> None:
-        """Write the cached changes, and keep all changes since the savepoint unless this raises an error."""
+        """Write the cached changes and remove the savepoint. After an error, call `undo_savepoint`."""
 
     @abstractmethod
     def undo_savepoint(self) -> None:
@@ -201,18 +205,18 @@ class CachingUnit(ABC):
 
     @abstractmethod
     def _run(self, sql: str, parameters: Parameters, /) -> list[Row]:
-        """Run a statement without looking at the cache."""
+        """Run a statement; ignore the cache."""
 
     @abstractmethod
     def _run_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
-        """Run a statement for each set of parameters, without looking at the cache."""
+        """Run a statement for each set of parameters; ignore the cache."""
 
     @abstractmethod
     def _insert(self, table: str, columns: Columns, rows: list[Sequence[Value]], /) -> None:
-        """Insert rows at once, without looking at the cache."""
+        """Insert these rows immediately; ignore the cache."""
 
 
-# A function that loads rows into the cache (`Unit.cached`) before several calls in one book need them.
+# A function that loads the rows for several calls in one book into the cache (`Unit.cached`).
 Prefetch: TypeAlias = Callable[[Unit, Any, list[tuple[Any, ...]]], None]
 _PREFETCHES: dict[Callable[..., Any], Prefetch] = {}
 
@@ -231,7 +235,7 @@ def prefetched_by(reads: Prefetch) -> Callable[[F], F]:
 
 
 def prefetch(unit: Unit, group: Sequence[QueuedWork], failures: tuple[type[Exception], ...]) -> None:
-    """Read together the rows that the works of a group would otherwise read one by one over the network.
+    """Load the rows that a group's works need: a few large reads replace many small ones over the network.
 
     Only PostgreSQL uses this: SQLite reads a row faster than this function finds out which rows to read.
     Raises `failures`, the database's errors.
@@ -247,13 +251,16 @@ def prefetch(unit: Unit, group: Sequence[QueuedWork], failures: tuple[type[Excep
             reads(unit, arguments[0][0], [each for _, each in arguments])
         except failures:
             raise
-        # For instance, an argument of one work is invalid. This work will raise the error when it runs.
         except Exception:
+            # For instance, an argument of one work is invalid. That work raises the error again when it runs.
             continue
 
 
 def _prefetch_of(work: Work[Any]) -> tuple[Prefetch, Any, tuple[Any, ...]] | None:
-    """Return the function that prefetches for a work, with the work's tenant and arguments, or None."""
+    """Return the function that prefetches for a work, with the work's tenant and other arguments.
+
+    Return None if no function prefetches for this work.
+    """
     call = getattr(work, "called", None)
     if call is None:
         return None

@@ -1,13 +1,13 @@
 """Groups works for the thread that writes.
 
-A commit takes the same time for one work as for fifty. And if the writer runs while the event loop is busy,
-both compete for the interpreter and become slow. So the works of one loop go to the writer in groups, one
-group at a time, and a group begins when the loop adds no more works.
+A commit takes the same time for one work as for fifty. Besides, if the writer runs while the event loop is
+busy, the two threads compete for the interpreter and both become slow. So the works of one loop go to the
+writer in groups, one group at a time, and a group begins when the loop adds no more works.
 
 A long work, such as a batch, forms a group alone, and before each long work all waiting short works form a
 group. So a short work waits for at most one long work, and between two long works the writer runs at most one
 group of short works. Short works that have waited for a long work are handed over as soon as the long work is
-committed, before its caller gets the answer.
+committed, before the caller of the long work gets the answer.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-GROUP_MAX = 128  # works for one commit; larger groups save no more time
+GROUP_MAX = 128  # a group does not wait for more works than this, because larger groups save no more time
 QUIET_TURNS = 20  # after this many iterations of the event loop without a new work, a group begins
 
 
 class Waiting(Protocol):
-    """A job that can be grouped; it takes a turn of the project `turn`."""
+    """A job that can be grouped. `turn` is its project; the long works of different projects take turns."""
 
     long: bool
 
@@ -35,7 +35,7 @@ J = TypeVar("J", bound=Waiting)
 class GroupCommit(Generic[J]):
     """Collects the jobs of one event loop and calls `hand_over` with each group.
 
-    Call `done` after each group.
+    Call `done` when the writer has finished a group.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, hand_over: Callable[[list[J]], None]) -> None:
@@ -61,7 +61,7 @@ class GroupCommit(Generic[J]):
     def add(self, job: J) -> None:
         """Add a job to the next group."""
         self._waiting.append(job)
-        # If no look is scheduled although jobs wait, an earlier call had no memory to schedule it.
+        # A check is missing if this is the first waiting job, or if an earlier call had no memory for it.
         if not self._in_flight and self._next_look is None:
             self._look_soon()
 
@@ -77,7 +77,7 @@ class GroupCommit(Generic[J]):
         return self._loop.time() - self._handed_over_at if self._in_flight else 0.0
 
     def done(self) -> None:
-        """Note that the current group is finished, and start the next one."""
+        """Note that the writer has finished the current group, and start the next group or schedule it."""
         jobs, self._in_flight = self._in_flight, []
         # Each client that gets an answer now may soon send another request, which joins the waiting jobs.
         self._expected_count = len(jobs) + len(self._waiting)
@@ -103,7 +103,7 @@ class GroupCommit(Generic[J]):
             self._waiting = [job for job in self._waiting if job.long]
             return others
         long = [job for job in self._waiting if job.long]
-        # Another project's long work comes first, so a project with many long works does not delay it.
+        # Take a project other than the last, so that a project with many long works does not delay others.
         first = next((job for job in long if job.turn != self._last_long), long[0])
         self._last_long = first.turn
         self._waiting.remove(first)
@@ -116,7 +116,7 @@ class GroupCommit(Generic[J]):
         self._hand_over(group)
 
     def _look_soon(self) -> None:
-        """Schedule a look for the moment when the loop has run all callbacks that are scheduled now."""
+        """Schedule a check for the moment when the loop has run all callbacks that are scheduled now."""
         if self._next_look is None:
             self._next_look = self._loop.call_soon(self._look, 0, 0)
 

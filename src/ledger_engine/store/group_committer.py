@@ -1,4 +1,4 @@
-"""Runs the works of a group in one transaction: each work succeeds or fails by itself, in a single commit.
+"""Runs the works of a group in one transaction with one commit. If a work fails, the others still succeed.
 
 Both engines write every change with `GroupCommitter.commit_group`. An engine passes a `DatabaseTransaction`,
 which begins, commits and rolls back.
@@ -40,11 +40,11 @@ class DatabaseTransaction(ABC, Generic[U]):
 
     @abstractmethod
     def require_sound(self, error: BaseException) -> None:
-        """Raise an error of the database if this error ended not only the work but the whole transaction."""
+        """Raise an error of the database if `error` ended not only the work but the whole transaction."""
 
     @abstractmethod
     def public_error(self, error: BaseException) -> BaseException:
-        """Return the error for the caller: StorageUnavailable if the storage failed."""
+        """Return the error for the caller: StorageUnavailable if the storage failed, else `error`."""
 
     @abstractmethod
     def commit(self, unit: U, works: list[QueuedWork], topics: set[str], *, wrote: bool) -> bool:
@@ -56,9 +56,9 @@ class DatabaseTransaction(ABC, Generic[U]):
 
     @abstractmethod
     def roll_back(self, error: BaseException) -> None:
-        """Roll back because of this error, and clear the cache.
+        """Roll back because of `error`, and clear the cache.
 
-        After WorkFailed the transaction can begin again.
+        If `error` is a WorkFailed, the transaction can begin again.
         """
 
 
@@ -74,15 +74,15 @@ class GroupCommitter(Generic[U]):
     def __init__(self) -> None:
         self.observer: CommitObserver | None = None
         self._cautious_groups = 0
-        self._unit: U | None = None  # the cache of the last transaction, while it is still valid
-        # The `state` that `unit_for` last received; if `state` changes, the cache may be out of date.
+        self._unit: U | None = None  # the unit of the last transaction, as long as its cache is valid
+        # The `state` with which `unit_for` was last called. If it changes, the cache may be out of date.
         self._state: object = None
 
     def commit_group(self, transaction: DatabaseTransaction[U]) -> set[str]:
         """Run the works of a transaction, commit it, and return the topics that the works announced.
 
-        Afterwards each work contains its answer or its error. Raises an error of the database if nothing was
-        committed.
+        Afterwards each job contains the answer or the error of its work. Raises an error of the database if
+        the transaction failed and nothing was committed.
         """
         savepoints, topics, wrote = False, set[str](), False
         try:
@@ -136,7 +136,7 @@ class GroupCommitter(Generic[U]):
     def unit_for(self, state: object, new: Callable[[], U]) -> U:
         """Return the unit for a transaction that has begun.
 
-        This is the last unit if `state` is unchanged, else a new unit.
+        If `state` is the same as in the last call, this is the last unit with its cache, else a new unit.
         """
         if self._unit is None or self._state != state:
             self.forget()
@@ -145,7 +145,7 @@ class GroupCommitter(Generic[U]):
         return self._unit
 
     def forget(self) -> None:
-        """Drop the unit; call this after a rollback, or if another process may have changed the data."""
+        """Drop the unit and its cache, after a rollback or if another process may have changed the data."""
         if self._unit is not None:
             self._unit.forget()
             self._unit = self._state = None

@@ -30,7 +30,10 @@ def get(unit: Unit) -> KeptTime:
 
 
 def reach(unit: Unit, past: int | None = None) -> int:
-    """Store the time of this work, unless `past` or a later time is stored; return the work's time."""
+    """Store the time of this work if the stored time is earlier than `past`; return the work's time.
+
+    By default, `past` is the work's time.
+    """
     past = unit.now if past is None else past
     unit.execute(
         "UPDATE kept_time SET reached = :now WHERE id = 1 AND reached < :past",
@@ -40,6 +43,6 @@ def reach(unit: Unit, past: int | None = None) -> int:
 
 
 def note_served(unit: Unit, machine: int) -> None:
-    """Store that a server is running at this time of the machine's clock."""
+    """Store that a server is running now; `machine` is the time of the machine's clock."""
     reach(unit)
     unit.execute("UPDATE kept_time SET served = :machine WHERE id = 1", {"machine": machine})

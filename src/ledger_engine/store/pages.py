@@ -1,6 +1,7 @@
-"""Pages of lists, with cursors: newest first by id. No object is repeated or left out.
+"""Pages of lists, ordered by id with the newest object first.
 
-See docs/decisions.md#lists.
+A page begins after a cursor, the id of an object, so paging repeats no object and leaves out none. See
+docs/decisions.md#lists.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from ledger_engine.store.books import OF_TENANT
 
 LIMIT_MAX = 100
 LIMIT_DEFAULT = 20
-# A text of a row may be as large as a request. A text of up to SHORT_MAX letters is read with its row. Longer
+# A text in a row can be as large as a request. A text of up to SHORT_MAX letters is read with its row. Longer
 # texts are read one by one, until they add up to TOGETHER_MAX letters; the last text may exceed this limit.
 SHORT_MAX = 20_000
 TOGETHER_MAX = 500_000
-# To know the length of a long text, a statement must read the text. So a page in parts first reads only
-# FIRST_ROWS rows, and reads the other rows only if the texts of the first rows fit.
+# To find out the length of a long text, a statement must read the text. So a large page that may be returned
+# in parts first reads only FIRST_ROWS rows, and reads the other rows only if the texts of these rows fit.
 FIRST_ROWS = 4
-LOOKED_AT_MAX = 2000  # rows that a bounded page searches without an index, which takes some milliseconds
+LOOKED_AT_MAX = 2000  # the most rows that a bounded page searches; this takes some milliseconds
 
 R = TypeVar("R")
 
@@ -42,9 +43,9 @@ W = TypeVar("W", bound=_WithId)
 class PageRequest:
     """A request for a page: up to `limit` objects older than the id `after`, or newer than `before`.
 
-    `cursor` is the name of the parameter with the forward cursor, for error messages. A page `in_parts` may
-    end before its limit if its texts are long. The result is then a part of the page, and the caller reads
-    the next part from the cursor of this part.
+    `cursor` is the name of the parameter that contained `after`, for error messages. If `in_parts` is true
+    and the texts are long, the result may be only the first part of the page. The caller then requests the
+    next part with the `next_cursor` of this part.
     """
 
     limit: int = LIMIT_DEFAULT
@@ -58,9 +59,9 @@ class PageRequest:
 class Page(Generic[R]):
     """A page of items, newest first.
 
-    `has_more` and `next_cursor` refer to older items, or to newer items if the request used `before`. A page
-    of a bounded search may be empty although more items follow. If the page `is_part`, the rest of the
-    requested page begins at `next_cursor`.
+    `has_more` and `next_cursor` refer to older items, or to newer items if the request used `before`. The
+    page of a bounded search can be empty although more items follow. If `is_part` is true, these are the
+    first items of the requested page, and the other items follow after `next_cursor`.
     """
 
     items: list[R]
@@ -92,8 +93,8 @@ class Listing(Generic[R]):
     the columns `project` and `livemode` or by the book. `columns` are the columns to read, and `id` is the
     name of the id column. `hint` follows the table's name in the statement that reads a page. `was_listed`
     returns whether an id that is missing from the table was once in the tenant's list; such an id is still
-    accepted as a cursor. `long` contains the names of the text columns that may be as large as a request; in
-    `short_columns` such a column is '' for a text of more than SHORT_MAX letters.
+    accepted as a cursor. `long` contains the names of the columns whose texts can be as large as a request.
+    `short_columns` are `columns` with '' instead of each such text of more than SHORT_MAX letters.
     """
 
     table: str
@@ -108,7 +109,7 @@ class Listing(Generic[R]):
     short_columns: str = ""
 
     def get(self, unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> R:
-        """Return the tenant's record. Raises NotFound, which names `param` if the id came in a field."""
+        """Return the tenant's record. Raises NotFound; the error names `param`, the field with the id."""
         return self.read(self.row(unit, tenant, id, param))
 
     def has(self, unit: Unit, tenant: Tenant, id: str) -> bool:
@@ -116,7 +117,7 @@ class Listing(Generic[R]):
         return self._find(unit, tenant, id, "1") is not None
 
     def row(self, unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Row:
-        """Return the row of the record that `get` returns. Raises NotFound as `get` does."""
+        """Return the stored row of a record. Raises NotFound as `get` does."""
         return self._row(unit, tenant, id, MappingProxyType({}), param)
 
     def page(
@@ -134,13 +135,13 @@ class Listing(Generic[R]):
         is_bounded: bool = False,
         read: Callable[[Row], Any] | None = None,
     ) -> Page[Any]:
-        """Return the page of objects whose columns equal the values in `equal`; None does not filter.
+        """Return the page of objects whose columns equal the values in `equal`; a value None matches all.
 
         Listed ids are greater than `since` and less than `until`. `where` is one more condition, `among`
-        replaces `of_tenant`, and `values` holds the parameters of `where`, `among` and the columns. A bounded
-        page is for a filter without an index: it searches at most LOOKED_AT_MAX of the tenant's rows, from
-        the cursor on. If these rows do not fill the page and more rows follow, the next cursor is the last
-        row that was searched. `read` makes an item from a row, instead of the listing's `read`. Raises the
+        replaces `of_tenant`, and `values` holds the parameters of `where`, `among` and the columns. Use
+        `is_bounded` for a filter without an index: the page then searches at most LOOKED_AT_MAX of the
+        tenant's rows, from the cursor on. If these rows do not fill the page and more rows follow, the next
+        cursor is the id of the last row that was searched. `read` replaces the listing's `read`. Raises the
         errors of `require_cursors`.
         """
         parameters: dict[str, Value] = tenant.bind(rows=request.limit + 1, **values)
@@ -151,7 +152,8 @@ class Listing(Generic[R]):
             if value is not None:
                 conditions.append(f"{column} = :{column}")
                 parameters[column] = value
-        # Only one upper bound: SQLite would compare a second one with each row, or choose a worse index.
+        # Give only one upper bound: SQLite would compare a second bound with each row, or choose a worse
+        # index.
         ceiling = min(filter(None, (until, request.after)), default=None)
         if ceiling is not None:
             conditions.append(f"{self.id} < :ceiling")
@@ -193,7 +195,10 @@ class Listing(Generic[R]):
     def _rows_of_part(
         self, unit: Unit, tenant: Tenant, request: PageRequest, sql: str, parameters: Mapping[str, Value]
     ) -> tuple[list[Row], list[Row]]:
-        """Return the rows of the statement for a page in parts, and the first part, with the long texts."""
+        """Return the rows that `sql` reads, and with their long texts the rows of the page's first part.
+
+        If all texts fit, the first part is the whole page.
+        """
         if request.limit > LIMIT_DEFAULT:
             rows = unit.execute(sql, {**parameters, "rows": FIRST_ROWS})
             whole_rows = self._with_long_texts(unit, tenant, rows, parameters)
@@ -205,7 +210,7 @@ class Listing(Generic[R]):
     def _with_long_texts(
         self, unit: Unit, tenant: Tenant, rows: list[Row], values: Mapping[str, Value]
     ) -> list[Row]:
-        """Return these rows with their long texts, as far as the texts fit into TOGETHER_MAX letters."""
+        """Return these rows with their long texts; stop when the texts have TOGETHER_MAX letters in total."""
         whole_rows: list[Row] = []
         letters_left = TOGETHER_MAX
         for row in rows:
@@ -230,7 +235,7 @@ class Listing(Generic[R]):
     ) -> tuple[str | None, str | None]:
         """Return the id of the last row that a bounded page searches, and the id of the row after it.
 
-        Return two Nones if the search needs no bound.
+        Return two Nones if no bound is needed, because no more than LOOKED_AT_MAX rows follow the cursor.
         """
         cursor, beyond, order = ceiling, "<", "DESC"
         if request.before is not None:
@@ -268,8 +273,8 @@ class Listing(Generic[R]):
 def expires_with(prefix: str, kept_for: int) -> Callable[[Unit, Tenant, str], bool]:
     """Return the `was_listed` function of a list whose entries are deleted after `kept_for` milliseconds.
 
-    Nothing is stored about a deleted entry, so every older id counts as the id of a deleted entry. As a
-    cursor, such an id stands for the end of the list.
+    Nothing is stored about a deleted entry, so every id that is older than `kept_for` counts as the id of a
+    deleted entry. As a cursor, such an id stands for the end of the list.
     """
     return lambda unit, _tenant, id: is_before(id, prefix, unit.now - kept_for)
 

@@ -23,25 +23,28 @@ def report_nothing(rows: int) -> None:
 class AuditUnit(Unit, Protocol):
     """The transaction of an audit: a `Unit` that reads very many rows, and also checks the stored files.
 
-    `report` is called with the numbers that are passed to `note_read`.
+    `note_read` calls `report` with its argument.
     """
 
     report: ReportRows
 
     def inspect(self) -> list[str]:
-        """Return a sentence for each fault that the storage finds in its files; [] if there is none."""
+        """Return a sentence for each fault that the database engine finds in its files; [] without faults."""
         ...
 
     def unlike_made(self) -> list[tuple[str, str]]:
-        """Return each table, index, view or trigger that differs from ours: its name, and a sentence."""
+        """Return the name of each table, index, view or trigger that the migrations did not make like this.
+
+        With each name, return a sentence about the difference.
+        """
         ...
 
     def is_damage(self, error: Exception, /) -> bool:
-        """Return whether damaged data caused an error, rather than a passing failure to read the data."""
+        """Return whether damaged data caused `error`; False if the data only could not be read just now."""
         ...
 
     def note_read(self, rows: int, /) -> None:
-        """Report how many rows a long work has read since its last report, to show its progress."""
+        """Report that the work has read `rows` more rows since its last report, to show its progress."""
         ...
 
 
@@ -52,7 +55,7 @@ class Reader(Protocol):
     """Runs works in sequence; `interrupt` may be called by any thread."""
 
     def run(self, work: AuditWork[T], /) -> T:
-        """Run a work that reads. Raises StorageUnavailable once it is interrupted."""
+        """Run a work that reads. Raises StorageUnavailable after `interrupt` was called."""
         ...
 
     def interrupt(self) -> None:
@@ -63,8 +66,8 @@ class Reader(Protocol):
 class UnitReader:
     """Runs works on a unit, in the thread of the caller.
 
-    `interrupt` ends the current statement; `report` is called with the number of rows that a work has read
-    since the last call.
+    The argument `interrupt` is a function that ends the unit's current statement. `report` is called
+    repeatedly with the number of rows that a work has read since the previous call.
     """
 
     def __init__(self, unit: AuditUnit, interrupt: Callable[[], None], report: ReportRows) -> None:
@@ -107,16 +110,16 @@ class ReadSnapshot:
         self._futures: list[Future[Any]] = []
 
     def start(self, work: AuditWork[T], /) -> Future[T]:
-        """Run a work that reads, in parallel with other works."""
+        """Run a work that reads, in parallel with other works; its result arrives in the future."""
         future = self._threads.submit(self._run, work)
-        # Drop results that were fetched, because they may be large.
+        # Forget the futures of finished works, because their results may be large.
         self._futures = [*(each for each in self._futures if not each.done()), future]
         return future
 
     def close(self) -> None:
         """End the current works and the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        # Repeat the interrupt, because it ends only a statement that is running at that moment.
+        # Repeat the interrupt: it ends the statement that is running at that moment, but not a later one.
         while not all(each.done() for each in self._futures):
             for reader in self._readers:
                 reader.interrupt()

@@ -18,9 +18,9 @@ R = TypeVar("R", bound=JsonObject)
 def reader(kind: type[R], **columns: str) -> Callable[[Row], R]:
     """Return the function that makes a record of class `kind` from a row.
 
-    Each field comes from the column of its name, or from the column that `columns` names for it. A bool is
-    stored as 0 or 1, a list or a dict as JSON. The function is compiled from the names of the fields, as
-    dataclasses compile `__init__`.
+    Each field comes from the column with its name, or from the column that `columns` gives for the field. A
+    bool is stored as 0 or 1, a list or a dict as JSON. The function is compiled from the names of the fields,
+    as dataclasses compile `__init__`.
     """
     values = []
     for field in fields(kind):
@@ -40,27 +40,30 @@ def reader(kind: type[R], **columns: str) -> Callable[[Row], R]:
 def short(column: str, letters: int) -> str:
     """Return SQL that selects a text column, but '' for a text of more than `letters` letters.
 
-    A statement that reads many rows uses this for a column whose texts may be as large as a request. A page
-    then reads the longer texts one by one, as far as they fit (`pages`).
+    Use this in a statement that reads many rows with a text that can be as large as a request. The caller
+    then reads the longer texts one by one, until they are too large together (`pages`).
     """
     return f"CASE WHEN length({column}) > {letters} THEN '' ELSE {column} END"
 
 
 def any_of(values: Iterable[Value]) -> tuple[str, dict[str, Value]]:
-    """Return the text of an `IN (…)` for these values, and the parameters that it names."""
+    """Return the text for the brackets of `IN (…)`, such as `:value0, :value1`, and these parameters."""
     parameters = {f"value{number}": value for number, value in enumerate(values)}
     return ", ".join(f":{name}" for name in parameters), parameters
 
 
 def insert(unit: Unit, table: str, values: Mapping[str, Value]) -> None:
-    """Insert one row, with a value for each of these columns."""
+    """Insert one row; `values` maps the names of the columns to their values."""
     unit.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES (:{', :'.join(values)})", values)
 
 
 def update_row(
     unit: Unit, tenant: Tenant, table: str, id: str, where: str = "1 = 1", /, **values: Value
 ) -> Row | None:
-    """Change these columns of the tenant's row `id` and return the row; None if no row matches `where`."""
+    """Set columns of the tenant's row `id` to `values` and return the changed row.
+
+    Return None if the tenant has no such row, or if the row does not match the condition `where`.
+    """
     assignments = ", ".join(f"{column} = :{column}" for column in values)
     return unit.first(
         f"UPDATE {table} SET {assignments} WHERE id = :id AND {OF_TENANT} AND {where} RETURNING *",

@@ -6,11 +6,12 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-KEPT = 4096
+KEPT = 4096  # how many statements are remembered with their words
 _READS = re.compile(r"\s*(?:SELECT|WITH|VALUES|EXPLAIN|SHOW|PRAGMA)\b", re.IGNORECASE)
 _WORD = re.compile(r"[a-z_]+")
-# JSON and SQLite allow NUL in texts, but PostgreSQL does not. On PostgreSQL two characters stand for a NUL:
-# SUBSTITUTE, which Unicode reserves for programs, and a digit.
+# JSON and SQLite allow the character NUL in texts, but PostgreSQL does not. On PostgreSQL, SUBSTITUTE and the
+# digit 0 are stored for NUL. Unicode reserves the character SUBSTITUTE for programs; if a text contains it,
+# SUBSTITUTE and the digit 1 are stored for it.
 SUBSTITUTE = "\ufdd0"
 
 

@@ -21,23 +21,25 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import Listener, LongWork, T, Work, project_of
 from ledger_engine.store.group_commit import GroupCommit
 
-ANSWER_S = 10  # seconds after which a server's work fails (docs/storage.md)
-CHECK_S = 3  # seconds after which a check fails
+ANSWER_S = 10  # if a work of a server takes more seconds than this, it fails (docs/storage.md)
+CHECK_S = 3  # if a check takes more seconds than this, it fails
 CLOSE_S = 20  # seconds for the readers to finish, and then for the writer
 WAITING_MAX = 4096  # works that may wait for the writer or for the readers; further works are refused
 SILENT = "it does not answer"
 MEMORY_AGAIN_S = 0.1  # seconds to wait before a step that failed for lack of memory is repeated
 LONG_AT_ONCE = 2  # long works that the reading threads run at once
-GIVES_WAY_S = 0.01  # seconds that a long work waits at most while shorter works are running
+GIVES_WAY_S = 0.01  # the most seconds that a long work waits while shorter works are running
 
-Turn = tuple[str | None, bool]  # a project, and whether this is the turn of its long works
+# The jobs that share a turn: those of one project (None: of no single project), either all its long works or
+# all its shorter works.
+Turn = tuple[str | None, bool]
 
 
 @dataclass(slots=True, eq=False)
 class QueuedWork:
-    """A work, its answer or error, and the future that receives the result.
+    """A job: a work, its answer or error, and the future that receives the result.
 
-    A write is `finished` when its answer or error is final, which is after the commit.
+    A job is `finished` when its answer or error is final. The answer of a write is final after the commit.
     """
 
     work: Work[Any]
@@ -51,11 +53,11 @@ class QueuedWork:
 
     @property
     def turn(self) -> str | None:
-        """Return the project for which the work takes a turn; None for no single project."""
+        """Return the project for which the work takes a turn; None if it belongs to no single project."""
         return project_of(self.work)
 
     def settle(self) -> None:
-        """Set the result of the future, unless it is cancelled; call this in the event loop's thread."""
+        """Set the result of the future, unless the future is done; call this in the event loop's thread."""
         if self.outcome.done():
             return
         if self.error is not None:
@@ -65,9 +67,10 @@ class QueuedWork:
 
 
 class Pending:
-    """The unanswered jobs of one event loop; `give_up` is called for each job that takes too long.
+    """The unanswered jobs of one event loop.
 
-    One timer serves all jobs, because a timer for each job would make every request slower.
+    `give_up` is called for each job that takes longer than `limit_s` seconds. One timer serves all jobs,
+    because a timer for each job would make every request slower.
     """
 
     def __init__(
@@ -80,7 +83,7 @@ class Pending:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, job: QueuedWork) -> None:
-        """Limit the time of a job, until `remove`."""
+        """Start to measure the time of a job; `remove` stops this."""
         self._due[job] = self._loop.time() + self._limit_s
         if self._timer is None:
             self._timer = self._loop.call_later(self._limit_s, self._look)
@@ -90,7 +93,7 @@ class Pending:
         self._due.pop(job, None)
 
     async def answer(self, job: QueuedWork, result: asyncio.Future[Any]) -> Any:
-        """Wait for a job whose outcome is this future, and return its result."""
+        """Wait for `result`, the future of the job, and return the job's answer."""
         self.add(job)
         try:
             return await result
@@ -110,9 +113,9 @@ class Pending:
 
 
 def insist(step: Callable[..., T], *arguments: Any) -> T:
-    """Return the result of `step`, and repeat it while there is no memory for it.
+    """Return the result of `step`; repeat the call as long as it fails for lack of memory.
 
-    This is for threads that nothing restarts: if such a thread ended, all waiting works would wait for ever.
+    Use this in threads that nothing restarts: if such a thread ended, all waiting works would wait for ever.
     """
     while True:
         try:
@@ -133,20 +136,22 @@ class ReadingThreads(ABC):
     Projects take turns, and one project uses at most all threads but one. So a project with many works delays
     no other project. Works without a project share one turn.
 
-    A long work is one step of something longer, such as a part of a statement. At most `LONG_AT_ONCE` long
-    works run at once, one of each project, because they compete with the event loop for the interpreter. If
-    shorter works are running, a long work first waits a moment; `is_writing` returns whether a write is
-    running.
+    A long work is one step of a longer task, such as a part of a statement. At most `LONG_AT_ONCE` long works
+    run at once, and at most one of each project, because long works compete with the event loop for the
+    interpreter. If shorter works are running, a long work first waits up to GIVES_WAY_S seconds. A write
+    counts as a shorter work; `is_writing` returns whether one is running.
     """
 
     def __init__(self, threads: int, is_writing: Callable[[], bool]) -> None:
-        # An entry only wakes a thread; the thread then takes the job whose turn is next.
+        # Each entry wakes one thread. The thread then takes the job whose turn is next, not the entry's job.
         self._waiting: queue.SimpleQueue[QueuedWork | None] = queue.SimpleQueue()
-        # The waiting jobs of each turn. The first entry gets the next turn.
+        # The waiting jobs of each turn. The order of the turns is the order of the dict.
         self._turns: dict[Turn, deque[QueuedWork]] = {}
         self._turns_lock = threading.Lock()
         self._running: Counter[Turn] = Counter()
-        self._held_back = 0  # jobs that must wait for other jobs although a thread has taken their entry
+        # How many jobs wait in `_turns` without an entry in `_waiting`: a thread took the entry, but no job
+        # was allowed to run at that moment.
+        self._held_back = 0
         self._is_writing = is_writing
         self._threads = [
             threading.Thread(target=self._run, name=f"ledger-reader-{number}", daemon=True)
@@ -169,7 +174,7 @@ class ReadingThreads(ABC):
         self._waiting.put(job)
 
     def run_at_once(self, work: Work[T]) -> tuple[T] | None:
-        """Run a work that reads a few rows in the event loop's thread, and return its result in a tuple.
+        """Run a work, which reads a few rows, in the event loop's thread; return its result in a tuple.
 
         Return None if the work must run in one of the threads. Raises the errors of the work.
         """
@@ -202,7 +207,7 @@ class ReadingThreads(ABC):
         return job
 
     def _give_way(self) -> None:
-        """Wait while shorter works are running, at most GIVES_WAY_S, so that a busy server still reads."""
+        """Wait while shorter works are running, but at most GIVES_WAY_S: on a busy server they always run."""
         deadline = time.monotonic() + GIVES_WAY_S
         while self._is_busy() and time.monotonic() < deadline:
             time.sleep(GIVES_WAY_S / 10)
@@ -213,7 +218,7 @@ class ReadingThreads(ABC):
         return is_reading or self._is_writing() or self.is_reading_at_once()
 
     def _end_turn(self, ended: QueuedWork) -> QueuedWork | None:
-        """Note the end of a job, and return the next job that was held back; None if all must still wait."""
+        """Note the end of a job, and return the next job that was held back; None if none of them may run."""
         with self._turns_lock:
             turn = _turn_of(ended)
             self._running[turn] -= 1
@@ -225,7 +230,7 @@ class ReadingThreads(ABC):
             return job
 
     def _begin_turn(self) -> QueuedWork | None:
-        """Return the next job; None if each must wait for running jobs."""
+        """Return the next job; None if every waiting job must wait until a running job ends."""
         with self._turns_lock:
             job = self._take_turn()
             if job is None:
@@ -238,7 +243,7 @@ class ReadingThreads(ABC):
                 del self._turns[turn]
                 job = jobs.popleft()
                 if jobs:
-                    self._turns[turn] = jobs  # put the project at the end
+                    self._turns[turn] = jobs  # put this turn at the end of the order
                 self._running[turn] += 1
                 return job
         return None
@@ -276,8 +281,8 @@ class _OfLoop:
 class ThreadedDatabase:
     """Accepts works from event loops, and gives their results back.
 
-    The thread that writes takes groups from `_writes` and calls `_settle` with each, until it receives None.
-    It sets `_is_lost` while it cannot write. On a server a work that takes too long fails.
+    The thread that writes takes groups from `_writes` and calls `_settle` with each group, until it receives
+    None. While it cannot write, this thread sets `_is_lost`. On a server a work fails after ANSWER_S seconds.
     """
 
     _readers: ReadingThreads
@@ -318,8 +323,8 @@ class ThreadedDatabase:
                     raise StorageUnavailable(SILENT)
                 await self.read(self._can_read)
                 if self._is_lost:
-                    # Without this write, a server that is reported as down would get no writes, and so would
-                    # stay down.
+                    # A server that is reported as down gets no requests, so without this write nothing would
+                    # show that the server can write again.
                     await self.write(self._can_write)
         except TimeoutError:
             raise StorageUnavailable(SILENT) from None
@@ -351,7 +356,7 @@ class ThreadedDatabase:
         return max((of_loop.group_commit.age() for of_loop in self._loops.values()), default=0.0)
 
     def _flush(self) -> None:
-        """Hand over all works that wait for the writer."""
+        """Hand all works that wait for the writer over to it, without waiting for full groups."""
         for of_loop in self._loops.values():
             of_loop.group_commit.flush()
 
@@ -401,7 +406,10 @@ class ThreadedDatabase:
         job.outcome.set_exception(StorageUnavailable(SILENT, unknown=unknown))
 
     def _settle(self, jobs: list[QueuedWork], topics: frozenset[str], *, ends_group: bool = True) -> None:
-        """Give jobs their results; `ends_group` is true for the last jobs of a group."""
+        """Give jobs their results and call the listeners with the topics of the jobs.
+
+        `ends_group` is true for the last jobs of a group.
+        """
         for loop, of_loop in insist(_by_loop, jobs).items():
             call_soon(loop, self._publish, of_loop, topics, ends_group)
 
@@ -426,7 +434,7 @@ class ThreadedDatabase:
 
     def _answer(self, jobs: list[QueuedWork], of_loop: _OfLoop) -> None:
         for job in jobs:
-            # After a MemoryError, `pending` answers the job later; the next jobs are answered now.
+            # If there is no memory, the timer of `pending` settles this job later. Go on with the other jobs.
             with contextlib.suppress(MemoryError):
                 job.settle()
                 of_loop.pending.remove(job)
