@@ -300,7 +300,7 @@ class Database(Protocol):
         ...
 
     async def check(self) -> None:
-        """Raise StorageUnavailable if a read fails, or if the last write failed and a test write fails too."""
+        """Raise StorageUnavailable if a read fails, or if both the last write and a test write fail."""
         ...
 
     def listen(self, listener: Listener) -> None:

@@ -141,7 +141,7 @@ class Engine:
         return answer
 
     async def check(self) -> None:
-        """Raise StorageUnavailable if a read fails, or if the last write failed and a test write fails too."""
+        """Raise StorageUnavailable if a read fails, or if both the last write and a test write fail."""
         await self._database.check()
 
     async def check_writable(self) -> None:

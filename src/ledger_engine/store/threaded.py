@@ -207,7 +207,10 @@ class ReadingThreads(ABC):
         return job
 
     def _give_way(self) -> None:
-        """Wait while shorter works are running, but at most GIVES_WAY_S: on a busy server they always run."""
+        """Wait while shorter works are running, but at most GIVES_WAY_S seconds.
+
+        On a busy server shorter works are always running, so without this limit a long work would not run.
+        """
         deadline = time.monotonic() + GIVES_WAY_S
         while self._is_busy() and time.monotonic() < deadline:
             time.sleep(GIVES_WAY_S / 10)

@@ -1,8 +1,8 @@
 """The tables of a ledger: a folder of SQL files for each engine, in which each file is one migration.
 
-The first migration is the baseline, the tables of version 1.0. A released file is never changed: a change of
-the tables is a new file with the same name in both folders. `Tables` creates the tables, and brings an older
-database up to date.
+The first migration is the baseline, the tables of version 1.0. The statements of a released file are never
+changed: a change of the tables is a new file with the same name in both folders. `Tables` creates the tables,
+and brings an older database up to date.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOT_UP_TO_DATE = "the database is not up to date; run `ledger-engine serve` on i
 TOO_OLD = "it was written before version 1.0, and this version does not open such ledgers"
 # If a constraint, a unique index or a trigger refuses a change, the log shows this note with the error.
 REFUSED = "An added index, constraint or trigger may refuse the change: `ledger-engine verify` names them."
-_NAMED_MAX = 3  # tables, or faults, in a message
+_NAMED_MAX = 3  # a message lists at most this many tables or faults
 _MADE = re.compile(r"CREATE (?:UNIQUE |UNLOGGED )?(TABLE|INDEX|VIEW|TRIGGER) (\w+)")
 _RENAMED = re.compile(r"ALTER (?:TABLE|INDEX) (\w+) RENAME TO (\w+)")
 _DROPPED = re.compile(r"DROP (?:TABLE|INDEX|VIEW|TRIGGER) (?:IF EXISTS )?(\w+)")
@@ -52,9 +52,9 @@ def statements(engine: Engine, name: str) -> list[str]:
 
 
 class Tables(ABC):
-    """The tables of one database: creates them, brings them up to date, or refuses the database.
+    """Creates the tables of one database, brings them up to date, or refuses the database.
 
-    Each engine implements the record of migrations, the lock, and the way in which a migration runs.
+    Each engine implements the record of the applied migrations, the lock, and how a migration runs.
     """
 
     engine: ClassVar[Engine]
@@ -69,11 +69,11 @@ class Tables(ABC):
 
     @abstractmethod
     def applied(self) -> Collection[str]:
-        """Return the names of the migrations in the record; nothing if there is no record."""
+        """Return the names of the applied migrations; an empty list if the database has no record of them."""
 
     @abstractmethod
     def locked(self) -> AbstractContextManager[None]:
-        """Open a transaction in which nobody else changes the tables; commit it, or undo it on an error."""
+        """Run the block in a transaction while nobody else changes the tables. An error rolls it back."""
 
     @abstractmethod
     def apply(self, name: str, statements: list[str]) -> None:
@@ -87,7 +87,7 @@ class Tables(ABC):
         if not self.pending():
             return
         with self.locked():
-            self.apply_pending()  # look again: another process may have applied some before we got the lock
+            self.apply_pending()  # this checks again: another process may have applied some before our lock
 
     def apply_pending(self) -> None:
         """Apply the missing migrations inside a block of `locked`."""
@@ -101,10 +101,10 @@ class Tables(ABC):
             self.apply(name, statements(self.engine, name))
 
     def pending(self) -> list[str]:
-        """Return the names of the migrations that the database lacks, in their order, and change nothing.
+        """Return the names of the migrations that the database lacks, in their order.
 
-        Raises StorageUnavailable for a database of another program or of a newer version, and for a ledger
-        that is older than the baseline.
+        This changes nothing. Raises StorageUnavailable for a database of another program or of a newer
+        version, and for a ledger that is older than the baseline.
         """
         names_applied = self.applied()
         if not names_applied:
@@ -121,9 +121,9 @@ class Tables(ABC):
         return [name for name in names_known if name not in names_applied]
 
     def require_ledger(self, *, up_to_date: bool = True) -> None:
-        """Raise StorageUnavailable for a database that is not a ledger, and the errors of `pending`.
+        """Raise StorageUnavailable if the database is not a ledger, and the errors of `pending`.
 
-        With `up_to_date` this also refuses a ledger that lacks tables of this version.
+        With `up_to_date` this also refuses a ledger that lacks migrations of this version.
         """
         pending = self.pending()
         if not self.applied():
@@ -132,7 +132,7 @@ class Tables(ABC):
             raise StorageUnavailable(NOT_UP_TO_DATE)
 
     def require_no_others(self) -> None:
-        """Raise StorageUnavailable if the database contains tables but no ledger; change nothing."""
+        """Raise StorageUnavailable if the database contains tables but no ledger. This changes nothing."""
         if self.applied():
             return
         tables = sorted(self.names())
@@ -147,7 +147,7 @@ class Tables(ABC):
     def require_all_there(self) -> None:
         """Raise StorageUnavailable if a table, index, view or trigger is missing from an up-to-date database.
 
-        Each start calls this; `unlike_made` also compares the definitions, for the audit.
+        A process calls this at each start. For the audit, `unlike_made` also compares the definitions.
         """
         definitions_made: dict[str, str] = {}
         for name in names(self.engine):
@@ -169,11 +169,12 @@ class Tables(ABC):
 def unlike_made(
     parts: Mapping[Object, str], parts_made: Mapping[Object, str], refusing: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Return each object that differs from the ledger's definition: its name, and a sentence.
+    """Compare the objects of a database; return the name of each wrong object, and a sentence about it.
 
-    Additional tables, indexes and views are allowed. Additional triggers are faults, because a trigger may
-    change written rows. `refusing` describes indexes and tables that may refuse rows; if they are additional,
-    they are faults too.
+    `parts` contains the definitions of the objects in the database, and `parts_made` the definitions that the
+    migrations make. Objects that the migrations do not make are allowed, with two exceptions: a trigger,
+    because it can change written rows, and an object in `refusing`. `refusing` maps the names of the indexes,
+    constraints and tables that can refuse rows to their descriptions.
     """
     faults = [
         (

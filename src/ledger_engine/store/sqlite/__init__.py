@@ -1,1 +1,1 @@
-"""The ledger on SQLite: one file, which one process serves."""
+"""The ledger on SQLite: a file that only one process at a time serves."""

@@ -26,8 +26,8 @@ from ledger_engine.store.sqlite.log import log_file, require_own_log
 from ledger_engine.store.sqlite.migrations import SqliteTables
 
 _CACHE_KB = 65_536  # a smaller cache makes an audit of a large file read the same pages repeatedly
-# A copy reads each page once, so a larger cache is useless; filling one would take a fifth of the copy's
-# time.
+# A copy reads each page once, so a larger cache is useless, and filling it would take a fifth of the time of
+# the copy.
 _CACHE_OF_COPY_KB = 2_000
 _MAPPED_MAX = 2**31 - 1  # bytes
 _SMALLEST_PAGE = 512
@@ -39,7 +39,8 @@ def copy(source: Path, target: Path) -> None:
 
     The copy neither stops nor slows writers to the source. Do not call this in a process with an open
     connection to the source (`require_own_log`). Raises StorageUnavailable if the source is not a ledger, and
-    if one of the files cannot be read or written; the message names that file, or both if it may be either.
+    if one of the files cannot be read or written. The message names the file that caused the error, or both
+    files if SQLite does not report which one it was.
     """
     with closing(open_to_copy(source)) as connection:
         copy_of_open(connection, source, target)
@@ -54,7 +55,7 @@ def open_to_copy(source: Path) -> sqlite3.Connection:
 def copy_of_open(connection: sqlite3.Connection, source: Path, target: Path, *, durable: bool = True) -> None:
     """Copy as `copy` does, over a connection to the source without an open transaction.
 
-    A copy that is not durable may be lost when the machine loses power.
+    If `durable` is false, the copy is not synced to the disk, and a power cut can destroy it.
     """
     make_private(target)
     try:
@@ -66,12 +67,13 @@ def copy_of_open(connection: sqlite3.Connection, source: Path, target: Path, *, 
 def overwrite(connection: sqlite3.Connection, source: Path) -> None:
     """Replace the content of this connection's database by the content of `source`, in one commit.
 
-    Readers can finish the reads that they have begun. Raises StorageUnavailable if `source` is not a ledger.
+    Reads that have already begun continue with the old content. Raises StorageUnavailable if `source` is not
+    a ledger.
     """
     require_own_log(source)
     with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB)) as source_connection:
-        # Mapping the file into memory saves a system call for each page. With a mapped file, a read error of
-        # the disk ends the process, but the database is unchanged.
+        # To map the file into memory saves a system call for each page. If the disk then fails to read a
+        # page, the process ends instead of raising an error, but the connection's database is unchanged.
         source_connection.execute(f"PRAGMA mmap_size={_MAPPED_MAX}")
         # The next commit syncs the log. A power cut before this sync loses the replacement, and nothing else.
         connection.execute("PRAGMA synchronous=NORMAL")
@@ -82,10 +84,10 @@ def overwrite(connection: sqlite3.Connection, source: Path) -> None:
 
 
 def fold(database: Path, target: Path, *, alone: bool) -> int:
-    """Create the file `target` from a database and its log; return the number of applied frames.
+    """Create the file `target` from a database and its log; return the number of applied frames of the log.
 
-    With `alone`, only the log is used; the caller has checked that it contains every page. The database and
-    its log stay unchanged.
+    With `alone`, use only the log and not the database; the caller has checked that the log contains every
+    page. The database and its log stay unchanged.
     """
     log = log_file(database)
     log_of_target = target.with_name(f"{target.name}-wal")
@@ -120,8 +122,8 @@ def read_copy(file: Path, work: AuditWork[T]) -> T:
 def put_in_place(file: Path, target: Path, *, overwrite: bool) -> None:
     """Rename `file` to `target`, in one step and durably.
 
-    Raises FileExistsError if the target exists and `overwrite` is false. Raises StorageUnavailable if part of
-    the file is still in its log, or if SQLite would apply an old log to it.
+    Raises FileExistsError if the target exists and `overwrite` is false. Raises StorageUnavailable if a part
+    of `file` is still in its log, or if SQLite would apply the log of an earlier `target` to the new one.
     """
     if any(each.exists() and each.stat().st_size for each in companions(file)):
         raise StorageUnavailable(f"{file} was not closed properly, and part of it is in its log file")
@@ -139,11 +141,11 @@ def put_in_place(file: Path, target: Path, *, overwrite: bool) -> None:
 def replace(database: Path, new: Path, aside: Path, folder: Path) -> None:
     """Replace `database` by the file `new`, and keep the former database as `aside`.
 
-    Call it while holding the serving lock; `folder` is for intermediate files. At each moment the name
+    Call this while you hold the serving lock; `folder` is for intermediate files. At each moment the name
     `database` leads to the whole former database or to the whole new database. `aside` is a copy, so no file
-    ever has two names. A database that cannot be opened is kept unchanged, together with its log, and so is a
-    log without a database. Raises StorageUnavailable for a database of another program, and while another
-    process uses the database.
+    ever has two names. If the former database cannot be opened, the copy contains the same bytes, and its log
+    is copied too. The log of a missing database is also copied. Raises StorageUnavailable for a database of
+    another program, and while another process uses the database.
     """
     if not (database.exists() and _replace_sound(database, new, aside, folder)):
         _keep_as_it_is(database, aside, folder)
@@ -159,7 +161,7 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
         return False
     log = log_file(database)
     if log.exists():
-        # Copy the log first, because SQLite deletes a log next to a file that it cannot read.
+        # Copy the log before SQLite opens the file: SQLite deletes a log next to a file that it cannot read.
         _copy_bytes(log, folder / f"{aside.name}-wal")
     try:
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
@@ -178,8 +180,8 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
             put_in_place(new, database, overwrite=True)
             return True
     except sqlite3.OperationalError as error:
-        # `code_of` is None for the error raised above. SQLite reports PROTOCOL if it failed to unlock the
-        # file.
+        # `code_of` is None for the error raised above. SQLITE_PROTOCOL does not count: it means that SQLite
+        # failed to unlock the file, and not that another process uses it.
         in_use = code_of(error) in {None, sqlite3.SQLITE_BUSY}
         raise StorageUnavailable(f"{database}{' is in use' * in_use}: {error}") from error
     except sqlite3.DatabaseError:
@@ -210,8 +212,8 @@ def _copy_bytes(file: Path, target: Path) -> None:
 def _rename_to_new(file: Path, target: Path) -> None:
     """Rename `file` to `target`. Raises FileExistsError if `target` exists.
 
-    On Linux this is one step. On other systems it takes two steps. A hard link would do it in one step, but
-    would give the file two names for a moment.
+    On Linux this is one step. On other systems it takes two steps, a check and a rename. A hard link would
+    do both in one step, but would give the file two names for a moment.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
@@ -237,7 +239,7 @@ def _copy(source: sqlite3.Connection, target: Path, *, durable: bool = True) -> 
 
 
 def _at_fault(code: int | None, source: Path, target: Path) -> str:
-    """Return the name of the file that caused an error, from SQLite's primary code of the error."""
+    """Return the name of the file that caused an error; `code` is SQLite's primary code of the error."""
     # The source is already open and is only read, so the target causes these errors.
     if code in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}:
         return str(target)
@@ -258,8 +260,9 @@ def _give_up_log(connection: sqlite3.Connection, file: Path) -> None:
 def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB, up_to_date: bool = True) -> sqlite3.Connection:
     """Open a connection that only reads and never makes a checkpoint.
 
-    Call `require_own_log` before a process opens the file for the first time. Raises StorageUnavailable for a
-    file that is not a ledger of this version. With `up_to_date` false, an older version is accepted too.
+    Before a process opens the file for the first time, it must call `require_own_log`. Raises
+    StorageUnavailable for a file that is not a ledger of this version. If `up_to_date` is false, a ledger of
+    an older version is accepted too.
     """
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")

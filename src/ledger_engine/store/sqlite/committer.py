@@ -14,9 +14,9 @@ from ledger_engine.store.threaded import QueuedWork
 
 
 class CommitFailed(Exception):
-    """A commit failed, but all its pages may be on the disk.
+    """A commit failed, but may have written all its pages to the disk.
 
-    `may_be_done` is true if the commit may have succeeded.
+    `may_be_done` is true if the commit may even have succeeded before the error.
     """
 
     def __init__(self, reason: Exception, *, may_be_done: bool) -> None:
@@ -29,7 +29,7 @@ class Committer(GroupCommitter[SqliteUnit]):
     """Commits groups in sequence.
 
     `begin` begins the transaction of each group, and returns whether another process has changed the database
-    since the last group. If none has, the cache of the last group is still valid.
+    since the last group. If it returns False, the cache of the last group is still valid.
     """
 
     def __init__(self, clock: Clock, ids: IdSource, begin: Callable[[sqlite3.Connection], bool]) -> None:
@@ -65,7 +65,7 @@ class _Transaction(DatabaseTransaction[SqliteUnit]):
         return unit, self._group
 
     def require_sound(self, error: BaseException) -> None:
-        # If the disk is full, SQLite rolls back the whole transaction, including earlier works.
+        # If the disk is full, SQLite rolls back the whole transaction, including the earlier works.
         if not self._connection.in_transaction or code_of(error) in FATAL:
             raise sqlite3.OperationalError(reason_of(error)) from error
 
@@ -76,8 +76,8 @@ class _Transaction(DatabaseTransaction[SqliteUnit]):
         try:
             self._connection.execute("COMMIT")
         except (sqlite3.Error, MemoryError) as error:
-            # A MemoryError can come before or after the commit. A successful COMMIT ends the transaction, but
-            # some failures end it too.
+            # A MemoryError can come before or after the commit. If the transaction has not ended, the commit
+            # failed. If it has ended, the commit may have succeeded, but some failures end it too.
             ended = isinstance(error, MemoryError) and not self._connection.in_transaction
             raise CommitFailed(error, may_be_done=ended) from error
         self._committer.newest_event = max(self._committer.newest_event, unit.newest_event)

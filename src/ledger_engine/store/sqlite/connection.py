@@ -1,4 +1,4 @@
-"""Opens connections to the SQLite file, and explains its errors."""
+"""Opens connections to a SQLite file, and puts SQLite's errors into words."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ledger_engine.store.sqlite.migrations import SqliteTables
 BUSY_TIMEOUT_MS = 5000
 # Checkpoint when the write-ahead log reaches this many pages (16 MB). Each group of postings to a busy
 # account writes the same pages again. With SQLite's default of 1000 pages, a checkpoint every ten groups
-# copied them into the database, which took a twentieth of the time. Up to 4062 pages share one index, so
-# readers find a page in one lookup.
+# copied these pages into the database, which took a twentieth of the time. Up to 4062 pages of the log share
+# one index, so below this number readers find a page in one lookup.
 CHECKPOINT_PAGES = 4000
-# A batch of 1,000 writes 1.4 MB of new pages and some hundred old pages. They do not fit into SQLite's
-# default cache of 2 MB, and reading the same pages again took a seventh of the time.
+# A batch of 1,000 transactions writes 1.4 MB of new pages and some hundred old pages. Together they do not
+# fit into SQLite's default cache of 2 MB, and reading the same pages again took a seventh of the time.
 WRITER_CACHE_KB = 8000
 # The inner pages of a large book's indexes do not fit into SQLite's default cache of 2 MB. A cache over 8 MB
 # is no faster, neither with 100,000 nor with five million transactions. Each of the five connections may fill
@@ -34,7 +34,7 @@ _PRAGMAS = (
     "PRAGMA trusted_schema=OFF",
     "PRAGMA cell_size_check=ON",
     "PRAGMA journal_size_limit=67108864",
-    # Savepoints keep their undo data in memory: in a file it took a fifth of the time of each posting.
+    # Keep the undo data of savepoints in memory: to write it to a file took a fifth of the time of a posting.
     "PRAGMA temp_store=MEMORY",
 )
 # After one of these errors the state of the connection is unreliable, so a new connection is opened.
@@ -51,9 +51,10 @@ Identity = tuple[int, int]  # a file's device and inode
 
 
 def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlite3.Connection:
-    """Open a connection with this project's settings to an existing file.
+    """Open a connection to an existing file, and set our options for durability, caches and checks.
 
-    Raises StorageUnavailable for a file of another program, unless the file is already in WAL mode.
+    Raises StorageUnavailable for a file of another program, but not if the file already has a write-ahead
+    log.
     """
     require_file_of_log(path)
     connection = sqlite3.connect(
@@ -83,8 +84,8 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
 
     SQLite stores this setting in the file, so this function first refuses a file of another program.
 
-    If another connection is switching the same new file, SQLite reports an error at once, because two readers
-    that wait to write would deadlock. So this function tries again.
+    If another connection is switching the same new file, SQLite does not wait for it but reports an error at
+    once, because two readers that wait to write would deadlock. So this function tries again.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
@@ -103,7 +104,7 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
 def make_private(path: Path) -> None:
     """Create an empty file that only its owner can read.
 
-    An existing file stays as it is, but an empty one becomes readable only by its owner.
+    If the file exists, it stays as it is, except that an empty file becomes readable only by its owner.
     """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -115,10 +116,10 @@ def make_private(path: Path) -> None:
 def close_to_others(path: Path) -> None:
     """Remove other users' rights from a ledger and its companion files, which contain secrets and hashes.
 
-    If a file can be read only by its owner and a group, somebody shared it on purpose, so it stays as it is.
+    A file that only its owner and a group can use was shared on purpose, so it stays as it is.
     """
     for file in (path, *companions(path)):
-        # Only its owner can protect a file of another user.
+        # PermissionError: the file belongs to another user, so only that user can change its rights.
         with contextlib.suppress(FileNotFoundError, PermissionError):
             if file.stat().st_mode & stat.S_IRWXO:
                 file.chmod(0o600)
@@ -127,8 +128,8 @@ def close_to_others(path: Path) -> None:
 def require_one_name(path: Path) -> None:
     """Raise StorageUnavailable for a file with hard links.
 
-    The name of the file leads SQLite to the log, and us to our lock. So two processes that open one file
-    under two names use two logs, and overwrite each other's data.
+    SQLite derives the name of the log from the name of the file, and we derive the name of our lock file from
+    it. So two processes that open one file under two names use two logs, and overwrite each other's data.
     """
     if path.is_file() and path.stat().st_nlink > 1:
         raise StorageUnavailable(
@@ -138,7 +139,7 @@ def require_one_name(path: Path) -> None:
 
 
 def companions(path: Path) -> list[Path]:
-    """Return the files that SQLite puts next to a database: the log, its index, and the rollback journal."""
+    """Return the files that SQLite puts next to a database: the log and its index, the rollback journal."""
     return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
 
 
@@ -155,14 +156,14 @@ def code_of(error: BaseException) -> int | None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the error in words, for the middle of a sentence."""
+    """Return the reason for the error in words, for the middle of a sentence."""
     if isinstance(error, StorageUnavailable):
         return error.reason
     if isinstance(error, LedgerError):
         return error.message
     if isinstance(error, MemoryError):
         return NO_MEMORY
-    # The text that cannot be decoded is SQLite's message, which quotes a damaged definition.
+    # Python could not decode SQLite's message, because the message quotes a damaged definition.
     if isinstance(error, UnicodeDecodeError):
         return "the database is damaged: the definitions of its tables cannot be read"
     if code_of(error) == sqlite3.SQLITE_FULL:
@@ -179,8 +180,8 @@ def reason_of(error: BaseException) -> str:
 def reason_not_opened(file: Path, error: Exception) -> str:
     """Return in words why a file could not be opened, and what to do.
 
-    Even to read a ledger, SQLite must write the files next to it. A connection with `immutable` does not need
-    them, but it would miss the changes of a process that opens the ledger later.
+    Even to read a ledger, SQLite must write files next to it. With SQLite's option `immutable` it would not
+    need these files, but would miss the changes of a process that opens the ledger later.
     """
     folder = file.resolve().parent
     if code_of(error) in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN} and not os.access(
@@ -201,7 +202,7 @@ def public_error(error: BaseException) -> BaseException:
         return StorageUnavailable(reason_of(error))
     if isinstance(error, StopIteration):  # a future does not accept a StopIteration
         return RuntimeError(repr(error))
-    # A constraint, a unique index, or a trigger's RAISE refused the change.
+    # IntegrityError: a constraint, a unique index, or a trigger's RAISE refused the change.
     if isinstance(error, sqlite3.IntegrityError):
         error.add_note(schema.REFUSED)
     return error

@@ -3,8 +3,8 @@
 SQLite does not notice that `cp backup.db ledger.db` replaces the content of the file. At the next checkpoint
 it would write the pages of our log over the pages of the backup.
 
-This module reads the file through SQLite's descriptor. It must not open and close another descriptor, because
-the process would then lose all its locks on the file (`lock`).
+This module reads the file through the descriptor that SQLite has opened. It must not open and close another
+descriptor of the file, because the process would then lose all its locks on the file (`lock`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Identity = tuple[int, int]
 
 
 class FileContent:
-    """The content of the file with this identity, which a connection of this process keeps open."""
+    """The content of the file with this identity. A connection of this process keeps the file open."""
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
@@ -38,18 +38,18 @@ class FileContent:
 
     @property
     def is_known(self) -> bool:
-        """Return whether a header was accepted."""
+        """Return whether `accept` was called."""
         return self._header is not None
 
     def accept(self) -> None:
-        """Accept the current header, because the file was checked before it was opened."""
+        """Accept the current header: the caller has checked the file before it was opened."""
         self._header = self._read(_HEADER)
 
     def why_not_ours(self, log_lock: int) -> str | None:
-        """Return a reason why the content does not belong to our log; None if it belongs to it.
+        """Return why the content does not belong to our log; None if it does, or if it cannot be read.
 
-        `log_lock` is a descriptor of the log. If the content is ours, for example after a checkpoint, this
-        accepts the new header.
+        `log_lock` is a descriptor of the log. If the content belongs to the log, for example because a
+        checkpoint has changed the header, this accepts the new header.
         """
         with FileIO(log_lock, closefd=False) as file:
             file.seek(0)
@@ -58,7 +58,7 @@ class FileContent:
         size = self._size()
         if content is None or size is None:
             return None
-        if frames is None:  # for example after a rollback: the log contains nothing to compare
+        if frames is None:  # the log contains nothing to compare, for example after a rollback
             is_ours = content[18:20] == _WITH_LOG
             reason = None if is_ours else "it is a copy without a log, such as a backup"
         else:

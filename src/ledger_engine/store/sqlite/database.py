@@ -52,6 +52,7 @@ class SqliteDatabase(ThreadedDatabase):
         self._path = path
         self.ids = IdSource()
         self._steps: queue.SimpleQueue[QueuedWork] = queue.SimpleQueue()  # steps to run between two groups
+        # One bound method, stored so that `_take_steps` can recognise this step with `is`.
         self._looking: Callable[[Any], None] = self._look
         self._is_doubted = False  # whether a reader has reported that the file is malformed
         self._seen_version = -1
@@ -65,8 +66,8 @@ class SqliteDatabase(ThreadedDatabase):
             tables.bring_up_to_date()
             tables.require_all_there()
             close_to_others(path)  # not earlier, because the file might not be a ledger
-            # Advance the clock before the first read: if the machine's clock was set back while no server
-            # ran, nothing that has expired may become valid again.
+            # Advance the clock before the first read: somebody may have set the machine's clock back while no
+            # server ran, and nothing that has expired may become valid again.
             self._follow_other_writers(self._writer)
         except BaseException:
             self._close_files()
@@ -88,9 +89,9 @@ class SqliteDatabase(ThreadedDatabase):
             raise StorageUnavailable(FULL)
 
     async def between_groups(self, step: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `step` on the writer's connection while no group is being committed."""
+        """Run `step` on the writer's connection while no group is being committed; return its result."""
         loop = asyncio.get_running_loop()
-        # A step is not a work: it runs without a transaction or unit.
+        # A step is not a work: it takes the connection instead of a unit, and runs outside a transaction.
         result = loop.create_future()
         job = self._job(cast(Work[Any], step), result, loop, 0, writes=True)
         self._steps.put(job)
@@ -108,7 +109,7 @@ class SqliteDatabase(ThreadedDatabase):
         self._committer.observer = observer
 
     def _note_malformed(self) -> None:
-        """Make the writer's thread check whether the file was overwritten with another one."""
+        """Make the writer's thread check whether the file was overwritten with another file."""
         self._is_doubted = True
         self._writes.put([])
 
@@ -133,12 +134,12 @@ class SqliteDatabase(ThreadedDatabase):
                 job.error = public_error(error)
                 self._close_writer()
             if job.work is not self._looking:
-                self._seen_version = -1  # -1: the step may have changed any row
+                self._seen_version = -1  # forget what was read, because the step may have changed any row
             call_soon(job.loop, job.settle)
 
     def _close_files(self) -> None:
         self._file.release()
-        # The last connection to close makes the checkpoint of the write-ahead log.
+        # Close the writer's connection last: the last connection that closes makes a checkpoint of the log.
         self._close_writer()
         self._file.close()
 
@@ -150,7 +151,8 @@ class SqliteDatabase(ThreadedDatabase):
     def _write_group(self, group: list[QueuedWork]) -> None:
         topics: set[str] = set()
         try:
-            # Each transaction checks whether the file still has its name (`begin_to_write`).
+            # An open writer needs no check here: each transaction checks whether the file still has its name
+            # (`begin_to_write`).
             writer = self._writer or self._sound_writer()
             topics = self._committer.commit(writer, group)
         except Exception as error:  # any error: if this thread ended, nothing would be written any more
@@ -162,7 +164,7 @@ class SqliteDatabase(ThreadedDatabase):
         self._settle(group, frozenset(topics))
 
     def _sound_writer(self) -> sqlite3.Connection:
-        """Return the connection that writes; open it again if the last one failed."""
+        """Return the connection that writes; open a new connection if the last one failed."""
         try:
             self._file.require_own()
         except OSError:
@@ -179,7 +181,7 @@ class SqliteDatabase(ThreadedDatabase):
         return self._follow_other_writers(connection)
 
     def _look(self, connection: sqlite3.Connection) -> None:
-        """Look for changes of other processes, so that the health check knows them without a write here."""
+        """Look for changes of other processes, so that the health check sees them without a write here."""
         if self._follow_other_writers(connection):
             self._committer.forget()
 
@@ -209,20 +211,20 @@ class SqliteDatabase(ThreadedDatabase):
         log.error("%s", self.losses.accepted)
 
     def _give_up(self, group: list[QueuedWork], error: Exception) -> None:
-        """Restore the connection, and give every work of the group its error."""
+        """Open the connection again, and set the error of every work of the group."""
         committing = isinstance(error, CommitFailed)
         reason = error.reason if isinstance(error, CommitFailed) else error
         self._seen_version = -1
         self._close_writer()
-        # A group that did not get the lock has written nothing, and reopening the file would wait for the
-        # lock just as long.
+        # SQLITE_BUSY: the group did not get the lock, so it has written nothing. Do not open the file again
+        # in this case, because that would wait for the same lock just as long.
         unknown = code_of(reason) != sqlite3.SQLITE_BUSY and not self._reopen() and committing
         unknown = unknown or (isinstance(error, CommitFailed) and error.may_be_done)
         for job in group:
             job.answer, job.error = None, StorageUnavailable(reason_of(reason), unknown=unknown)
 
     def _set_lost(self, reason: Exception | None) -> None:
-        """Note whether the ledger can be written, and log it when this changes."""
+        """Note why the ledger cannot be written, or None if it can; log each change between the two."""
         was_lost, self._is_lost = self._is_lost, reason is not None
         if reason is not None and not was_lost:
             log.error("the ledger cannot be written: %s", reason_of(reason))
@@ -232,8 +234,8 @@ class SqliteDatabase(ThreadedDatabase):
     def _reopen(self) -> bool:
         """Open the file again and write one page; return False if that fails.
 
-        A failed commit may have left all its pages in the log. They are not valid now, but after a crash
-        SQLite would accept them, unless other pages overwrite them.
+        A failed commit may have left all its pages in the log. These pages are not valid now, but after a
+        crash SQLite would accept them. The page that is written here overwrites the first of them.
         """
         try:
             writer = self._sound_writer()
@@ -246,7 +248,8 @@ class SqliteDatabase(ThreadedDatabase):
 
     def _check_space(self, writer: sqlite3.Connection) -> None:
         try:
-            self._file.require_own()  # check first, because the test of the space overwrites the evidence
+            # Check this before the test of the space, which overwrites data that `require_own` compares.
+            self._file.require_own()
             self._set_lost(None if has_space(writer) else StorageUnavailable(FULL))
         except Exception as error:  # any error: the committed changes stay committed
             self._set_lost(error)
@@ -268,7 +271,7 @@ def _size(file: Path) -> int:
 
 
 def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatabase:
-    """Open the file, and create or migrate it if necessary; only its owner may read a new file (0600).
+    """Open the file, and create or migrate it if necessary; only its owner can read a new file (mode 0600).
 
     `checkpoints` is true for the one process that serves the file. No other process may make checkpoints,
     because before SQLite 3.51.3 two connections that write and checkpoint at once can damage a database.
@@ -306,4 +309,5 @@ class SqliteRewinder:
         await self._database.between_groups(replace)
 
     async def forget_newest(self) -> None:
+        # The step does nothing, but after any step the database forgets the newest event that it has seen.
         await self._database.between_groups(lambda _: None)

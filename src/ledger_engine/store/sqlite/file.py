@@ -32,7 +32,7 @@ OVERWRITTEN_NOTICE = (
 )
 REPLACED = "the file was moved or replaced; put it back, or start the server again"
 # If SQLite failed to release a lock, it considers the lock held until this process closes all its
-# connections. It then tries to begin a read for ten seconds, and reports `SQLITE_PROTOCOL`.
+# connections. Until then, SQLite tries for ten seconds to begin each read, and reports `SQLITE_PROTOCOL`.
 _LOCKING_FAILED = {
     sqlite3.SQLITE_PROTOCOL,
     sqlite3.SQLITE_IOERR_LOCK,
@@ -53,8 +53,9 @@ log = logging.getLogger("ledger_engine.store")
 class DatabaseFile:
     """Opens connections to one file, which is created if necessary.
 
-    It keeps one connection open. While a connection is open, SQLite keeps the index of the log and does not
-    read the log again. So a commit that failed half way cannot become valid when the writer is opened again.
+    This object keeps one connection open. While any connection is open, SQLite keeps the index of the log and
+    does not read the log again. So a commit that failed halfway cannot become valid when the writer's
+    connection is opened again.
     """
 
     def __init__(self, path: Path, *, checkpoints: bool) -> None:
@@ -76,9 +77,9 @@ class DatabaseFile:
         self.losses = Losses()
 
     def require_same(self) -> None:
-        """Raise OSError if the file has lost its name, or must not be used any more.
+        """Raise OSError if the name does not lead to our file any more, or if the file must not be used.
 
-        Writes to a file without its name would be lost, and another file that now has the name is not ours.
+        Writes to a file that has lost its name would be lost, and a file that now has this name is not ours.
         """
         if self._is_overwritten:
             raise OSError(OVERWRITTEN)
@@ -88,7 +89,7 @@ class DatabaseFile:
             raise OSError(REPLACED)
 
     def has_changed(self) -> bool:
-        """Return whether the file was changed since `require_own`, by a checkpoint or another program."""
+        """Return whether a checkpoint or another program has changed the file since `require_own`."""
         return self._content.has_changed()
 
     def require_own(self) -> None:
@@ -136,9 +137,9 @@ class DatabaseFile:
             raise
 
     def begin_to_read(self, connection: sqlite3.Connection) -> int:
-        """Begin a transaction that reads.
+        """Begin a transaction that reads, and return the version of the data.
 
-        Return a number that changes with each commit of another connection.
+        The version is a number that changes with each commit of another connection.
         """
         try:
             connection.execute("BEGIN")
@@ -155,13 +156,14 @@ class DatabaseFile:
         except sqlite3.Error as error:
             self._require_locks(error)
             raise
-        # Check only now, because a restore may have replaced the file while we waited for the lock.
+        # Check this after we got the lock, because a restore may have replaced the file while we waited for
+        # it.
         self.require_own()
 
     def note_log(self) -> None:
         """Remember the identity of the current log.
 
-        Do not call this for each group: after a `stat` of the file, its next sync takes longer.
+        Do not call this for each group: after a `stat` of the log, the next sync of the log takes longer.
         """
         self._log = _identity_of(self._log_file) or self._log
 
@@ -171,10 +173,10 @@ class DatabaseFile:
         A process that opened the other file would apply our log to it and so damage it.
         """
         if self._is_overwritten or self._cannot_lock:
-            # Leave the log. If the file is still ours, the log belongs to it. If the file was overwritten,
-            # the log keeps our commands from opening the file without a warning.
+            # Leave the log in place. If the file is still ours, the log belongs to it. If the file was
+            # overwritten, our commands notice this from the log and do not open the file.
             return
-        # If the name is a link, it may now lead to another file with another log.
+        # Compare the log, because the name may be a symbolic link that now leads to another file and its log.
         if self._path.exists() and _identity_of(log_file(self._path)) == self._log is not None:
             kept = self._path.with_name(f"{self._path.name}.replaced")
             for file, aside in zip(companions(self._path), companions(kept), strict=True):
@@ -191,7 +193,7 @@ class DatabaseFile:
             self.require_own()
         connection, self._kept_open = self._kept_open, None
         if connection is not None and self._is_overwritten:
-            # Keep one more reference, so that Python does not close the connection when the process exits.
+            # Add a reference that is never removed, so that Python does not close the connection at exit.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
         elif connection is not None:
             self._content.forget()
@@ -237,17 +239,17 @@ def probe_read(unit: Unit) -> None:
 
 
 def probe_write(unit: Unit) -> None:
-    """Test writing: write a page whose content stays the same. No program uses `user_version`."""
+    """Test writing: write one page. It sets `user_version`, which no program uses, to 0 as before."""
     unit.execute("PRAGMA user_version = 0")
 
 
 def has_space(connection: sqlite3.Connection) -> bool:
-    """Return whether the log can grow by more than any group needs. The test writes, and rolls back.
+    """Return whether the log can grow by more than any group needs: write so much, and roll back.
 
-    A disk that is full for every posting may still have space for a single page.
+    A disk that has no space for any posting may still have space for the single page of `probe_write`.
     """
     try:
-        # A small cache sends the pages to the log at once.
+        # With a small cache SQLite writes the pages to the log before the commit.
         connection.execute(f"PRAGMA cache_size={_SMALL_CACHE}")
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("CREATE TABLE probe (bytes BLOB)")

@@ -1,7 +1,7 @@
 """The serving lock: it keeps a second server, or a restore, away from a database file.
 
-The lock is on the file `<database>.lock`. The operating system releases it when the process ends, even if it
-is killed. The content of the file describes the process that holds the lock.
+The lock is on the file `<database>.lock`. The operating system releases the lock when the process ends, even
+if the process is killed. The content of the file describes the process that holds the lock.
 
 If somebody deleted the lock file while it is locked, a second process would lock a new file. So the server
 also locks its write-ahead log, which exists while the database is open; SQLite never locks the log. The
@@ -27,14 +27,15 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import Location
 from ledger_engine.store.sqlite.log import log_file
 
-_HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}  # a lock fails with these if another process holds it
+# The numbers of the errors that mean that another process holds the lock.
+_HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 
 def _lock(file: int) -> None:
     """Lock an open file. Raises OSError with a number in `_HELD` while another process holds the lock.
 
-    `_is_held` in another process shares the lock for a moment. This must not keep a server from starting, so
-    this function tries again.
+    When `_is_held` runs in another process, it shares the lock for a moment. That must not keep a server from
+    starting, so in this case this function tries again.
     """
     while True:
         try:
@@ -60,11 +61,11 @@ def _is_held(file: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """The process that a lock file names; a field is None if the file lacks it.
+    """The process that a lock file describes; a field is None if the file does not contain it.
 
     `is_alive` is false for a process that was killed: its entry stayed in the file, but it holds no lock.
-    `url` is the address at which the process serves. `started` is the Unix time in milliseconds at which it
-    took the lock.
+    `url` is the address at which the process serves. `started` is the Unix time in milliseconds at which the
+    process took the lock.
     """
 
     is_alive: bool
@@ -78,7 +79,7 @@ class ServingLock:
     """The lock of one database, held until `release` or the end of the process."""
 
     def __init__(self, database: Path) -> None:
-        """Take the lock of a database file. Raises StorageUnavailable if another process holds it."""
+        """Acquire the lock of a database file. Raises StorageUnavailable if another process holds it."""
         database = database.resolve()
         self._name = lock_file(database)
         self._is_new = not self._name.exists()
@@ -103,10 +104,10 @@ class ServingLock:
         self._write()
 
     def release(self) -> None:
-        """Release the lock, and remove its file if this instance created the file.
+        """Release the lock, and remove the lock file if this object created it.
 
-        A process that has already opened the removed file notices that the file lost its name, and opens a
-        new file.
+        If another process has already opened the removed file, that process notices that the file has no name
+        any more, and opens a new file.
         """
         os.ftruncate(self._file, 0)
         with contextlib.suppress(OSError):  # somebody may have deleted the file
@@ -123,9 +124,10 @@ class ServingLock:
 
 @contextlib.contextmanager
 def serving_lock(database: Location) -> Iterator[ServingLock | None]:
-    """Hold the lock of a file. A PostgreSQL database may have many servers, so it needs no lock.
+    """Hold the lock of a file during the block. A PostgreSQL database needs no lock.
 
-    Raises StorageUnavailable if another process holds the lock.
+    The reason is that a PostgreSQL database can have many servers. Raises StorageUnavailable if another
+    process holds the lock.
     """
     if isinstance(database, str):
         yield None
@@ -167,7 +169,7 @@ def _locked(file: Path, database: Path) -> int:
             raise _refusal(error, file, f"{database} is served by {_named_holder(file)}") from error
         try:
             if os.path.samestat(os.fstat(descriptor), os.stat(file)):
-                os.ftruncate(descriptor, 0)  # a killed process left its entry, which would look like ours
+                os.ftruncate(descriptor, 0)  # otherwise the entry of a killed process would look like ours
                 return descriptor
         except FileNotFoundError:  # the lock file was deleted between the open and the lock
             pass
@@ -175,7 +177,7 @@ def _locked(file: Path, database: Path) -> int:
 
 
 def _refusal(error: OSError, file: Path, held_by_other: str) -> StorageUnavailable:
-    """Return the error for a failed lock: another process holds it, or the system cannot lock the file."""
+    """Return the error for an attempt to lock: `held_by_other`, or that the system cannot lock the file."""
     return StorageUnavailable(
         held_by_other if error.errno in _HELD else f"{file} cannot be locked: {error.strerror}"
     )
@@ -187,9 +189,9 @@ def lock_file(database: Path) -> Path:
 
 
 def holder_of(database: Path) -> LockHolder | None:
-    """Return the process that serves this database, or that was killed while serving it; None if none is.
+    """Return the process that serves this database, or that was killed while it served the database.
 
-    Raises OSError when the lock file cannot be read.
+    Return None if there is no such process. Raises OSError when the lock file cannot be read.
     """
     database = database.resolve()
     try:
@@ -207,8 +209,8 @@ def holder_of(database: Path) -> LockHolder | None:
 def served_at(database: Path) -> str | None:
     """Return the URL of the process that serves this database, or None.
 
-    A killed process leaves its URL in the lock file, and another program may listen there now. So this
-    returns the URL only while a process holds the lock.
+    A killed process leaves its URL in the lock file, and another program may listen at this URL now. So this
+    function returns the URL only while a process holds the lock.
     """
     try:
         holder = holder_of(database)

@@ -1,10 +1,10 @@
 """Checks, before a database file is opened, that it is complete and that its log belongs to it.
 
 SQLite does not check this. It deletes the log of an empty database, and applies any other log to any file
-that has the right name. So each process calls this module before it opens a file, but never while it is
-connected to the file: a process that closes any descriptor of a file loses all POSIX locks on the file,
-including SQLite's (https://www.sqlite.org/howtocorrupt.html). Another process would then take the file for
-unused, and delete the log. The format: https://www.sqlite.org/fileformat2.html#walformat
+that has the right name. So each process calls this module before it opens a file. A process must not call it
+while it is connected to the file: a process that closes any descriptor of a file loses all POSIX locks on the
+file, including SQLite's (https://www.sqlite.org/howtocorrupt.html). Another process would then take the file
+for unused, and delete the log. The format of a log: https://www.sqlite.org/fileformat2.html#walformat
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FRAME_HEADER = struct.Struct(">2I8s8s")
 _FILE_HEADER_SIZE = 100
 _SECTOR = 512  # bytes; a disk writes at least this much in one step
 _LOCK_BYTE = 0x40000000  # SQLite never uses the page with this byte
-_TRIES = 3  # several attempts, because a server may write between two reads
+_TRIES = 3  # several attempts, because a server may write between the read of the log and that of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class WriteAheadLog:
 
     `page_count` is the number of pages of the database after these transactions. `pages` are the numbers of
     the pages in the log. `frames` is the number of frames, each a copy of a page. `counters` are the lowest
-    and the highest change counter that page 1 of the database file can contain if this log belongs to it;
-    None if the log does not contain page 1. `first_pages` are the log's copies of page 1 without their first
-    sector.
+    and the highest change counter that page 1 of the database file can contain if the log belongs to the
+    file; None if the log does not contain page 1. `first_pages` are the copies of page 1 in the log, each
+    without its first sector.
     """
 
     page_size: int
@@ -62,8 +62,8 @@ def log_file(database: Path) -> Path:
 def read_log(database: Path) -> WriteAheadLog | None:
     """Return the content of the log of `database`; None if there is no log or no complete transaction in it.
 
-    SQLite checks the checksums. The salts are enough to distinguish current frames from frames of earlier
-    rounds.
+    This does not check the checksums, because SQLite does. SQLite writes the log again from its beginning
+    after a checkpoint; the salts distinguish the current frames from the old frames behind them.
     """
     try:
         file = log_file(database).open("rb", buffering=0)
@@ -74,7 +74,7 @@ def read_log(database: Path) -> WriteAheadLog | None:
 
 
 def read_frames(file: FileIO) -> WriteAheadLog | None:
-    """Return the content of a log that is open at its beginning, as `read_log` does."""
+    """Return the content of the log `file`, as `read_log` does. `file` must be at its beginning."""
     header = file.read(_LOG_HEADER.size)
     if len(header) < _LOG_HEADER.size:
         return None
@@ -87,7 +87,7 @@ def read_frames(file: FileIO) -> WriteAheadLog | None:
 def require_reachable(file: Path) -> None:
     """Raise StorageUnavailable if the name leads to a folder, a pipe or another special file.
 
-    Without this check an error would name the log instead of this file, and a pipe would block the process.
+    Without this check, later errors would name the log instead of `file`, and a pipe would block the process.
     """
     try:
         if not stat.S_ISREG(os.stat(file).st_mode):
@@ -124,7 +124,10 @@ def require_file_of_log(database: Path) -> None:
 
 
 def why_not_its_own(database: Path, log: WriteAheadLog) -> str | None:
-    """Return why the log belongs to another file or to another state of this file; None if it does not."""
+    """Return why the log belongs to another file or to another state of this file.
+
+    Return None if the log belongs to the file, or if the file cannot be read.
+    """
     try:
         with database.open("rb", buffering=0) as file:
             first_page = file.read(log.page_size)
@@ -135,7 +138,7 @@ def why_not_its_own(database: Path, log: WriteAheadLog) -> str | None:
 
 
 def difference(first_page: bytes, size: int, log: WriteAheadLog) -> str | None:
-    """Return the reason of `why_not_its_own` for a file of `size` bytes that begins with `first_page`."""
+    """Return the result of `why_not_its_own` for a file of `size` bytes that begins with `first_page`."""
     header = first_page[:_FILE_HEADER_SIZE]
     if not header.startswith(b"SQLite format 3\0"):
         # A power cut may have damaged the first sector. SQLite then writes it again from the log, so compare
@@ -147,7 +150,7 @@ def difference(first_page: bytes, size: int, log: WriteAheadLog) -> str | None:
     if (65536 if page_size == 1 else page_size) != log.page_size:
         return "its pages have a different size"
     if header[18] == 1:
-        # SQLite marks a file for a log before it creates the log. A backup is marked for use without a log.
+        # SQLite marks a file as having a log before it creates the log. A backup is marked as having no log.
         return "it is a copy without a log, such as a backup"
     if missing := log.missing(size):
         return f"{missing:,} pages are neither in the file nor in the log"
@@ -155,7 +158,7 @@ def difference(first_page: bytes, size: int, log: WriteAheadLog) -> str | None:
     if log.counters is not None:
         same = log.counters[0] <= counter <= log.counters[1]
     else:
-        # Page 1 stores the number of pages, so the log would contain page 1 if the number had changed.
+        # Page 1 stores the number of pages. The log does not contain page 1, so the number has not changed.
         same = page_count == log.page_count
     return None if same else "it was changed before the log began, or after it ended"
 
@@ -181,8 +184,8 @@ def _read_frames(file: FileIO, page_size: int, salts: bytes) -> WriteAheadLog | 
         file.seek(page_size - read, os.SEEK_CUR)
     if not frames:
         return None
-    # Each write adds 1 to the counter, so the counter in the file may be 1 below the lowest counter in the
-    # log.
+    # Each write adds 1 to the counter. So as long as no checkpoint has copied page 1 from this log to the
+    # file, the counter in the file can be 1 below the lowest counter in the log.
     bounds = (min(counters) - 1, max(counters)) if counters else None
     return WriteAheadLog(
         page_size, page_count, frozenset(pages[:frames]), frames, bounds, frozenset(first_pages)

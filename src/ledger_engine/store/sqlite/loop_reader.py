@@ -1,4 +1,4 @@
-"""Runs works in the event loop's thread that take less time than handing them to another thread."""
+"""Runs short works in the event loop's thread, because to hand them to another thread would take longer."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ledger_engine.store.sqlite.file import DatabaseFile
 from ledger_engine.store.sqlite.unit import ReadingUnit
 
 STEPS = 1000  # after this many steps of its virtual machine, SQLite asks whether to continue
-# A work may take this many times STEPS, which is about a millisecond. Reading 100 transactions takes 1,700
-# steps.
+# A work is stopped after this many times STEPS, which is about a millisecond, and runs in a thread instead.
+# To read 100 transactions takes 1,700 steps.
 STEPS_MAX = 20
-SLOW_S = 0.001
+SLOW_S = 0.001  # a work that takes longer than this counts as slow if it read from the disk
 # After a slow work the next SENT_AWAY works go to the threads. Each further slow work doubles this number, up
-# to the maximum, and each fast work reduces it by one. So even if the file is not in memory, hardly one in a
-# hundred requests waits for another request's read from the disk.
+# to SENT_AWAY_MAX, and each fast work reduces it by one. So even if the file is not in memory, fewer than
+# about one in a hundred requests wait for another request's read from the disk.
 SENT_AWAY, SENT_AWAY_MAX = 32, 1024
 
 
@@ -32,8 +32,8 @@ def _count_disk_reads() -> int:
     """Return a number that grows whenever this thread reads from the disk.
 
     If a work was slow although it read nothing from the disk, it waited for the processor or the
-    interpreter's lock, and running such works in a thread would only make this worse. If the system offers no
-    such number, each call returns a different number.
+    interpreter's lock, and to run such works in a thread would only make this worse. If the system does not
+    offer such a number, each call returns a different number, so that every slow work counts as slow.
     """
     if sys.platform != "linux":
         return next(_CALLS)
@@ -47,10 +47,10 @@ _CALLS = itertools.count()
 class LoopReader:
     """Runs short works in the thread of an event loop, on a separate connection.
 
-    The works in one turn of the loop share a snapshot, which ends with the turn, before the loop handles a
-    newer request. So a client that got an answer sees its changes. The cache of the unit is kept for the next
-    turn, unless another connection has written. If the database fails, the work runs again in a thread, which
-    handles the error.
+    All works in one iteration of the loop, here called a turn, share a snapshot. The snapshot ends with the
+    turn, before the loop handles a newer request. So a client that got the answer to a write sees this write
+    in its next read. The cache of the unit is kept for the next turn, unless another connection has written.
+    If the database fails, the work runs again in a thread, which handles the error.
     """
 
     def __init__(self, file: DatabaseFile, clock: Clock, ids: IdSource) -> None:
@@ -64,9 +64,11 @@ class LoopReader:
         self._in_use = threading.Lock()  # held during a turn, and to close the connection
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop of the last turn
         self._disk_reads = 0  # the disk reads of this thread when the turn began
-        self._questions = 0  # how often SQLite has asked, for the current work, whether to continue
-        self._sent_away = 0  # how many works, from now on, must go to the threads
-        self._to_send_away = 0  # what `_sent_away` was after the last slow work, minus the fast works since
+        self._questions = 0  # how often SQLite has asked whether to continue the current work
+        self._sent_away = 0  # how many of the next works must go to the threads
+        # The number of works that the last slow work has sent to the threads, minus the fast works since
+        # then.
+        self._to_send_away = 0
 
     def run(self, work: Work[T]) -> tuple[T] | None:
         """Run a short work; return its result in a tuple, or None if it must run in a thread.
@@ -81,7 +83,7 @@ class LoopReader:
             unit = self._unit_of_turn()
             if unit is None:
                 return None
-            unit.begin_work()  # set the time of this work, which decides whether a token has expired
+            unit.begin_work()  # sets the time of this work, which decides whether a token has expired
             return (work(unit),)
         except (sqlite3.Error, OSError) as error:
             if code_of(error) != sqlite3.SQLITE_INTERRUPT:
@@ -109,7 +111,7 @@ class LoopReader:
             self._in_use.release()
 
     def _unit_of_turn(self) -> ReadingUnit | None:
-        """Return the unit of this turn of the loop; None if the connection is in use by another loop."""
+        """Return the unit of this turn of the loop; None while another loop uses the connection."""
         loop = asyncio.get_running_loop()
         if self._unit is not None and self._loop is loop:
             return self._unit

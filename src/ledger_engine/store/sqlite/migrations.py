@@ -17,16 +17,19 @@ _TABLES = (
     "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
 )
 _OBJECTS = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
+# The added indexes that can refuse rows: those that are unique, partial, or of an expression.
 _REFUSING_INDEXES = (
     "SELECT DISTINCT i.name, m.name FROM sqlite_schema AS m, pragma_index_list(m.name) AS i,"
     " pragma_index_xinfo(i.name) AS x WHERE m.type = 'table' AND i.origin = 'c'"
     ' AND (i."unique" OR i.partial OR x.cid = -2)'
 )
+# The tables with foreign keys: such a key refuses to delete the row to which it refers.
 _REFUSING_TABLES = (
     'SELECT DISTINCT m.name, f."table" FROM sqlite_schema AS m, pragma_foreign_key_list(m.name) AS f'
     " WHERE m.type = 'table'"
 )
-# ALTER TABLE stores a definition with different spaces and quotes, which do not change its meaning.
+# ALTER TABLE stores a definition with other spaces and quotes, which do not change its meaning. So
+# definitions are compared without these characters.
 _MEANINGLESS = str.maketrans("", "", ' \n\t"')
 
 
@@ -80,7 +83,7 @@ class SqliteTables(schema.Tables):
 
 
 def unlike_made(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Return each changed table or other object; see `AuditUnit.unlike_made`."""
+    """Return each object that the migrations did not make like this; see `AuditUnit.unlike_made`."""
     definitions = _made(schema.FOLDER)
     refusing = dict[str, str]()
     for name, table in connection.execute(_REFUSING_INDEXES):

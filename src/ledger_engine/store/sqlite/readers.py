@@ -22,7 +22,7 @@ MALFORMED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 class Readers(ReadingThreads):
     """Runs works in parallel, each on a snapshot of the file.
 
-    `on_malformed` is called if a work finds the file malformed.
+    `on_malformed` is called when SQLite reports during a work that the file is malformed.
     """
 
     def __init__(

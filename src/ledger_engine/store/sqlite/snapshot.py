@@ -13,14 +13,18 @@ from ledger_engine.store.sqlite.backup import open_to_read
 from ledger_engine.store.sqlite.connection import reason_of
 from ledger_engine.store.sqlite.inspection import SqliteAuditUnit
 
-# The cache of each connection. Each page is read only once, and reads are faster if this memory fits into the
-# processor's cache: with 16 MB an audit of a million transactions takes 0.2 s longer.
+# The size of SQLite's cache for each connection. Each page is read only once, so a larger cache saves no
+# reads. Reads are faster if this memory fits into the processor's cache: with 16 MB an audit of a million
+# transactions takes 0.2 s longer.
 _CACHE_KB = 1_024
 _TRIES = 200
 
 
 class ConnectionReader(UnitReader):
-    """Reads a file in its state at `begin`. Raises StorageUnavailable and sqlite3.Error."""
+    """Reads a file in the state that it has when `begin` is called.
+
+    Raises StorageUnavailable and sqlite3.Error.
+    """
 
     def __init__(self, file: Path, report: ReportRows) -> None:
         self._connection = open_to_read(file, cache_kb=_CACHE_KB)
@@ -44,11 +48,11 @@ class ConnectionReader(UnitReader):
 
 @contextmanager
 def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing) -> Iterator[ReadSnapshot]:
-    """Open a file for this many threads, which all see the same state and change nothing.
+    """Open a file for `readers` threads, which all see the same state and change nothing.
 
-    If other processes write too often for two readers to see the same state, only one reader is used.
-    `report` is called with the number of rows that a long work has read since the last call. Raises
-    StorageUnavailable.
+    If other processes write so often that the readers do not get the same state, only one reader is used.
+    While a long work runs, `report` is called repeatedly with the number of rows that the work has read since
+    the previous call of `report`. Raises StorageUnavailable.
     """
     try:
         with ExitStack() as stack:
@@ -66,8 +70,8 @@ def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing)
 def _on_one_state(watch: sqlite3.Connection, readers: list[ConnectionReader]) -> list[ConnectionReader]:
     """Begin a transaction with each reader, all on the same state of the file; return the readers.
 
-    All readers see the same state if no process committed while they began. The `data_version` of `watch`
-    then stays the same, because it changes with each commit of another connection.
+    All readers see the same state if no process committed while they began. The connection `watch` shows
+    this: its `data_version` changes with each commit of another connection.
     """
     for _ in range(_TRIES):
         before = watch.execute("PRAGMA data_version").fetchone()

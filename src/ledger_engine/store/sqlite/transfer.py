@@ -102,9 +102,9 @@ class FileTarget(_File):
             f"UPDATE {RECORD} SET applied_at = ? WHERE name = ?",
             [(at, name) for name, at in migrations_applied],
         )
-        # On PostgreSQL each book also stores its time, and `moment` is the latest of them. A server on a file
-        # starts its clock after the newest event and `reached`. So store `moment` as `reached` if it is later
-        # than the newest event.
+        # On PostgreSQL each book also stores a time, and `moment` is the latest of all stored times. A server
+        # on a file starts its clock after the newest event and after `reached`. So store `moment` as
+        # `reached` if it is later than the newest event.
         (newest,) = self._connection.execute(kept_time.NEWEST_EVENT).fetchone()
         if newest is None or moment_of(newest) < moment:
             self._connection.execute("UPDATE kept_time SET reached = max(reached, ?)", (moment,))
@@ -116,7 +116,7 @@ class FileTarget(_File):
 
 @contextmanager
 def open_source(file: Path) -> Iterator[FileSource]:
-    """Open a file to copy it, and keep servers away. Raises StorageUnavailable, also for a served file."""
+    """Open a file to copy it, and keep servers away. Raises StorageUnavailable if a server uses the file."""
     require_reachable(file)
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")
@@ -132,7 +132,7 @@ def open_source(file: Path) -> Iterator[FileSource]:
 
 @contextmanager
 def open_target(file: Path) -> Iterator[FileTarget]:
-    """Open a file to be filled; it gets the name `file` at the end of the block.
+    """Open a new file to fill it. The new file gets the name `file` at the end of the block.
 
     Raises Conflict if `file` exists, and StorageUnavailable.
     """

@@ -14,9 +14,9 @@ from ledger_engine.store import Columns, Parameters, Row, Value
 from ledger_engine.store.group_cache import NOTHING, CachingUnit
 from ledger_engine.store.sql_text import described
 
-# The most rows that one statement inserts; a power of two. Each statement releases the interpreter's lock,
-# and while the event loop is busy the writer must wait to get the lock back. With one row in each statement,
-# 32 connections posted a tenth less.
+# The most rows that one statement inserts; a power of two. During each statement the writer releases the
+# interpreter's lock, and while the event loop is busy the writer must wait to get the lock back. With one row
+# in each statement, 32 connections posted a tenth less.
 ROWS_AT_ONCE = 64
 
 
@@ -91,7 +91,7 @@ class SqliteUnit(CachingUnit):
 
 
 class ReadingUnit(SqliteUnit):
-    """The `Unit` of a read-only connection, whose statements never make the cache invalid."""
+    """The `Unit` of a read-only connection. Its statements change nothing, so they never clear the cache."""
 
     __slots__ = ()
 

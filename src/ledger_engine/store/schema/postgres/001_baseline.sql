@@ -84,8 +84,8 @@ CREATE TABLE settlements (
 
 -- A long description is stored in `long_description`, as in a SQLite file (`ledger_engine.ledger.accounts`).
 -- The index by account is narrower than in a SQLite file, because PostgreSQL limits the size of an entry, and
--- sorts the entries that it looks up. An expression in an index may not depend on settings. Joining text with
--- a number may depend on them, so the number is cast to text first.
+-- sorts the entries that it looks up. PostgreSQL rejects an expression in an index if its result could depend
+-- on settings. To join text with a number is such an expression, so the number is cast to text first.
 CREATE TABLE transactions (
     book BIGINT NOT NULL REFERENCES books (book),
     id TEXT COLLATE "C" NOT NULL,
@@ -367,7 +367,8 @@ CREATE TABLE pulled (
     PRIMARY KEY (book, kind, id)
 );
 
--- For each lock of writers, the time up to which ids were issued under the lock (`store/postgres/locks.py`).
+-- For each lock of writers, the time up to which servers have issued ids while they held the lock
+-- (`store/postgres/locks.py`).
 CREATE TABLE heads (
     lock BIGINT PRIMARY KEY,
     moment BIGINT NOT NULL,
@@ -375,8 +376,9 @@ CREATE TABLE heads (
     server BIGINT NOT NULL
 );
 
--- The requests of each caller (`store/postgres/rate_counts.py`). The table is unlogged, so a crash empties
--- it. Half of each page is left free, so that an update stays on its page and changes no index.
+-- How many requests each caller made (`store/postgres/rate_counts.py`). The table is unlogged, so a crash of the
+-- database empties it. Half of each page is left free, so that the new version of an updated row fits on the
+-- same page and no index changes.
 CREATE UNLOGGED TABLE rate_counts (
     who TEXT COLLATE "C" PRIMARY KEY,
     moment BIGINT NOT NULL,
@@ -388,7 +390,7 @@ CREATE UNLOGGED TABLE rate_counts (
     per_second BIGINT NOT NULL
 ) WITH (fillfactor = 50);
 
--- Which server runs which tasks that only one server may run (`store/postgres/leases.py`).
+-- For each task that only one server at a time may run, the server that runs it (`store/postgres/leases.py`).
 CREATE TABLE leases (
     name TEXT COLLATE "C" PRIMARY KEY,
     owner BIGINT NOT NULL,

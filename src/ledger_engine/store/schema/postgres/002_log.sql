@@ -1,5 +1,6 @@
--- The transparency log of each book (`ledger_engine.log`). The key without `retired_at` signs; `secret` is
--- its private key, sealed like the secrets of webhooks. The origins of all logs begin with its `name`.
+-- The keys of the transparency logs, of which each book has one (`ledger_engine.log`). The key without
+-- `retired_at` signs. `secret` is the private key, sealed like the secrets of webhooks. The origins of all logs
+-- begin with `name`.
 CREATE TABLE log_keys (
     id BIGINT PRIMARY KEY,
     name TEXT COLLATE "C" NOT NULL,
@@ -10,7 +11,8 @@ CREATE TABLE log_keys (
     CHECK ((secret IS NULL) = (retired_at IS NOT NULL))
 );
 
--- How far a book is sealed: the number of sealed events, the last sealed event, and the signed checkpoint.
+-- How far the log of a book is sealed: `size` is the number of sealed events, `last` is the last sealed event,
+-- `checkpoint` is the signed checkpoint, and `sealed` is its time.
 CREATE TABLE logs (
     book BIGINT PRIMARY KEY REFERENCES books (book),
     size BIGINT NOT NULL,
@@ -30,7 +32,7 @@ CREATE TABLE log_tiles (
     PRIMARY KEY (book, level, number)
 );
 
--- The commitments to events whose body is not in the log. Without `salt` the body has been erased.
+-- The commitments to events whose body is not in the log. If `salt` is NULL, the body has been erased.
 CREATE TABLE log_commitments (
     book BIGINT NOT NULL REFERENCES books (book),
     event TEXT COLLATE "C" NOT NULL,

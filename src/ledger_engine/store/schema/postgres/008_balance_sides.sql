@@ -1,5 +1,6 @@
 -- A positive balance is a debit in an account of assets or expenses and a credit in every other account, with
--- the same `root` as in the exports (`ledger_engine.tools.export`). The settlement balances the sides.
+-- the same `root` as in the exports (`ledger_engine.tools.export`). The row of the settlement makes the sums of
+-- debits and credits equal.
 CREATE OR REPLACE VIEW trial_balance AS
 WITH typed AS NOT MATERIALIZED (
     SELECT project, livemode, currency, id, name, balance,

@@ -1,7 +1,7 @@
 -- The tables of a ledger in a SQLite file, as of version 1.0.
 --
 -- Times are integer milliseconds, amounts are integers in the smallest currency unit, JSON is text. The views
--- show the books in any SQLite tool.
+-- are for people who read the books in a SQLite tool.
 
 CREATE TABLE projects (
     id TEXT PRIMARY KEY,
@@ -122,9 +122,9 @@ CREATE TABLE idempotency_keys (
     PRIMARY KEY (project, livemode, key)
 ) STRICT, WITHOUT ROWID;
 
--- The event of a posting is stored without a body, which follows from the transaction
--- (`ledger_engine.events.outbox`). The time in the transaction's id leads to the event, so `events_about`
--- costs a posting nothing.
+-- The event of a posting is stored without a body, because the transaction contains the same data
+-- (`ledger_engine.events.outbox`). Such an event is found by the time in the transaction's id. So a posting
+-- adds no entry to the index `events_about`.
 CREATE TABLE events (
     book INTEGER NOT NULL REFERENCES books (book),
     id TEXT NOT NULL,
@@ -199,7 +199,8 @@ CREATE INDEX orders_by_project ON orders (project, livemode, id);
 CREATE INDEX orders_by_status ON orders (project, livemode, status, id);
 CREATE INDEX orders_by_user ON orders (user_id, id);
 
--- After a roll the previous secret signs too, until `previous_until` (docs/decisions.md#webhooks-roll).
+-- After the secret was rolled, webhooks are also signed with the previous secret, until `previous_until`
+-- (docs/decisions.md#webhooks-roll).
 CREATE TABLE webhook_endpoints (
     id TEXT PRIMARY KEY,
     project TEXT NOT NULL REFERENCES projects (id),
@@ -235,7 +236,8 @@ CREATE TABLE deleted_webhook_endpoints (
 CREATE INDEX deleted_webhook_endpoints_by_project ON deleted_webhook_endpoints (project, id);
 CREATE INDEX deleted_webhook_endpoints_by_deletion ON deleted_webhook_endpoints (deleted_at);
 
--- A delivery and its attempts may outlive their endpoint until they expire, so there is no foreign key.
+-- If an endpoint is deleted, its deliveries and their attempts stay until they expire. So they have no foreign
+-- key to the endpoint.
 CREATE TABLE deliveries (
     id TEXT PRIMARY KEY,
     project TEXT NOT NULL,
@@ -268,7 +270,8 @@ CREATE TABLE delivery_attempts (
     PRIMARY KEY (delivery, number)
 ) STRICT, WITHOUT ROWID;
 
--- The primary key is the only index, because every request is written and few are ever searched for.
+-- The log of requests. The primary key is the only index, because the log is written for every request but
+-- seldom searched.
 CREATE TABLE requests (
     project TEXT NOT NULL REFERENCES projects (id),
     livemode INTEGER NOT NULL CHECK (livemode IN (0, 1)),

@@ -1,5 +1,6 @@
 -- A positive balance is a debit in an account of assets or expenses and a credit in every other account, with
--- the same `root` as in the exports (`ledger_engine.tools.export`). The settlement balances the sides.
+-- the same `root` as in the exports (`ledger_engine.tools.export`). The row of the settlement makes the sums of
+-- debits and credits equal.
 -- Metadata is compact JSON, in which no string contains `,"type":`, because a quote in a string follows a
 -- backslash. The view searches this text because SQLite refuses JSON functions in a view while it does not
 -- trust the schema.
