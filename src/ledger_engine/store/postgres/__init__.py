@@ -6,8 +6,8 @@ From the network up: `connection.py` sends statements and reads their results, w
 transaction of a work, `committer.py` commits a group of works, and `readers.py` runs works that read.
 `notifications.py` notifies servers of each other's commits, and `database.py` puts everything together.
 `leases.py` uses the database to decide which server runs the tasks that only one server may run.
-`snapshot.py` reads for the audit, and `transfer.py` copies a ledger in and out. psycopg is an extra of the
-package.
+`snapshot.py` reads for the audit, and `transfer.py` copies a ledger in and out. The driver psycopg is
+optional: an extra of the package installs it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ def require_driver(url: str) -> None:
     """
     if importlib.util.find_spec("psycopg") is None:
         missing = StorageUnavailable(MISSING)
-        # Replace the usual sentence, which speaks of changes, because nothing was to be changed yet.
+        # Replace the usual text of the error: it says that nothing was changed, but nobody wanted a change
+        # yet.
         missing.args = (f"Cannot open {named(url)}: {MISSING}.",)
         raise missing

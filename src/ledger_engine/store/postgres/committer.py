@@ -35,20 +35,20 @@ from ledger_engine.store.postgres.seen import Commits, SeenCommits
 from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
 from ledger_engine.store.threaded import QueuedWork
 
-TRIES = 8  # attempts, if another transaction prevents the commit of a group, or its connection is lost
+TRIES = 8  # attempts to commit a group, if other transactions prevent this or the connection is lost
 # For this many seconds after a group needed a book that another server had locked, this server locks at most
 # half of a group's books at a time.
 MET_S = 1.0
 _WAIT_S = 0.005  # the longest wait before the second attempt; it doubles for each further attempt
 # If a commit is unconfirmed, the server waits this many seconds before it tells the client. Other servers
-# look for unconfirmed commits twice a second. So by then they also know of the commit, and give no answer
-# that depends on it.
+# look for unconfirmed commits twice a second. So when the client gets the answer, the other servers also know
+# that the commit is unconfirmed, and give no answer that depends on it.
 TOLD_S = 1.0
 
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
 
 _OF_NO_PROJECT = frozenset(map(lock_of, OF_NO_PROJECT))
-# Works by the number of their lock, of a book or of the ledger.
+# The works for each lock. The key is the number of a book's lock or of the lock of the whole ledger.
 Works: TypeAlias = dict[int, list[QueuedWork]]
 # The locks of some books, and the latest time that another server has reached under these locks.
 Reached: TypeAlias = tuple[frozenset[int], int]
@@ -59,7 +59,7 @@ class OutcomeUnknown(Exception):
 
 
 class CommitResult(NamedTuple):
-    """The works of a finished transaction, with the topics that they announced or the transaction's error."""
+    """The works of a finished transaction, and the topics that they announced, or the transaction's error."""
 
     works: list[QueuedWork]
     topics: frozenset[str]
@@ -68,7 +68,10 @@ class CommitResult(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """The number of transactions, repeated attempts, and waits for locked books; the time of the waits."""
+    """How many transactions that write this server began, repeated, and delayed because of a locked book.
+
+    `lock_wait_s` is the total time of the waits for locked books.
+    """
 
     groups: int = 0
     retries: int = 0
@@ -105,9 +108,9 @@ class Committer(GroupCommitter[PostgresUnit]):
     def commit(self, group: list[QueuedWork]) -> Iterator[CommitResult]:
         """Run the works of a group, and yield the result of each of its transactions.
 
-        The works of books that no other server has locked come first, in one transaction. If this server
-        recently met locks of other servers, a transaction locks at most half of the books, so that the other
-        servers can lock the other half. Works of the whole ledger come last.
+        The works of books that no other server has locked come first, in one transaction. If another server
+        had locked one of the books in the last MET_S seconds, a transaction locks at most half of the books,
+        so that other servers can lock the other half. Works of the whole ledger come last.
         """
         waiting = self._by_lock(group)
         of_ledger = waiting.pop(LEDGER, None)
@@ -132,7 +135,8 @@ class Committer(GroupCommitter[PostgresUnit]):
     def _commit_with_tries(self, transaction: _Transaction) -> set[str]:
         """Commit the transaction, with several attempts if necessary; return the topics of its works.
 
-        Raises OutcomeUnknown, and ConnectionLost or DatabaseFailed if nothing was committed.
+        Raises ConnectionLost or DatabaseFailed if nothing was committed, and OutcomeUnknown if the
+        transaction may have been committed.
         """
         for left in reversed(range(TRIES)):
             try:
@@ -149,12 +153,12 @@ class Committer(GroupCommitter[PostgresUnit]):
 
     @property
     def process(self) -> int | None:
-        """Return the number of the database's process that writes for this server, or None."""
+        """Return the number of the database's process for the connection; None without a connection."""
         connection = self._connection
         return connection.process if connection is not None and connection.usable else None
 
     def usable_connection(self) -> PostgresConnection:
-        """Return the connection; open it again if the last one failed."""
+        """Return the connection that writes; open a new connection if the last one failed."""
         if self._connection is None or not self._connection.usable:
             self._connection = self._connect()
             self.locks = replace(self.locks, server=self.seen.server)
@@ -180,7 +184,7 @@ class Committer(GroupCommitter[PostgresUnit]):
 
 
 class _Transaction(DatabaseTransaction[PostgresUnit]):
-    """The transaction of the `running` works, which are the works whose books it has locked."""
+    """One transaction of a group. `running` are its works: those whose books this transaction has locked."""
 
     failures = (DatabaseFailed,)
 
@@ -194,7 +198,10 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         self._times: Reached | None = None
 
     def begin(self) -> tuple[PostgresUnit, list[QueuedWork]]:
-        """Begin with the works whose books are free; if no book is free, wait for one book."""
+        """Begin with the works of the books that no other server has locked.
+
+        If other servers have locked all books, wait for one book.
+        """
         committer, self._connection, self.running = self._committer, None, self._waiting
         self._connection = connection = committer.usable_connection()
         books = [lock for lock in self._waiting if lock != LEDGER]
@@ -203,7 +210,7 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
             committer.meets_others_until = time.monotonic() + MET_S
         if books and not locks:
             connection.send(_ROLLBACK)
-            # If the lock is not released in time, only these works fail.
+            # If the other server does not release this lock in time, only the works of this book fail.
             self.running = {books[0]: self._waiting[books[0]]}
             locks, moment = self._wait_for_one(connection, books)
         if books:
@@ -227,17 +234,17 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         return public_error(error)
 
     def commit(self, unit: PostgresUnit, works: list[QueuedWork], topics: set[str], *, wrote: bool) -> bool:
-        """Commit, notify other servers, and release the locks; wait only for the commit.
+        """Commit, notify other servers, and release the locks. Only the commit is waited for.
 
         Works that changed nothing are also committed if their answers may depend on a commit that no standby
-        has received: once our commit is confirmed, the standby has all earlier visible commits too.
+        has received. Once our commit is confirmed, the standby has all earlier visible commits too.
         """
         committer, connection, locks = self._committer, self._connection, self._committer.locks
         assert connection is not None, "it has begun"
         if not wrote and not self._rests_on_unconfirmed():
-            # The next transaction recognises another server's commit by its time, which must be later than
-            # the time of our last commit. This transaction makes no commit and sets no such time, so the
-            # cache may be out of date.
+            # Drop the cache. It can be kept only after a commit: a commit stores a time for each lock, and
+            # each later commit of another server under one of these locks stores a later time, which
+            # `_unit_of` notices. This transaction stores no time, so such a commit could remain unnoticed.
             committer.forget()
             connection.send(_ROLLBACK)
             locks.release(connection)
@@ -264,9 +271,9 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
             locks.release(connection)
             notifications.notify(connection, locks.server, number, topics)
             connection.end(forgiving=True)
-        # The connection is lost, which releases the locks. Other servers notice the commit without a
-        # notification.
         except ConnectionLost:
+            # The database releases the locks of a lost connection. Other servers notice the commit even
+            # without a notification.
             committer.close()
         return True
 
@@ -288,7 +295,7 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
     def _wait_for_one(
         self, connection: PostgresConnection, books: list[int]
     ) -> tuple[frozenset[int], int | None]:
-        """Wait until the first book is free, then begin with its lock and the locks of other free books."""
+        """Wait for the lock of the first book, then begin with it and with the locks of other free books."""
         counts, began = self._committer.counts, time.monotonic()
         counts.lock_waits += 1
         try:
@@ -299,7 +306,7 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
     def _unit_of(self, connection: PostgresConnection, moment: int | None) -> PostgresUnit:
         """Return the unit of this transaction, which has begun.
 
-        `moment` is the time that other servers have reached.
+        `moment` is the time that other servers have reached under the locks of this transaction.
 
         The cache of the last transaction is still valid if this transaction locks the same books, and if the
         times that other servers have reached under these locks are unchanged. A commit of another server
@@ -318,8 +325,8 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
     def _rests_on_unconfirmed(self) -> bool:
         """Return whether the works may have read rows from a commit that no standby has received.
 
-        The result is False only if there are no doubts, and no other server has committed under these locks
-        since the last confirmed commit.
+        The result is False only if there are no doubts, and if no other server has committed under these
+        locks since our last confirmed commit.
         """
         in_doubt = self._committer.confirmations.in_doubt
         return in_doubt or self._times not in (None, self._committer.last_confirmation)

@@ -8,10 +8,10 @@ So a server counts confirmed commits, which the standby has received. It counts 
 returned without a warning. It counts a commit of another server when the notification arrives, because a
 notification is sent only after the standby has received the commit. A server is in doubt after a commit with
 an unknown outcome, on a new connection, when it sees commits of other servers without a notification, and
-while any commit waits for long. While it is in doubt, it compares the counts after each read. If the database
-shows more commits than are confirmed, the server makes a commit after the read and waits until it is
-confirmed. The standby has then received everything that was visible when this commit began. So any confirmed
-commit of the server ends all doubts that began before the commit.
+while any commit has been waiting for long. While the server is in doubt, it compares the counts after each
+read. If the database shows more commits than are confirmed, the server makes a commit after the read and
+waits until this commit is confirmed. The standby has then received everything that was visible when the
+commit began. So any confirmed commit of the server ends all doubts that began before the commit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class Confirmations:
         return self.doubts != self._settled_count
 
     def doubt(self, counts: Mapping[int, int] = _NO_COUNTS) -> None:
-        """Begin a doubt about the visible commits, such as the commits `counts` of some servers."""
+        """Begin a doubt about all commits that are visible now.
+
+        `counts` are the numbers of visible commits by server, as far as the caller knows them.
+        """
         with self._lock:
             _raise_to(self._doubtful_counts, counts)
             self.doubts += 1
@@ -54,7 +57,7 @@ class Confirmations:
     def forget(self) -> None:
         """Forget all counts and begin a doubt, because the database moved to another timeline.
 
-        After a failover a server uses the numbers of its lost commits again.
+        After a failover, the next commits of a server get the same numbers as the commits that were lost.
         """
         with self._lock:
             self._counts.clear()
@@ -62,12 +65,12 @@ class Confirmations:
             self.doubts += 1
 
     def confirm(self, server: int, number: int) -> None:
-        """Note that the standby has received `number` commits of a server."""
+        """Note that the standby has received the first `number` commits of a server."""
         with self._lock:
             _raise_to(self._counts, {server: number})
 
     def unconfirmed(self, counts: Mapping[int, int]) -> dict[int, int]:
-        """Return those of the counts that are higher than the confirmed counts."""
+        """Return the counts in `counts` that are higher than the confirmed count of the same server."""
         with self._lock:
             now_confirmed = self._counts
             return {server: count for server, count in counts.items() if count > now_confirmed.get(server, 0)}

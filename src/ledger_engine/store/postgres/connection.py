@@ -1,8 +1,9 @@
-"""One connection to PostgreSQL, for one thread: it sends statements ahead, and waits only for rows.
+"""One connection to PostgreSQL, for one thread. It sends a statement without waiting for the previous result.
 
-It uses psycopg's wrapper of libpq instead of its cursors. A cursor takes several times the processor time,
-prepares statements again after each rollback, and reports the error of a statement only at a later statement.
-Here the results come in the order of the statements, so each error belongs to a known statement.
+The connection waits only when a caller needs rows. It uses psycopg's wrapper of libpq and not psycopg's
+cursors. A cursor takes several times the processor time, prepares statements again after each rollback, and
+reports the error of a statement only at a later statement. Here the results come in the order of the
+statements, so each error belongs to a known statement.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from ledger_engine.store.postgres.rendering import RenderedRow, SqlStatement, re
 CONNECT_S = 5
 SILENT_S = 2  # seconds without an answer, after which the connection checks whether the host has stopped
 _LOOKS_EVERY_S = 0.5  # how often a waiting connection checks whether it may still be used
-# A role or a database may set these time limits. They would end the long transactions of a command, or the
-# idle sessions of a server. Older versions of PostgreSQL lack some of these settings.
+# An administrator can set these time limits for a role or a database. They would end the long transactions of
+# a command, or the idle sessions of a server. Older versions of PostgreSQL lack some of these settings.
 ENDLESS = (
     "SELECT set_config(name, '0', false) FROM pg_settings"
     " WHERE name IN ('idle_session_timeout', 'transaction_timeout') AND setting <> '0'"
@@ -51,7 +52,7 @@ _READABLE, _WRITABLE = select.POLLIN, select.POLLOUT
 
 
 class _Prepared:
-    """What a connection knows of a statement: how often it was used, and its name if it is prepared."""
+    """What a connection knows about a statement: how often it was used, and its name once it is prepared."""
 
     __slots__ = ("name", "types", "uses")
 
@@ -64,8 +65,9 @@ class _Prepared:
 class PostgresConnection:
     """A connection to one host; it closes itself if an answer takes longer than `answer_s` seconds.
 
-    `Hosts.open` opens one. During a long wait the connection calls `is_silent`, which returns whether the
-    host has stopped. If any thread sets `must_not_be_used`, the connection is not used any more.
+    `Hosts.open` opens such a connection. During a long wait the connection calls `is_silent`, which returns
+    whether the host has stopped. Any thread can set `must_not_be_used`; then the connection is not used any
+    more.
     """
 
     def __init__(
@@ -86,8 +88,8 @@ class PostgresConnection:
         self._is_silent = is_silent
         self._statements: OrderedDict[bytes, _Prepared] = OrderedDict()
         self._names = 0
-        # One entry for each sent message: `_Prepared` for the preparation of a statement, True for a
-        # statement, and False for a synchronisation.
+        # One entry for each sent message whose result is still to be read: `_Prepared` for the preparation of
+        # a statement, True for a statement, and False for a synchronisation.
         self._pipeline: list[_Prepared | bool] = []
         # Errors of the first `_forgiven` entries of `_pipeline` are ignored.
         self._forgiven = 0
@@ -126,14 +128,14 @@ class PostgresConnection:
         self.put(statement, [parameters[name] for name in statement.names] if parameters else ())
 
     def put(self, statement: SqlStatement, values: Sequence[Value]) -> None:
-        """Send a statement without waiting, with the values of its parameters in their order."""
+        """Send a statement without waiting. `values` are the values of its parameters, in their order."""
         types = tuple([rendering.type_of(value) for value in values])
         self.put_dumped(statement, [rendering.dumped(value) for value in values], types)
 
     def put_dumped(
         self, statement: SqlStatement, texts: Sequence[bytes | None], types: tuple[int, ...]
     ) -> None:
-        """Send a statement without waiting, with values in PostgreSQL's text form."""
+        """Send a statement without waiting. `texts` are the values of its parameters in PostgreSQL's form."""
         if self._is_broken:
             raise ConnectionLost("the connection is closed")
         pg, statements = self._pg, self._statements
@@ -160,10 +162,11 @@ class PostgresConnection:
             raise self._lost(error) from error
 
     def sync(self) -> None:
-        """End a part of the pipeline: later statements see all commits of the earlier statements.
+        """Send a synchronisation, which ends a part of the pipeline.
 
-        After this call, later statements run even if an earlier statement has failed. Without this call, all
-        sent statements outside a transaction would form one transaction.
+        Statements after it see all commits of the statements before it, and run even if one of these has
+        failed. Without a synchronisation, all sent statements outside a transaction would form one
+        transaction.
         """
         try:
             self._pg.pipeline_sync()
@@ -174,8 +177,8 @@ class PostgresConnection:
     def settle(self) -> PGresult | None:
         """Wait for the results of all sent statements, and return the last result.
 
-        If a statement fails, the statements after it do not run. Raises DatabaseFailed with the first error,
-        and ConnectionLost.
+        If a statement fails, the statements after it do not run, up to the next synchronisation. Raises
+        DatabaseFailed with the first error, and ConnectionLost.
         """
         if self._is_broken:
             raise ConnectionLost("the connection is closed")
@@ -187,14 +190,14 @@ class PostgresConnection:
             raise self._lost(error) from error
 
     def settle_quietly(self) -> None:
-        """Wait for all results. Ignore their errors, which follow from an error that was already raised."""
+        """Wait for all results and ignore errors in them: the caller has already raised the first error."""
         with contextlib.suppress(DatabaseFailed):
             self.settle()
 
     def end(self, *, forgiving: bool = False) -> None:
-        """Make the server run the sent statements, without waiting; the next `settle` reads their results.
+        """Make the server run the sent statements now, without waiting; the next `settle` reads the results.
 
-        If `forgiving`, the next `settle` ignores errors of these statements.
+        If `forgiving` is true, the next `settle` ignores the errors of these statements.
         """
         self.sync()
         if forgiving:
@@ -206,7 +209,7 @@ class PostgresConnection:
 
     @property
     def process(self) -> int:
-        """Return the number of this connection's server process, or the number that a pooler reports."""
+        """Return the number of the database's process for this connection; a pooler reports another one."""
         return self._pg.backend_pid
 
     @property
@@ -225,7 +228,7 @@ class PostgresConnection:
         return self._pg.socket
 
     def has_answered(self) -> bool:
-        """Read the available input; return whether `take` would return without waiting."""
+        """Read the input that has arrived; return whether `take` would return without waiting."""
         try:
             self._pg.consume_input()
             return not self._pg.is_busy()
@@ -243,12 +246,16 @@ class PostgresConnection:
             raise self._lost(error) from error
 
     def wait_for_notifications(self, seconds: float, waker: int) -> list[str]:
-        """Return the texts of notifications; wait for one, or until the descriptor `waker` is readable."""
+        """Return the texts of the notifications that have arrived.
+
+        If none has arrived, first wait for one, but at most `seconds`, and only until the descriptor `waker`
+        is readable.
+        """
         poll = select.poll()
         poll.register(self._pg.socket, _READABLE)
         poll.register(waker, _READABLE)
         try:
-            # Notifications may have arrived with the results of statements.
+            # Look for notifications before waiting: some may have arrived with the results of statements.
             if not (texts := self._take_notified()) and poll.poll(seconds * 1000):
                 self._pg.consume_input()
                 if self._pg.status == pq.ConnStatus.BAD:
@@ -266,7 +273,7 @@ class PostgresConnection:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[psycopg.Connection]:
-        """Lend the session to psycopg within the block: a cursor of psycopg can COPY, a pipeline cannot.
+        """Let psycopg use the session within the block, for COPY: a cursor can copy, but a pipeline cannot.
 
         Raises the errors of `settle`, and psycopg.Error.
         """
@@ -284,7 +291,7 @@ class PostgresConnection:
                 self.close()
 
     def interrupt(self) -> None:
-        """Cancel the current statement, so that it fails; any thread may call this."""
+        """Cancel the current statement, so that the statement fails; any thread may call this."""
         with contextlib.suppress(Error):
             self._pg.get_cancel().cancel()
 
@@ -295,7 +302,10 @@ class PostgresConnection:
             self._pg.finish()
 
     def _take(self, pipeline: list[_Prepared | bool]) -> PGresult | None:
-        """Take one result for each sent statement, and one for the synchronisation."""
+        """Read the results of all entries of the pipeline, and of the synchronisation that `settle` sent.
+
+        Return the last result of a statement, or raise the first error.
+        """
         pg = self._pg
         last: PGresult | None = None
         first_failure: DatabaseFailed | None = None
@@ -334,7 +344,7 @@ class PostgresConnection:
             self._warning = str(failure(notice))
 
     def _require_confirmed(self, result: PGresult) -> None:
-        """Raise ConnectionLost if a warning came with the result of a COMMIT.
+        """Raise ConnectionLost if the result, with which a warning came, is the result of a COMMIT.
 
         If somebody cancels the wait of a commit for the standby, PostgreSQL reports this only in a warning.
         """
@@ -384,10 +394,10 @@ class PostgresConnection:
         self._pipeline.append(entry)
 
     def _fit_types(self, entry: _Prepared, types: tuple[int, ...]) -> None:
-        """Prepare a statement again if the type of a value differs from the type in the prepared statement.
+        """Forget a prepared statement if the type of a value differs from the type in this statement.
 
-        None fits every type. While a parameter has always been None, PostgreSQL chooses its type from the
-        statement.
+        The statement is then prepared again. The value None fits every type. As long as a parameter has
+        always been None, PostgreSQL chooses the type of the parameter from the statement.
         """
         if not entry.types:
             entry.types = types
@@ -409,7 +419,7 @@ class PostgresConnection:
         self._pipeline.append(True)
 
     def _lost(self, error: BaseException | None, reason: str | None = None) -> ConnectionLost:
-        """Close the connection and return the error with the reason."""
+        """Close the connection. Return the error to raise, with `reason` or else the message of `error`."""
         if isinstance(error, ConnectionLost):
             return error
         message = reason or (str(error) if error is not None else self._pg.get_error_message())
@@ -424,7 +434,7 @@ def _in_one_line(message: str) -> str:
 
 
 def connected(conninfo: str, limit_s: float) -> PGconn:
-    """Connect to one host within the time limit. Raises Silent, or ConnectionLost with libpq's message."""
+    """Connect to one host. Raises Silent after `limit_s` seconds, or ConnectionLost with libpq's message."""
     try:
         pg: PGconn = pq.PGconn.connect_start(conninfo.encode())
         deadline = time.monotonic() + limit_s

@@ -1,8 +1,8 @@
 """The PostgreSQL database: one thread that writes in groups, and a few threads that read.
 
 As on SQLite, all waiting works run in one transaction, and their callers get answers after the commit. Other
-servers may write too, but only one server at a time writes a book (`locks`). The listeners of this process
-also hear of the commits of other servers (`notifications`).
+servers can write too, but only one server at a time writes a book (`locks`). The listeners of this process
+are also called after commits of other servers (`notifications`).
 """
 
 from __future__ import annotations
@@ -48,13 +48,15 @@ from ledger_engine.store.threaded import CLOSE_S, SILENT, QueuedWork, ThreadedDa
 # This many seconds of a request's time limit are reserved for steps other than the work, such as counting
 # the request.
 _COUNTED_S = COUNT_ANSWER_S + 0.5
-# Shorter than the timeout of a scrape, so that a scrape gets at least the figures that need no database.
+# How long `figures` waits for the database, in seconds. This is shorter than the timeout of a Prometheus
+# scrape, so that a scrape gets at least the figures that need no database.
 _MEASURED_S = 2
 _STATEMENT_S = 8
 _LOCK_S = 6
 _PROBE, _PROBE_ROWS = "probe ", 100  # 100 rows fill some 400 kB
-_STATE = "postgresql.json"  # the file for the commits that a server has seen, in its folder
-# A server that hangs inside a transaction loses the transaction and the locks of its books after this time.
+_STATE = "postgresql.json"  # the file in the folder `state` in which a server records the commits it has seen
+# A server that hangs inside a transaction loses the transaction and the locks of its books after this many
+# seconds.
 _IDLE_S = 5
 
 
@@ -88,21 +90,22 @@ class PostgresDatabase(ThreadedDatabase):
         if state is not None:
             self._seen_commits.remember(state / _STATE)
         self._hosts = Hosts(url)
-        with suppress(DatabaseFailed):  # the server has no timelines, or this role may not read them
+        with suppress(DatabaseFailed):  # the engine has no timelines, or this role has no right to read them
             self._hosts.open_greatest(lambda connection: seen.timeline_of(connection).number, self._answer_s)
         with closing(self._open()) as connection:
             requirements.require_usable(connection, self._open)
             rows_apart = requirements.tells_rows_apart(connection)
             self._seen_commits.has_timelines = seen.has_timelines(connection)
             tables = PostgresTables(connection)
-            if tables.pending():  # a migration may take longer than the time limit of a server's statements
+            if tables.pending():  # a migration can take longer than a server's statements are allowed to
                 with closing(self._hosts.open(math.inf, UNLIMITED)) as free_connection:
                     PostgresTables(free_connection).bring_up_to_date()
             tables.require_all_there()
             if serving:
                 self._require_newest(connection)
             self._follow_clocks(connection)
-        # PostgreSQL counts a sequential scan as a read of all rows of the table, in all books.
+        # For serializable transactions, a sequential scan counts as a read of all rows of the table, in all
+        # books. So without this setting transactions of different books would make each other fail.
         settings = ("SET enable_seqscan TO off",) if rows_apart else ()
         self._committer = Committer(
             clock,
@@ -133,7 +136,7 @@ class PostgresDatabase(ThreadedDatabase):
 
     @property
     def counts(self) -> Counts:
-        """Return how many groups were written, and how many were tried again."""
+        """Return how many transactions this server wrote and tried again, and how it waited for locks."""
         return self._committer.counts
 
     async def read(self, work: Work[T]) -> T:
@@ -149,9 +152,10 @@ class PostgresDatabase(ThreadedDatabase):
         return answer
 
     async def _require_confirmed(self, began: float) -> None:
-        """Wait until a standby has received every visible commit. Raises StorageUnavailable.
+        """If there is a doubt, wait until a standby has received every visible commit.
 
         `began` is the time at which the event loop received the work whose answer depends on these commits.
+        Raises StorageUnavailable.
         """
         if not self._confirmations.in_doubt:
             return
@@ -167,7 +171,7 @@ class PostgresDatabase(ThreadedDatabase):
             raise StorageUnavailable(reason) from error
 
     async def figures(self) -> list[Figure]:
-        """Return the counts of losses, retries and waits, and the database's own figures."""
+        """Return this server's counts of losses, retries, waits and connections, and the database's sizes."""
         losses, counts = self.losses, self.counts
         figures = [
             Figure(
@@ -217,12 +221,12 @@ class PostgresDatabase(ThreadedDatabase):
         self._seen_commits.keep()
 
     def _connect(self, further: Sequence[str] = (), *, writes: bool = False) -> PostgresConnection:
-        """Open a connection for works; a server refuses a database that lacks commits."""
+        """Open a connection for works. A server refuses a database that lacks commits it has seen."""
         if not self._has_limits:
             return self._open(further)
         connection = self._open(further, partial(self._require_newest, writes=writes))
-        # If a restart of the database ended the last connection, a commit may have stopped waiting for the
-        # standby.
+        # A restart of the database may have ended the last connection. Then a commit may have become visible
+        # although no standby has received it.
         self._confirmations.doubt()
         return connection
 
@@ -251,7 +255,7 @@ class PostgresDatabase(ThreadedDatabase):
         self._hosts.abandon(lambda connection: connection.timeline not in (None, timeline))
 
     def _abandon_all_but(self, connection: PostgresConnection) -> None:
-        """Stop using all other connections, so that nothing is written under the server's former number."""
+        """Stop using all connections except `connection`: they would write under the server's old number."""
         self._hosts.abandon(lambda other: other is not connection)
 
     def _follow_clocks(self, connection: PostgresConnection) -> None:
@@ -264,8 +268,8 @@ class PostgresDatabase(ThreadedDatabase):
         )
         self._clock.advance_past(reached_time["moment"])
         if self._has_limits:
-            # Delete the rows of servers and commands that ended long ago. If such a server still runs, it
-            # creates its row again.
+            # Delete the rows of servers and commands that have not written for long. If such a server still
+            # runs, its next commit creates the row again.
             long_ago = self._clock.now() - FORGOTTEN_AFTER
             connection.send(
                 rendered(f"DELETE FROM heads WHERE {OF_SERVERS} AND moment < :moment"), {"moment": long_ago}
@@ -295,8 +299,8 @@ class PostgresDatabase(ThreadedDatabase):
                 if error is not None:
                     self._is_lost = self._is_lost or not is_of_others(error)
                     self._give_up(works, error)
-                # A lease can be renewed even on a full disk, so a renewal does not show that postings are
-                # possible.
+                # Only a commit that announces a topic, or the test `_can_post`, shows that postings are
+                # possible: a lease can be renewed even on a full disk.
                 elif topics or any(job.work is _can_post and job.error is None for job in works):
                     self._is_lost = False
                 unknown = isinstance(error, OutcomeUnknown)
@@ -323,8 +327,8 @@ def open_database(
 ) -> PostgresDatabase:
     """Open the database at this address, and create or migrate the tables as needed.
 
-    `serving` is true for a server, and limits the time of works. A server records the commits that it has
-    seen in the folder `state`; with `accept_loss` it uses a database that lacks some of these commits.
+    `serving` is true for a server; the time of a server's works is limited. A server records in the folder
+    `state` which commits it has seen; with `accept_loss` it uses a database that lacks some of these commits.
 
     Raises StorageUnavailable.
     """
@@ -357,7 +361,7 @@ def _can_post(unit: Unit) -> None:
 
     This writes as many pages as postings need, because a full disk may still have space for one page.
 
-    The table of rate counts is unlogged, so nothing goes to the log of the database.
+    The rows go to the table of rate counts: it is unlogged, so they add nothing to the write-ahead log.
     """
     kept_time.reach(unit)
     unit.execute(

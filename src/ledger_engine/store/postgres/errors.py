@@ -1,4 +1,4 @@
-"""The errors of PostgreSQL, and the errors that callers get instead."""
+"""The errors of PostgreSQL, and the errors that the callers of the storage get instead."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ledger_engine.store import schema
 # A serialization failure and a deadlock, after which the same transaction may succeed.
 _PASSING = ("40001", "40P01")
 _LOCK_NOT_AVAILABLE, _CANCELED = "55P03", "57014"
-# Codes, or beginnings of codes, of errors for which the storage is at fault and not the statement:
+# Codes, or beginnings of codes, of errors that the storage causes and not the statement:
 # connections, resources (a full disk, too many connections), an operator's intervention, system errors and
 # internal errors.
 _OF_STORAGE = ("08", "53", "57", "58", "F0", "XX", "25P03", "25P04", "25006", "55P03", "28", "3D", "42501")
-_CONSTRAINT = ("23", "P0001")  # a constraint or a unique index, and a trigger's RAISE EXCEPTION
+_CONSTRAINT = ("23", "P0001")  # refused by a constraint or a unique index; by a trigger's RAISE EXCEPTION
 _NOT_SEEN = ("42P01", "3F000")  # no such table, no such schema
 _UNAVAILABLE = (*_OF_STORAGE, *_NOT_SEEN)
 _ENDS_CONNECTION = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "08")
 _READ_ONLY = "25006"  # the server is a standby now, and another server is the primary
 _TOO_MANY, _STARTING, _NOT_LET_IN = "53300", "57P03", "28"
-UNCONFIRMED = "01"  # a warning with a commit: a failover may lose the commit
-# Codes of errors and warnings that end the wait of a commit for the standby too early.
+UNCONFIRMED = "01"  # a warning came with a commit: no standby has the commit, and a failover may lose it
+# The codes if somebody ended the wait of a commit for the standby: cancelled it, or ended the connection.
 CANCELLED_BY_SOMEBODY = (UNCONFIRMED, "57P01")
 UNCONFIRMED_REASON = "no standby has confirmed the change"
 OLDER = "older"  # our own code: the database lacks acknowledged changes (`seen`)
@@ -46,10 +46,11 @@ _REASONS = (
     (_NOT_SEEN, "its tables are missing, or the role may not see them"),
 )
 _FAILED = "it has failed"
-# If somebody cancelled a statement, the message contains this text; otherwise the statement took too long.
+# A message with the code _CANCELED contains this text if somebody cancelled the statement. Without this text,
+# the statement took too long.
 _BY_SOMEBODY = "user request"
-# If libpq cannot connect it returns a message without a code. These patterns find the code; the first match
-# decides.
+# If libpq cannot connect, it returns a message without a code. These patterns in the message stand for codes;
+# the first match decides.
 _REFUSALS = (
     (re.compile("session is read-only|server is in hot standby mode"), _READ_ONLY),
     (re.compile("the database system is "), _STARTING),
@@ -71,9 +72,9 @@ _REFUSALS = (
 
 
 class ConnectionLost(Exception):
-    """The connection has ended, could not be made, or was closed because it did not answer.
+    """The connection has ended, could not be made, or was closed because the database did not answer.
 
-    `state` is PostgreSQL's code for the reason, if it is known.
+    `state` is PostgreSQL's code for the reason; '' if the code is not known.
     """
 
     def __init__(self, message: str, state: str = "") -> None:
@@ -93,8 +94,7 @@ def refused(message: str) -> ConnectionLost:
 class DatabaseFailed(Exception):
     """A statement failed. `state` is PostgreSQL's code, such as 40001.
 
-    `syncs` is the number of parts of the pipeline before the statement; `PostgresConnection.sync` ends a
-    part.
+    `syncs` is the number of calls of `PostgresConnection.sync` between the last `settle` and the statement.
     """
 
     def __init__(self, state: str, message: str) -> None:
@@ -109,12 +109,12 @@ class DatabaseFailed(Exception):
 
     @property
     def passing(self) -> bool:
-        """Return whether the same transaction may succeed if it is run again."""
+        """Return whether the same transaction could succeed in another attempt."""
         return self.state in _PASSING
 
 
 def failure(result: PGresult) -> DatabaseFailed:
-    """Return the error of a result."""
+    """Return the error that a result of libpq contains."""
     state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
     message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace")
     error = DatabaseFailed(state, message or result.get_error_message().strip())
@@ -142,7 +142,7 @@ def unavailable(error: BaseException, *, unknown: bool = False) -> StorageUnavai
 
 
 def is_of_others(error: BaseException) -> bool:
-    """Return whether the error arose only because other transactions changed the same rows."""
+    """Return whether other transactions caused the error, because they changed or locked the same rows."""
     return isinstance(error, DatabaseFailed) and (error.passing or error.state == _LOCK_NOT_AVAILABLE)
 
 

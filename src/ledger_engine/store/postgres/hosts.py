@@ -1,4 +1,4 @@
-"""The hosts of a database: new connections go to the host that worked last, and never to a stopped one.
+"""The hosts of a database: a new connection first tries the host that worked last, and stopped hosts last.
 
 libpq would always try the first host of an address first, and would wait for ever for a host that hangs.
 """
@@ -57,7 +57,7 @@ class Hosts:
     ) -> PostgresConnection:
         """Connect to the first host that answers and for which `require` raises no ConnectionLost.
 
-        The hosts share CONNECT_S seconds to answer. Raises ConnectionLost.
+        Each host has an equal part of CONNECT_S seconds to answer. Raises ConnectionLost.
         """
         hosts = self._hosts
         errors: list[ConnectionLost] = []
@@ -79,7 +79,7 @@ class Hosts:
         raise ConnectionLost("; ".join(map(str, errors)), OLDER if OLDER in states else "".join(states[:1]))
 
     def open_greatest(self, key: Callable[[PostgresConnection], int], answer_s: float) -> None:
-        """Connect to each host, if there are several, and put the host with the greatest `key` first."""
+        """If there are several hosts, connect to each, and put the host with the greatest `key` first."""
         hosts = self._hosts
         candidates: list[tuple[int, str]] = []
         for host in hosts if len(hosts) > 1 else ():
@@ -91,7 +91,7 @@ class Hosts:
             self._put(max(candidates, key=lambda candidate: candidate[0])[1], first=True)
 
     def abandon(self, is_wrong: Callable[[PostgresConnection], bool]) -> None:
-        """Mark every connection for which `is_wrong` is true, so that it is not used again."""
+        """Mark each connection for which `is_wrong` returns True, so that nothing uses it again."""
         with self._lock:
             for connection in self._connections:
                 connection.must_not_be_used = connection.must_not_be_used or is_wrong(connection)
@@ -110,11 +110,11 @@ class Hosts:
         return connection
 
     def _is_silent(self, host: str) -> bool:
-        """Return whether a host has stopped; if so, stop using all its connections.
+        """Return whether a host has stopped; if it has, also stop using all connections to the host.
 
         A waiting thread cannot tell a slow statement from a stopped host, so this method tries to connect.
         """
-        with self._probing:  # one probe for all threads that wait
+        with self._probing:  # if several threads wait, only one of them tries to connect
             if time.monotonic() - self._answer_times.get(host, 0) < _PROBED_FOR_S:
                 return False
             try:
@@ -141,7 +141,7 @@ def connect(url: str, answer_s: float, settings: Sequence[str] = ()) -> Postgres
 
 
 def _one_host_each(url: str, name: str) -> list[str]:
-    """Return the connection settings of each host."""
+    """Return a connection string of libpq for each host in the address."""
     try:
         parameters = conninfo_to_dict(url)
     except Error:  # psycopg's message may quote the password

@@ -1,8 +1,8 @@
 """Checks that PostgreSQL's rows refer to rows that exist, and that its indexes agree with its tables.
 
-A reference can be wrong only if somebody has switched foreign keys off. The extension amcheck checks the
-indexes. Without amcheck the indexes are not checked, and `why_not` returns the reason. An SQL query cannot
-check an index, because PostgreSQL answers the query from the index, even if the index is wrong.
+A row can refer to a missing row only if somebody has switched foreign keys off. The extension amcheck checks
+the indexes. Without amcheck the indexes are not checked, and `why_not` returns the reason. An SQL query
+cannot check an index, because PostgreSQL answers the query from the index, even if the index is wrong.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ JOIN pg_attribute AS parent ON parent.attrelid = confrelid AND parent.attnum = p
 WHERE contype = 'f' AND connamespace = current_schema()::regnamespace
 GROUP BY conname, conrelid, confrelid ORDER BY conrelid::regclass::text, conname
 """)
-# Finds rows that a constraint of the table forbids and that no other check of the audit reads.
+# Finds transactions with values that a constraint of the table forbids; no other check of the audit looks at
+# these values.
 _FORBIDDEN = rendered(
     "SELECT id FROM transactions WHERE amount <= 0 OR type NOT IN ('credit', 'debit')"
     " ORDER BY book, id LIMIT 1"
@@ -83,7 +84,7 @@ class PostgresAuditUnit(PostgresUnit):
 
 
 def why_not(connection: PostgresConnection) -> str | None:
-    """Return the reason why the indexes cannot be checked, for the middle of a sentence; None if they can."""
+    """Return why the indexes cannot be checked, for the middle of a sentence; None if they can be checked."""
     (reason,) = connection.rows(_AMCHECK, {})
     if not reason["there"]:
         return "the extension amcheck is not installed"
@@ -91,15 +92,16 @@ def why_not(connection: PostgresConnection) -> str | None:
 
 
 def faults(connection: PostgresConnection) -> list[str]:
-    """Check foreign keys, the values of transactions, and, if possible, indexes; return a sentence per fault.
+    """Check foreign keys, the values of transactions and, if possible, indexes; return a sentence per fault.
 
-    Call this in a transaction. The transaction can continue even after faults.
+    Each of the three checks runs only if the earlier checks have found no fault. Call this in a transaction;
+    the transaction can continue even after faults.
     """
     return _missing(connection) or _forbidden(connection) or _wrong_indexes(connection)
 
 
 def _missing(connection: PostgresConnection) -> list[str]:
-    """Return the tables whose rows refer to missing rows."""
+    """Return a sentence for each foreign key with a row that refers to a missing row."""
     keys = connection.rows(_FOREIGN_KEYS, {})
     if not keys:
         return []

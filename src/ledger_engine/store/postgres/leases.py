@@ -1,13 +1,13 @@
-"""Leases, each a row of a table. A lease belongs to one server, which must renew it before its time is up.
+"""Leases, each a row of a table. A lease belongs to one server, which must renew the lease before it expires.
 
-All servers take and renew leases under one lock, and the database's clock decides when a lease ends. So two
-servers never hold the same lease, even if their clocks differ. A server relies on its leases for a little
+All servers acquire and renew leases under one lock, and the database's clock decides when a lease expires. So
+two servers never hold the same lease, even if their clocks differ. A server relies on its leases for a little
 less than their duration, by its monotonic clock. So a server that wakes after a long suspension notices that
-its leases have ended.
+its leases have expired.
 
 All leases except the leader's are spread evenly over the servers that want such leases. Each of these servers
-also stores a row for itself, so that every server can count the servers. A server takes free leases until it
-holds its share, and a server with at least two leases more than another server gives up half of the
+also stores a row for itself, so that every server can count the servers. A server acquires free leases until
+it holds its share. A server with at least two leases more than another server gives up half of the
 difference.
 """
 
@@ -27,11 +27,11 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.tasks import cancel
 from ledger_engine.store import LEASES, BookKey, Database, Unit
 
-LASTS_S = 8.0
-MARGIN_S = 1.0  # seconds before the end of its leases at which a server stops relying on them
+LASTS_S = 8.0  # seconds after a renewal at which a lease expires
+MARGIN_S = 1.0  # this many seconds before its leases expire, a server stops relying on them
 RENEWS_EVERY_S = 2.0
 _LEADER = "leader"
-# The name of the row that a server stores for itself begins with this.
+# The row that a server stores for itself has this name, followed by the number of the server.
 _SERVER = "server "
 _NOW = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now"
 
@@ -39,7 +39,11 @@ log = logging.getLogger("ledger_engine.store.postgres.leases")
 
 
 class _HeldLeases(NamedTuple):
-    """The leases that this server holds, whether other servers hold leases, and the leases to give up."""
+    """The result of a renewal.
+
+    `held` are the leases that this server now holds, and `releasing` are the leases among them that it should
+    give up. `others` is true if other servers hold leases.
+    """
 
     held: frozenset[str]
     others: bool
@@ -99,8 +103,8 @@ class PostgresLeases:
 
     async def _renew(self) -> None:
         async with self._renewing:
-            # The first renewal after a failed renewal takes no ended leases of other servers: after an outage
-            # of the database these servers may still run, and renew their leases.
+            # After a failed renewal, the next renewal does not take over expired leases. The database may
+            # have been down for all servers, and the other servers may still run and renew their leases.
             takes = self._was_renewed or not self._has_asked
             self._was_renewed = False
             names_wanted = frozenset[str]().union(*self._wanted_names.values())
@@ -116,7 +120,7 @@ class PostgresLeases:
 
 @dataclass(frozen=True, slots=True)
 class _Renewal:
-    """The work that renews a server's leases, gives back unwanted leases, and takes free leases."""
+    """The work that renews a server's leases, gives back unwanted leases, and acquires free leases."""
 
     owner: int
     wanted: frozenset[str]
@@ -159,7 +163,7 @@ class _Renewal:
         return _HeldLeases(frozenset(names_held), bool(others), self._releasing(names_held, others, loads))
 
     def _share(self, others: Mapping[str, int], loads: Mapping[int, int]) -> int:
-        """Return how many of the spread leases this server may hold. All shares together cover all leases."""
+        """Return how many of the spread leases this server may hold: its share of all, rounded up."""
         spread = set(filter(_is_spread, [*self.wanted, *self.releasing, *others]))
         return math.ceil(len(spread) / (1 + len(loads)))
 
@@ -168,7 +172,8 @@ class _Renewal:
     ) -> frozenset[str]:
         """Return the leases to give up: half of the difference to the server with the fewest leases.
 
-        Later calls return the same leases, until other servers hold them.
+        Leases that the previous renewal has chosen (`self.releasing`) stay chosen until another server holds
+        them.
         """
         least = min(loads.values(), default=sys.maxsize)
         own = set(filter(_is_spread, names_held))
@@ -182,7 +187,7 @@ def _is_spread(name: str) -> bool:
 
 
 def _loads(others: Mapping[str, int]) -> dict[int, int]:
-    """Return how many spread leases each other server holds, for the servers that want spread leases."""
+    """Return how many spread leases each other server holds, without servers that want no such leases."""
     loads = {owner: 0 for name, owner in others.items() if name != _LEADER}
     for name, owner in others.items():
         if _is_spread(name):

@@ -1,16 +1,17 @@
-"""Locks of writers: one server at a time writes a book, with ids greater than the last server's ids.
+"""Locks of writers: one server at a time writes a book, with ids greater than all ids in the book.
 
-A group of works takes the lock of the whole ledger, or the locks of those of its books that are free. A
-transaction waits for the lock of a book only if it holds no other lock, or if it takes the locks in their
-order, so transactions never wait for each other in a circle. For each lock, the table `heads` stores the time
-up to which ids were issued, and the server that issued them. Before a server makes an id, it advances its
-clock past the times of other servers. So the ids of a book are in the order of its commits, even if the
-servers' clocks differ.
+The transaction of a group of works acquires the lock of the whole ledger, or the locks of books that no other
+server has locked. It waits for the lock of a book only while it holds no other lock of a book, or acquires
+the locks in the order of their numbers, so transactions never wait for each other in a circle. For each lock,
+the table `heads` stores the time up to which ids were issued, and the server that issued them. Before a
+server makes an id, it advances its clock past the times of other servers. So the ids of a book are in the
+order of its commits, even if the servers' clocks differ.
 
 `heads` also contains a row for each server, which each commit of the server updates. The row stores the time
 that the server has reached, and in `announced` how many of its commits announced something. Other servers
 follow this count (`notifications`), and use it to notice that a database lacks commits (`seen`). To learn of
-new commits, a server reads only the rows of the few servers, so more books do not make this slower.
+new commits, a server reads only the rows of the servers, which are few, so more books do not make this
+slower.
 
 The locks are advisory locks of the session. A server takes them before the transaction begins, so that the
 snapshot of the transaction contains all earlier commits under these locks.
@@ -38,8 +39,8 @@ _WITHIN = f"set_config('idle_session_timeout', '{IDLE_MS}', false)"
 _LOCK_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock({_LEDGER_KEY})")
 _SHARE_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock_shared({_LEDGER_KEY})")
 _LOCK_BOOK = rendered("SELECT pg_advisory_lock(:lock)")
-# Takes at most $2 free locks of $1. It stores their numbers in a setting, because the next statement needs
-# them and is sent without waiting for an answer.
+# Acquires at most $2 of the locks $1, those that are free. The statement stores their numbers in a setting,
+# because the next statement needs the numbers and is sent without waiting for this result.
 _LOCK_FREE = SqlStatement(
     b"SELECT set_config('ledger.locked', concat_ws(',', '0', (SELECT string_agg(lock::text, ',') FROM (SELECT"
     b" lock FROM unnest($1) AS lock WHERE pg_try_advisory_lock(lock) LIMIT $2) AS free)), false)",
@@ -47,11 +48,12 @@ _LOCK_FREE = SqlStatement(
 )  # fmt: skip
 _UNLOCK = rendered("SELECT pg_advisory_unlock_all(), set_config('idle_session_timeout', '0', false)")
 _BEGIN = rendered("BEGIN ISOLATION LEVEL SERIALIZABLE")
-# Used if PostgreSQL tracks reads by whole pages or tables: of two serializable transactions on different
-# books it would then often let only one commit. Two transactions on the same book still conflict at this
-# level, because both write the book's row in `heads`.
+# For transactions of books if PostgreSQL tracks reads by whole pages or tables. In this case, two
+# serializable transactions on different books would often conflict, and one of them would fail. At the level
+# REPEATABLE READ, two transactions on the same book still conflict, because both write the book's row in
+# `heads`.
 _BEGIN_BOOKS = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ")
-# All numbers of servers are in one range, so PostgreSQL can read the servers' rows without the books' rows.
+# All numbers of servers are in one range, so that PostgreSQL can read the rows of the servers by the index.
 _FIRST_SERVER, _SERVERS_BITS = 1 << 62, 48
 OF_SERVERS = f"lock BETWEEN {_FIRST_SERVER} AND {_FIRST_SERVER + (1 << _SERVERS_BITS) - 1} AND lock = server"
 _OF_OTHERS = rendered(f"SELECT max(moment) AS moment FROM heads WHERE {OF_SERVERS} AND server <> :server")
@@ -84,9 +86,10 @@ def lock_of(book: tuple[str, bool]) -> int:
 class Locks:
     """The locks of the server with this number.
 
-    `own` is the lock for changes that no other server makes. It is the first number of the server, and stays
-    the same when the server gets a new number. With `rows_apart`, transactions of single books are
-    serializable too, not only transactions of the whole ledger.
+    `own` is the number of the lock of the book `OWN`, whose rows no other server writes. It is the first
+    number of the server, and stays the same when the server gets a new number. If `rows_apart` is true,
+    PostgreSQL tracks reads by rows, and transactions of single books are serializable; otherwise only
+    transactions of the whole ledger are.
     """
 
     server: int
@@ -100,11 +103,12 @@ class Locks:
         at_most: int,
         waits_for: Collection[int] = (),
     ) -> tuple[frozenset[int], int | None]:
-        """Take locks of books and begin a transaction; without `locks`, wait for the whole ledger's lock.
+        """Acquire locks of books and begin a transaction. If `locks` is empty, acquire the ledger's lock.
 
-        First wait for the locks in `waits_for`, then take at most `at_most` free locks from `locks`, in their
-        order. Return the acquired locks, of which there may be none, and the time that other servers have
-        reached under these locks, or None.
+        First wait for the locks in `waits_for`. Then acquire at most `at_most` locks from `locks`, in this
+        order, but only locks that are free. Return the acquired locks, and the time that other servers have
+        reached under these locks; None if no other server made the last commit under any of these locks. The
+        set of acquired locks can be empty; it does not contain the ledger's lock.
 
         Raises DatabaseFailed and ConnectionLost.
         """
@@ -144,7 +148,7 @@ class Locks:
     ) -> None:
         """Store, within the transaction, the time up to which ids were issued under these locks.
 
-        If the commit `announces` something, it is counted.
+        If `announces` is true, also add the commit to this server's count of announcing commits.
         """
         rows = rendering.array(sorted({*(locks or [LEDGER])} - {self.own} | {self.server}))
         connection.put_dumped(
@@ -162,5 +166,5 @@ class Locks:
         return int(number or b"")
 
     def release(self, connection: PostgresConnection) -> None:
-        """Release the locks, together with the next statement that is sent."""
+        """Send the statement that releases all locks of the session, without waiting."""
         connection.send(_UNLOCK)

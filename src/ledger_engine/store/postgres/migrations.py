@@ -10,7 +10,7 @@ from ledger_engine.store import schema
 from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.rendering import SqlStatement, rendered
 
-_LOCK = 0x6C656467  # "ledg" as a number; with a second number, 0, this is the advisory lock of the migrations
+_LOCK = 0x6C656467  # "ledg" as a number: the advisory lock of migrations has the two numbers _LOCK and 0
 _UNLOGGED = "UNLOGGED "
 _RECORD = "ledger_migrations"  # the table that records the migrations
 _MAKE_RECORD = rendered(
@@ -31,7 +31,7 @@ _CAN_COMPARE = rendered(
     " AND current_setting('transaction_read_only') = 'off'"
     " AND has_database_privilege(current_database(), 'TEMP') AS int) AS can"
 )
-# Lists all indexes and constraints that may refuse rows, each with its table, including the ledger's own.
+# Lists all indexes and constraints that can refuse rows, including the ledger's own, each with its table.
 _REFUSING = rendered("""
 SELECT CAST(i.relname AS text) AS name, CAST(t.relname AS text) AS of,
     'an index of ' || t.relname || ' that is unique, partial or of an expression' AS what
@@ -47,8 +47,8 @@ SELECT CAST(conname AS text), CAST(t.relname AS text), 'a foreign key of a table
 FROM pg_constraint JOIN pg_class AS t ON t.oid = confrelid
 WHERE t.relnamespace = current_schema()::regnamespace AND contype = 'f'
 """)
-# PostgreSQL's functions print the name of a schema only if it is not in the search path, so they print the
-# same text for temporary tables.
+# PostgreSQL's functions print the name of a schema only if it is not in the search path. So with the
+# temporary schema in the search path, they print the same text for temporary tables.
 _OBJECTS = rendered("""
 SELECT 'table' AS kind, CAST(relname AS text) AS name, string_agg(concat_ws(' ', quote_ident(attname),
     format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN 'NOT NULL' END,
@@ -79,7 +79,7 @@ _APPLIED = rendered(f"INSERT INTO {_RECORD} (name, applied_at) VALUES (:name, :a
 
 
 class PostgresTables(schema.Tables):
-    """The migrations of a database, over a connection without time limits and without an open transaction."""
+    """The tables of a database, over a connection without time limits and without an open transaction."""
 
     engine = "postgres"
 
@@ -125,10 +125,11 @@ def _as_it_is(statement: str) -> SqlStatement:
 
 
 def unlike_made(connection: PostgresConnection) -> list[tuple[str, str]]:
-    """Return each changed object of an up-to-date database; see `AuditUnit.unlike_made`.
+    """Return each object that the migrations did not make like this; see `AuditUnit.unlike_made`.
 
-    The tables are compared with temporary tables, which are created in a transaction that is rolled back. If
-    PostgreSQL cannot create temporary tables, as on a standby, only the names are compared.
+    The database must be up to date. Its tables are compared with temporary tables, which are created in a
+    transaction that is rolled back. If PostgreSQL cannot create temporary tables, as on a standby, only the
+    names of the objects are compared.
     """
     if not connection.rows(_CAN_COMPARE, {})[0]["can"]:
         PostgresTables(connection).require_all_there()
@@ -141,7 +142,8 @@ def unlike_made(connection: PostgresConnection) -> list[tuple[str, str]]:
             connection.send(_as_it_is(statement.replace(_UNLOGGED, "")))
     connection.settle()
     parts_made = definitions(connection)
-    # After a restore from a dump, PostgreSQL prints the same view in other words.
+    # PostgreSQL prints the definition of a view in other words after the database was restored from a dump.
+    # So create each view again from its printed definition, as a restore does, and accept these words too.
     for (kind, name), definition in parts_made.items():
         if kind == "view":
             words = f"CREATE OR REPLACE VIEW {name} AS {definition}"

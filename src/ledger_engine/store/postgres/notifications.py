@@ -1,8 +1,8 @@
 """Follows the commits of other servers: NOTIFY announces each commit, and the rows of `heads` count them.
 
-Notifications save time, but one may be lost. So this module also reads at intervals how many commits of other
-servers announced something. If the count differs from the number of notifications, all topics are announced.
-Nothing here depends on a clock.
+A notification arrives sooner than the next look at `heads`, but a notification can be lost. So this module
+also reads at intervals how many commits of other servers announced something. If this count differs from the
+number of notifications, all topics are announced. Nothing here depends on a clock.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ _AGAIN_S = 0.1  # once a commit is visible, its notification should arrive withi
 _RECONNECT_S = 1.0
 _NOTIFY = rendered(f"SELECT pg_notify('{CHANNEL}', :payload)")
 _ANNOUNCED = rendered(f"SELECT server, announced, moment FROM heads WHERE {OF_SERVERS} AND server <> :server")
-# Counts commits that wait for the standby for longer than a healthy standby takes. If somebody cancels the
-# wait, the commit is visible at once, so each server must be in doubt before this happens.
+# Counts commits that wait for the standby for longer than a healthy standby takes. If somebody cancels this
+# wait, the commit is visible at once, although the standby may lack it. So every server must be in doubt
+# before that can happen.
 _WAITING = rendered(
     "SELECT count(*) AS commits FROM pg_stat_get_activity(NULL)"
     " WHERE wait_event = 'SyncRep' AND clock_timestamp() - query_start > interval '0.3 seconds'"
@@ -40,7 +41,7 @@ Announce = Callable[[frozenset[str]], None]
 
 
 def notify(connection: PostgresConnection, server: int, number: int, topics: set[str]) -> None:
-    """Send other servers the topics of commit `number`, once the standby has received this commit."""
+    """Send other servers the topics of commit `number`, after the standby has received this commit."""
     if topics:
         connection.send(_NOTIFY, {"payload": f"{server} {number} {' '.join(sorted(topics))}"})
 
@@ -85,14 +86,13 @@ class NotificationFollower:
                     connection.send(rendered(f"LISTEN {CHANNEL}"))
                     connection.settle()
                 self._follow(connection)
-            # Any error: without this thread the server would notice commits of other servers late.
-            except Exception as error:
+            except Exception as error:  # any error: without this thread other servers' commits are missed
                 if not isinstance(error, (ConnectionLost, DatabaseFailed)):
                     log.exception("the commits of other servers cannot be followed")
                 if connection is not None:
                     connection.close()
                 connection = None
-                # Announce all topics, because the topics of commits during this interruption are unknown.
+                # Announce all topics, because the topics of commits during the interruption are unknown.
                 self._stopping.wait(_RECONNECT_S)
                 self._announce(Everything())
         if connection is not None:
@@ -127,16 +127,18 @@ class NotificationFollower:
         server, number, *topics = payload.split(" ")
         if int(server) == self._seen_commits.server:
             return []
-        # A server of an earlier version sends notifications without a number, even for unconfirmed commits.
+        # A server of an earlier version sends notifications without a number, also for unconfirmed commits.
+        # So such a notification confirms nothing.
         if not number.isdigit():
             return [number, *topics]
-        # Count instead of storing `number`, because an earlier notification may have been lost.
+        # Count the notification instead of storing `number`: if an earlier notification was lost, the count
+        # differs from the count in `heads`, and `_follow` announces all topics.
         counts[int(server)] = counts.get(int(server), 0) + 1
         self._confirmations.confirm(int(server), int(number))
         return topics
 
     def _doubt(self, connection: PostgresConnection, late: Mapping[int, int]) -> None:
-        """Begin a doubt if commits came without a notification, or if a commit waits for long."""
+        """Begin a doubt if commits in `late` are still unconfirmed, or if a commit has waited for long."""
         late = self._confirmations.unconfirmed(late)
         if late and not self._confirmations.are_doubted(late):
             self._confirmations.doubt(late)
@@ -145,12 +147,15 @@ class NotificationFollower:
             self._confirmations.doubt()
 
     def _announced(self, connection: PostgresConnection) -> dict[int, int]:
-        """Return how many commits of each other server announced something; note the confirmed counts."""
+        """Return how many commits of each other server announced something.
+
+        Also pass the counts that are confirmed to `SeenCommits`.
+        """
         if not connection.usable:
             raise ConnectionLost("another timeline is used")
         rows = connection.rows(_ANNOUNCED, {"server": self._seen_commits.server})
         counts = {row["server"]: row["announced"] for row in rows}
-        unconfirmed = self._confirmations.unconfirmed(counts)  # a failover may lose them
+        unconfirmed = self._confirmations.unconfirmed(counts)  # a failover may lose these commits
         self._seen_commits.others(
             {
                 row["server"]: Commits(row["announced"], row["moment"])

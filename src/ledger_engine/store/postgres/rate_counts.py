@@ -1,7 +1,7 @@
 """Counts requests in a table that all servers of one database share.
 
-Each count is a transaction on a separate connection, so counts and postings never wait for each other. The
-windows follow the database's clock, so the clocks of the servers do not matter.
+Requests are counted on a connection of their own, so counting and postings never wait for each other. The
+database's clock decides when a minute and a second begin, so the clocks of the servers do not matter.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ CLEAN_EVERY_S = 60
 _TYPES = (rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.INT8)
 _NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LEAST = "least(requests, per_minute, per_second)"
-# If a statement has waited for another server's count, its own time is older than that count. The newer
-# window then stays, unless somebody has set the clock of the database back. `granted` is the number of
-# requests that are let through. The callers are sorted, so two servers never wait for each other in a circle.
+# A statement that waited for another server to unlock a row read the clock before that server's statement
+# did. In this case the row's newer time is kept, up to 10 seconds: if the row's time is newer by more than
+# this, somebody has set the clock of the database back. `granted` is the number of requests that are let
+# through. The callers are sorted, so two servers never wait for each other in a circle.
 _COUNT = SqlStatement(
     f"""
 INSERT INTO rate_counts AS c
@@ -58,7 +59,7 @@ RETURNING who, granted, in_minute, moment
 """.encode(),
     (), False, True,
 )  # fmt: skip
-# Deletes old counts, except of callers who are being counted at this moment.
+# Deletes old rows, except the rows that another statement is updating at this moment.
 _CLEAN = rendered(
     "DELETE FROM rate_counts WHERE who IN"
     f" (SELECT who FROM rate_counts WHERE moment < {_NOW} - 120000 LIMIT 10000 FOR UPDATE SKIP LOCKED)"
@@ -75,9 +76,10 @@ class CountRequest(NamedTuple):
 
 
 class CountResult(NamedTuple):
-    """The number of requests that are let through, and the minute's count, which includes these requests.
+    """How many of a caller's requests are let through (`granted`).
 
-    `now` is the database's time in milliseconds, which decides the windows.
+    `in_minute` is the caller's count in the current minute, including these requests. `now` is the database's
+    time in milliseconds; it decides which minute and second are the current ones.
     """
 
     granted: int
@@ -86,14 +88,14 @@ class CountResult(NamedTuple):
 
 
 class RateCounts:
-    """The table of counts, on a connection that `connect` opens with its settings."""
+    """Counts in the table. `connect` opens a connection with the given time limit and settings."""
 
     def __init__(
         self,
         connect: Callable[[float, Sequence[str]], PostgresConnection],
         wall_clock: WallClock | None = None,
     ) -> None:
-        """Prepare for counting; the windows follow `wall_clock` if it is set, else the database's clock."""
+        """Prepare for counting. `wall_clock` replaces the database's clock if it is not None."""
         self._connect = connect
         self._wall_clock = wall_clock
         self._connection: PostgresConnection | None = None
@@ -104,8 +106,8 @@ class RateCounts:
     async def count(self, requests: Sequence[CountRequest]) -> list[CountResult]:
         """Count requests of different callers, and return a result for each caller, in the same order.
 
-        A caller gets at most the requests that are left in the minute and in the second; a refused request is
-        not counted. Raises ConnectionLost and DatabaseFailed.
+        A request is granted as long as the caller's counts in the minute and in the second are below the
+        limits. A refused request is not counted. Raises ConnectionLost and DatabaseFailed.
         """
         requests_in_order = sorted(requests)
         try:
@@ -138,7 +140,7 @@ class RateCounts:
             connection.close()
 
     async def _open(self) -> PostgresConnection:
-        # A crash of the database may lose counts, so a count need not wait for the disk.
+        # It does no harm if a crash of the database loses some counts, so a count need not wait for the disk.
         settings = [
             f"SET statement_timeout TO {int(ANSWER_S * 1000)}",
             "SET synchronous_commit TO off",
@@ -176,7 +178,7 @@ class RateCounts:
 
 @lru_cache(maxsize=4096)
 def _dumped(request: CountRequest) -> tuple[bytes, ...]:
-    """Return one caller's elements of the statement's arrays; cached because most callers come again."""
+    """Return the values of a request as elements of arrays; cached, because most callers come again."""
     return tuple([rendering.element(value) for value in request])
 
 

@@ -1,9 +1,9 @@
 """Rate limits that all servers on one database enforce together, with the table of `rate_counts`.
 
-One statement counts all requests that are waiting, so a busy server sends few statements, and an idle server
-does not wait to gather requests. A server remembers each refusal until the window ends, so it answers a flood
-from memory. If the table does not answer, each server counts by itself and tries the table again in the
-background.
+One statement counts all requests that are waiting. So a busy server sends few statements, and an idle server
+counts a request at once. A server remembers each refusal until the minute or second of the limit ends, so it
+answers a flood from memory. If the table does not answer, each server counts by itself and tries the table
+again in the background.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ledger_engine.limits import RateWindows, Verdict, end_of_minute
 from ledger_engine.store.postgres.rate_counts import ANSWER_S, CountRequest, CountResult, RateCounts
 
 RETRY_S = 1.0  # seconds after which a server that counts by itself tries the table again
-CALLERS_AT_ONCE = 256
+CALLERS_AT_ONCE = 256  # the most callers whose requests one statement counts
 _REFUSALS_MAX = 10_000
 
 log = logging.getLogger("ledger_engine.limits")
@@ -32,10 +32,14 @@ class _Waiter(NamedTuple):
 
 
 class _Refusal(NamedTuple):
-    """A refusal of a caller's requests. It lasts until the counter's clock shows the second `until`."""
+    """A remembered refusal of a caller. It is valid until the database's clock shows the second `until`.
+
+    `limits` are the caller's limits per minute and per second at that time. `reset` is the second in which
+    the minute ends.
+    """
 
     until: int
-    ahead: float  # the counter's clock minus this process's monotonic clock
+    ahead: float  # the time of the database's clock minus the time of this process's monotonic clock
     limits: tuple[int, int]
     reset: int
 
@@ -53,16 +57,19 @@ class CountedTogether:
         self._refusals: dict[str, _Refusal] = {}
 
     async def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
-        """Count one request of `who`. The minute's count leaves out requests that the burst limit refuses."""
+        """Count one request of `who`.
+
+        The count of the minute does not include requests that the limit per second refuses.
+        """
         refusal = self._refused(who, (per_minute, per_second)) if who in self._refusals else None
         return refusal or await self._ask(CountRequest(who, 1, per_minute, per_second))
 
     async def peek(self, who: str, per_minute: int) -> Verdict:
-        """Return the verdict without counting a request, for requests that are never refused."""
+        """Return the verdict without counting a request. Use this for requests that are never refused."""
         return await self._ask(CountRequest(who, 0, per_minute, per_minute))
 
     async def close(self) -> None:
-        """Close the connection; this server alone counts the requests that are still waiting."""
+        """Close the connection. This server counts the requests that are still waiting by itself."""
         self._alone_until = float("inf")
         await cancel(self._asking)
         await self._settle_alone()
@@ -105,7 +112,7 @@ class CountedTogether:
                 self._settle(waiters, result, began)
 
     async def _try_again(self, request: CountRequest) -> None:
-        """Test the counter with this request, which counts nothing. If it answers, use the counter again."""
+        """Send the counter a request that counts nothing. If the counter answers, use it again."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 await self._counter.count([request])
@@ -127,7 +134,7 @@ class CountedTogether:
         return await self._alone.peek(request.who, request.per_minute)
 
     def _settle(self, waiters: list[_Waiter], result: CountResult, began: float) -> None:
-        """Give each request of one caller its verdict; the earliest requests are let through."""
+        """Give each request of one caller a verdict; the first `result.granted` requests are let through."""
         now = result.now // 1000
         reset = end_of_minute(now)
         number, most = result.in_minute - result.granted, result.in_minute
@@ -150,10 +157,10 @@ class CountedTogether:
                 verdict.set_result(answer)
 
     def _refused(self, who: str, limits: tuple[int, int]) -> Verdict | None:
-        """Return the verdict for a caller whose window is used up, or None.
+        """Return the verdict for a caller whose remembered refusal is still valid, or None.
 
-        The counter's clock is estimated. The estimate is ahead of that clock by at most the time that the
-        counter took to answer. So no refusal lasts longer than the window.
+        The time of the database's clock is estimated. The estimate is never behind that clock, and ahead of
+        it by at most the time that the counter took to answer. So no refusal lasts too long.
         """
         refusal = self._refusals[who]
         now = int(self._monotonic() + refusal.ahead)
@@ -165,7 +172,7 @@ class CountedTogether:
 
 
 def _together(waiters: list[_Waiter]) -> CountRequest:
-    """Return the requests of one caller as a single request for a count."""
+    """Return one request that counts all waiting requests of a caller, with the limits of the newest one."""
     last = waiters[-1].request
     counting = [waiter.request for waiter in waiters if waiter.request.requests] or [last]
     return last._replace(

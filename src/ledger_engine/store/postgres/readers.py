@@ -1,4 +1,4 @@
-"""The threads that read, each with one connection."""
+"""The threads that run works that read, each with one connection to the database."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Readers(ReadingThreads):
             connection.close()
 
     def _answer(self, connection: PostgresConnection, job: QueuedWork) -> None:
-        """Run a work in a transaction, without waiting for the end of the transaction."""
+        """Run a work in a transaction, and set its answer without waiting for the COMMIT."""
         connection.send(_BEGIN)
         try:
             unit = PostgresUnit(connection, self._clock, self._ids, self._numeric)

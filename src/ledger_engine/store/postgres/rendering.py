@@ -1,4 +1,4 @@
-"""Renders statements and values for PostgreSQL: numbers the parameters, and removes hints for SQLite.
+"""Renders statements and values for PostgreSQL: `:name` becomes `$1`, and hints for SQLite are removed.
 
 Values are whole numbers, text, and NULL. All whole numbers are sent as int8, so one prepared statement serves
 all values. `store/sql_text.py` explains the one character that PostgreSQL's text cannot contain.
@@ -24,7 +24,7 @@ _PLACEHOLDERS = re.compile(
     r"|(?P<hint>\s+NOT INDEXED\b|\bCROSS (?=JOIN \w+ AS \w+\s+ON\b))",
 )
 _BY_TYPE = re.compile(r" INDEXED BY transactions_by_type WHERE type = :type AND book = ")
-_OF_TYPE = " WHERE type || book = :type || "  # the same expression as in the index
+_OF_TYPE = " WHERE type || book = :type || "  # the expression of the index `transactions_by_type`
 _RETURNS = re.compile(r"\bRETURNING\b", re.IGNORECASE)
 INT8, INT8_ARRAY, TEXT, UNKNOWN = 20, 1016, 25, 0  # PostgreSQL's numbers of these types
 _BOOL, _INT2, _INT4, _NUMERIC = 16, 21, 23, 1700
@@ -35,8 +35,8 @@ _FLOATS = (700, 701)
 class SqlStatement:
     """A statement and the names of its parameters, in the order of their numbers.
 
-    `reads` is true if the statement changes nothing, and `has_rows` is true if it returns rows. `words` are
-    the words of the statement, including the names of its tables.
+    `reads` is true if the statement changes nothing, and `has_rows` is true if the statement returns rows.
+    `words` are the words of the statement, including the names of its tables.
     """
 
     text: bytes
@@ -48,7 +48,7 @@ class SqlStatement:
 
 @lru_cache(maxsize=KEPT)
 def rendered(sql: str) -> SqlStatement:
-    """Return a statement with `:name` parameters in PostgreSQL's form."""
+    """Return PostgreSQL's form of a statement with `:name` parameters."""
     numbers: dict[str, int] = {}
 
     def replacement(match: re.Match[str]) -> str:
@@ -64,10 +64,12 @@ def rendered(sql: str) -> SqlStatement:
 
 @lru_cache(maxsize=256)
 def insertion(table: str, columns: tuple[str, ...], numeric: frozenset[str] | None) -> SqlStatement:
-    """Return the statement that inserts one row, or that inserts many rows from one array for each column.
+    """Return a statement that inserts rows.
 
-    If `numeric` is None, the statement inserts one row. Otherwise `numeric` contains the columns of whole
-    numbers, which determine the types of the arrays.
+    If `numeric` is None, the statement inserts one row, and each parameter is a value. Otherwise the
+    statement inserts any number of rows, and each parameter is an array with the values of one column.
+    `numeric` then contains the names of the columns of whole numbers, which determine the types of the
+    arrays.
     """
     if numeric is None:
         rows = f"VALUES ({', '.join(f'${number}' for number in range(1, len(columns) + 1))})"
@@ -91,9 +93,9 @@ def dumped(value: Value) -> bytes | None:
 
 
 def type_of(value: Value) -> int:
-    """Return the type of a value.
+    """Return PostgreSQL's number of a value's type.
 
-    For None it is UNKNOWN: PostgreSQL then chooses the type from the statement.
+    For None this is UNKNOWN, with which PostgreSQL chooses the type from the statement.
     """
     if value is None:
         return UNKNOWN
@@ -101,7 +103,7 @@ def type_of(value: Value) -> int:
 
 
 def array(values: Sequence[Value]) -> bytes:
-    """Return the values of one column as an array."""
+    """Return the values of one column as an array in PostgreSQL's text form."""
     return b"{" + b",".join([element(value) for value in values]) + b"}"
 
 
@@ -147,6 +149,7 @@ def rows_of(result: PGresult) -> list[RenderedRow]:
 
 @cache
 def _row_class(names: tuple[bytes, ...]) -> type[RenderedRow]:
+    # If two columns have the same name, the name means the first of them.
     index = {name.decode(): position for position, name in reversed(list(enumerate(names)))}
     index = dict(reversed(index.items()))
     return type("Row", (RenderedRow,), {"_index": index, "__slots__": ()})

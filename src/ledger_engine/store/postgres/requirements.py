@@ -12,8 +12,8 @@ from ledger_engine.store.postgres.rendering import rendered
 
 OLDEST = 160_000  # PostgreSQL 16
 _VERSION = rendered("SELECT version() AS version")
-# By default PostgreSQL tracks a whole page once a transaction has read three of its rows, and a whole table
-# once it has read 33 of its rows or pages. A ledger needs at least the limits below.
+# By default PostgreSQL tracks a whole page once a transaction has read three rows of the page, and a whole
+# table once the transaction has read 33 rows or pages of the table. A ledger needs at least the limits below.
 _ROWS_OF_PAGE, _ROWS_OF_TABLE, _ROWS_OF_ALL = 100, 10_000, 50_000
 _ROWS_APART = rendered(
     "SELECT current_setting('max_pred_locks_per_page')::bigint AS of_page,"
@@ -22,7 +22,9 @@ _ROWS_APART = rendered(
     " * current_setting('max_connections')::bigint AS of_all"
 )
 
-_POOL_TRIES = 5  # further connections; several, because another user of the pool may get the session first
+# How many further connections `_require_sessions` opens. It opens several, because another user of the pool
+# may get the session first.
+_POOL_TRIES = 5
 _PROCESS = rendered("SELECT pg_backend_pid() AS process")
 SHARED = (
     "a pooler in front of it, such as PgBouncer, shares sessions between connections; use its session mode"
@@ -49,8 +51,8 @@ def require_version(number: int, version: str) -> None:
     """Raise StorageUnavailable for an older version of PostgreSQL, and for another engine.
 
     `number` is the version in PostgreSQL's form, such as 180001, and `version` the answer of `version()`.
-    Some engines that speak PostgreSQL's protocol offer advisory locks that lock nothing, so two servers could
-    write one book at a time.
+    Some engines that speak PostgreSQL's protocol offer advisory locks that lock nothing. On such an engine
+    two servers could write one book at the same time.
     """
     if number < OLDEST or not version.startswith("PostgreSQL ") or "-YB-" in version:
         product = " ".join(version.split()[:2])
@@ -60,7 +62,7 @@ def require_version(number: int, version: str) -> None:
 def tells_rows_apart(connection: PostgresConnection) -> bool:
     """Return whether PostgreSQL tracks reads of serializable transactions by rows, not by pages or tables.
 
-    If so, no transaction fails because a concurrent transaction writes other rows
+    If PostgreSQL tracks rows, no transaction fails because a concurrent transaction writes other rows
     (docs/postgresql.md#sizing).
     """
     (limits,) = connection.rows(_ROWS_APART, {})
@@ -72,9 +74,10 @@ def _require_sessions(connection: PostgresConnection, connect: Callable[[], Post
     """Raise StorageUnavailable if transactions of several connections share a session.
 
     Locks, prepared statements, settings and notifications belong to sessions. Over shared sessions a ledger
-    would seem to work, but lose its locks. A pooler reports a process number that differs from the number of
-    the session's process. To find out whether the pooler also takes the session away after each transaction,
-    this function opens further connections and checks whether one of them gets the session.
+    would seem to work, but lose its locks. Behind a pooler, the process number of a connection differs from
+    the number of the session's process. In this case the pooler may take the session away from the connection
+    after each transaction. To find this out, the function opens further connections and checks whether one of
+    them gets the session of `connection`.
     """
     own = _process_of(connection)
     if own == connection.process:

@@ -2,8 +2,9 @@
 
 After a failover the earlier primary may come back, and a promoted standby may lack the last commits. The
 table `heads` contains a row for each server, which counts the server's commits that announced something. If a
-count is lower than the count seen before, acknowledged changes are missing. A cluster can only lose its last
-commits, so these counts reveal every loss. Two primaries of one cluster differ in their timeline.
+count is lower than a count that this server has seen, acknowledged changes are missing. A cluster can only
+lose its last commits, so these counts reveal every loss. If a cluster has two primaries after a failover,
+their timelines differ.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ledger_engine.store.postgres.locks import new_server
 from ledger_engine.store.postgres.rendering import SqlStatement, rendered
 
 FORGOTTEN_AFTER = 30 * DAY  # if a server has not written for this long, its row may have been deleted
-_OWN_MAX = 5000  # how many of this server's last commits are remembered, with the books that they changed
+_OWN_MAX = 5000  # how many of this server's last commits are remembered with the books that they changed
 _BOOKS_NAMED_MAX = 5
 _STANDBY = "25006"  # PostgreSQL's code for an attempt to write on a standby
 _PLACE = rendered(
@@ -43,7 +44,7 @@ _ADVICE = (
     " with --accept-loss."
 )
 
-# The beginning of the file, which each commit overwrites. Spaces give it a fixed length.
+# The beginning of the file. Each commit of this server overwrites it, so spaces give it a fixed length.
 _OWN_COMMITS = '{"acknowledged": [%20d, %20d]'
 
 _NO_BOOKS: Counter[BookKey] = Counter()
@@ -70,7 +71,10 @@ _NONE = Commits(0, 0)
 
 @dataclass(slots=True)
 class _Own:
-    """A commit of this server: its number among the announcing commits, and its works in each book."""
+    """A commit of this server.
+
+    `number` is its number among the announcing commits, and `works` is the number of its works in each book.
+    """
 
     number: int
     moment: int
@@ -78,16 +82,16 @@ class _Own:
 
 
 def timeline_of(connection: PostgresConnection) -> Timeline:
-    """Return the cluster and timeline of a connection.
+    """Return the cluster and timeline of the database behind a connection.
 
-    Raises DatabaseFailed if the server has no timelines, or if this role may not read them.
+    Raises DatabaseFailed if the engine has no timelines, or if this role has no right to read them.
     """
     (row,) = connection.rows(_PLACE, {})
     return Timeline(row["system"], row["timeline"])
 
 
 def has_timelines(connection: PostgresConnection) -> bool:
-    """Return whether the role may read the timeline."""
+    """Return whether the engine has timelines and the role has the right to read them."""
     try:
         return bool(timeline_of(connection))
     except DatabaseFailed:
@@ -97,10 +101,10 @@ def has_timelines(connection: PostgresConnection) -> bool:
 class SeenCommits:
     """The commits that one server has seen; any thread may use it.
 
-    Set `has_timelines` once it is known whether the role may read the timeline. `moved` is called with the
-    former timeline (None at first) and the new timeline. `accepted` is called with the connection on which a
-    loss was accepted. After an accepted loss the server has another number `server`: under the old number its
-    next commits would look like the lost commits.
+    Set `has_timelines` to the result of the function `has_timelines`. `moved` is called with the former
+    timeline (None at first) and the new timeline. `accepted` is called with the connection on which a loss
+    was accepted. After an accepted loss the server gets a new number `server`: under the old number its next
+    commits would be counted like the lost commits.
     """
 
     def __init__(self, *, accepts_loss: bool = False) -> None:
@@ -116,13 +120,14 @@ class SeenCommits:
         self._own: deque[_Own] = deque(maxlen=_OWN_MAX)
         self._file: Path | None = None
         self._descriptor: int | None = None  # the descriptor of the file
-        self._content: object = None
+        self._content: object = None  # what was last written to the file
         self._lock = threading.Lock()
 
     def committed(self, server: int, commits: Commits, works: Counter[BookKey]) -> None:
-        """Note a commit of this server that announced something, before it is acknowledged.
+        """Note a commit of this server that announced something. Call this before the commit is acknowledged.
 
-        `server` is the number that the server used for this commit, and `commits` includes this commit.
+        `server` is the number that the server used for this commit. The count in `commits` includes this
+        commit.
         """
         with self._lock:
             self._commits[server] = commits
@@ -133,7 +138,7 @@ class SeenCommits:
                 self._write_own(self._descriptor, commits)
 
     def confirmed(self) -> None:
-        """Note that a commit was confirmed, and with it all commits that were visible before it."""
+        """Note that a commit of this server was confirmed, and so all commits that were visible before it."""
         with self._lock:
             own, self._own_unconfirmed = self._own_unconfirmed, _NONE
             if own.announced > self._commits[self.server].announced:
@@ -142,7 +147,7 @@ class SeenCommits:
                     self._write_own(self._descriptor, own)
 
     def others(self, counts: Mapping[int, Commits]) -> None:
-        """Note the confirmed commits of other servers, and write the known counts to the file."""
+        """Note the confirmed commits of other servers, and write all counts to the file."""
         with self._lock:
             merged = dict(self._commits)
             for server, commits in counts.items():
@@ -157,9 +162,10 @@ class SeenCommits:
             self._keep()
 
     def require_newest(self, connection: PostgresConnection, now: int, *, writes: bool = False) -> None:
-        """Raise ConnectionLost for a standby, and for a database that lacks commits seen before.
+        """Raise ConnectionLost for a standby, and for a database that lacks commits that were seen before.
 
-        `writes` is true for the connection of the thread that calls `committed`.
+        If the loss of commits is accepted, note the loss instead. `writes` is true for the connection of the
+        thread that calls `committed`.
         """
         with self._lock:  # before the query, because this server may write while the database answers
             known_commits = dict(self._commits)
@@ -175,7 +181,7 @@ class SeenCommits:
             self._require_timeline(timeline)
             missing: dict[int, int] = {}
             for server, commits in known_commits.items():
-                # Another thread may have accepted the loss of some commits by now.
+                # Take the lower count, because another thread may have accepted the loss of commits by now.
                 count_expected = min(commits.announced, self._commits.get(server, commits).announced)
                 there = stored_commits.get(server, _NONE).announced
                 if there < count_expected and commits.moment > now - FORGOTTEN_AFTER + DAY:
@@ -186,7 +192,8 @@ class SeenCommits:
             elif self.losses.refused is not None:
                 self.losses.refused = None
                 log.warning("the database contains every acknowledged change, and is used again")
-            if writes:  # the count may include a commit with an unknown outcome, not acknowledged yet
+            if writes:
+                # This count may include a commit with an unknown outcome, which was not acknowledged yet.
                 self._own_unconfirmed = stored_commits.get(self.server, _NONE)
             if timeline != self._timeline:
                 before, self._timeline = self._timeline, timeline
@@ -199,7 +206,7 @@ class SeenCommits:
             content = json.loads(file.read_text(encoding="utf-8"))
             commits = {int(server): Commits(*each) for server, each in content["commits"].items()}
             timeline = Timeline(*content["place"])
-            if "acknowledged" in content:  # files of earlier versions lack it
+            if "acknowledged" in content:  # not in the files of earlier versions
                 commits[content["server"]] = max(
                     commits[content["server"]], Commits(*content["acknowledged"])
                 )
@@ -213,7 +220,7 @@ class SeenCommits:
             self._timeline = timeline
 
     def keep(self) -> None:
-        """Write the file once more, after the server has stopped."""
+        """Write the file for the last time and close it, after the server has stopped."""
         with self._lock:
             self._keep()
             if self._descriptor is not None:
@@ -237,7 +244,7 @@ class SeenCommits:
         self._content = (self.server, self._timeline, dict(self._commits))
 
     def _write_own(self, file: int, commits: Commits) -> None:
-        """Overwrite this server's own commits in the file, which takes a few microseconds."""
+        """Overwrite only the counts of this server in the file, which takes a few microseconds."""
         try:
             os.pwrite(file, (_OWN_COMMITS % commits).encode(), 0)
         except OSError as error:
@@ -253,9 +260,9 @@ class SeenCommits:
             )
 
     def _lose(self, missing: Mapping[int, int], stored_commits: Mapping[int, Commits]) -> None:
-        """Refuse a database that lacks the `missing` number of commits of each server, or accept the loss.
+        """Refuse a database that lacks commits, or accept the loss.
 
-        Call this with the lock held.
+        `missing` maps servers to the numbers of their missing commits. Call this while you hold the lock.
         """
         there = stored_commits.get(self.server, _NONE).announced
         commits = [each for each in self._own if each.number > there]
@@ -297,7 +304,7 @@ def _changes(count: int) -> str:
 
 
 def _by_book(works: Counter[BookKey]) -> str:
-    """Return the affected books as text, only for the log, because anybody may read the health check."""
+    """Return the affected books as text for the log, but not for the health check, which anybody can read."""
     names = [f"{count} in {_name(book)}" for book, count in works.most_common(_BOOKS_NAMED_MAX)]
     more = f", and more in {len(works) - len(names)} other books" if len(works) > len(names) else ""
     return f" By book: {', '.join(names)}{more}." if names else ""

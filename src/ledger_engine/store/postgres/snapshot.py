@@ -21,10 +21,10 @@ _EXPORT = rendered("SELECT pg_export_snapshot() AS name")
 
 @contextmanager
 def open_snapshot(url: str, readers: int, report: ReportRows) -> Iterator[ReadSnapshot]:
-    """Open the database for this many threads, which all see the same state and change nothing.
+    """Open the database for `readers` threads, which all see the same state and change nothing.
 
-    `report` is called with the number of rows that a long work has read since the last call. Raises
-    StorageUnavailable.
+    While a long work runs, `report` is called repeatedly with the number of rows that the work has read since
+    the previous call of `report`. Raises StorageUnavailable.
     """
     try:
         with ExitStack() as stack:
@@ -50,7 +50,7 @@ def open_snapshot(url: str, readers: int, report: ReportRows) -> Iterator[ReadSn
 
 
 def _begin(connection: PostgresConnection, snapshot: str | None) -> str:
-    """Begin a transaction on this snapshot, or on a new one; return the name of the snapshot."""
+    """Begin a transaction on the snapshot with this name, or on a new one; return the snapshot's name."""
     connection.send(_BEGIN)
     if snapshot is None:
         return str(connection.rows(_EXPORT, {})[0]["name"])

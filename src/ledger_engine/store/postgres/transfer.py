@@ -30,7 +30,7 @@ from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows, UnitReader
 from ledger_engine.store.sql_text import SUBSTITUTE, restored
 
-_NAME = "ledger-engine migrate"  # the name of these connections in pg_stat_activity
+_NAME = "ledger-engine migrate"  # the name of this module's connections in pg_stat_activity
 _SERVED = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     " AND application_name = 'ledger-engine' AND pid <> pg_backend_pid()"
@@ -145,7 +145,7 @@ class PostgresTarget:
 
     @contextmanager
     def snapshot(self, readers: int, report: ReportRows) -> Iterator[ReadSnapshot]:
-        """Open the target for the audit, with one reader: only this transaction sees the new rows."""
+        """Open the target for the audit, with only one reader, because no other transaction sees the rows."""
         unlike = schema.unlike_made(migrations.definitions(self._own), self._definitions_made, {})
         unit = PostgresAuditUnit(self._own, unlike)
         reader = UnitReader(unit, self._own.interrupt, report)
@@ -171,10 +171,10 @@ def open_source(url: str) -> Iterator[PostgresSource]:
 
 @contextmanager
 def open_target(url: str) -> Iterator[PostgresTarget]:
-    """Open a database and fill it in one transaction, which is committed at the end of the block.
+    """Open a database to fill it in one transaction, which is committed at the end of the block.
 
-    Raises Conflict if it contains a project, or if the connection was lost during the commit. Raises
-    StorageUnavailable, also if it contains tables of another program.
+    Raises Conflict if the database contains a project, or if the connection was lost during the commit.
+    Raises StorageUnavailable, for instance if the database contains tables of another program.
     """
     is_complete = False
     with _errors(url), closing(Hosts(url, _NAME).open(math.inf, UNLIMITED)) as own:
@@ -233,7 +233,7 @@ def _lines(connection: psycopg.Connection, table: CopiedTable) -> Iterator[tuple
 
 
 def _restored(row: tuple[Any, ...], texts: list[int]) -> Line:
-    """Return a row with the original texts; `texts` are the positions of its text columns."""
+    """Return a row with the original texts; `texts` are the positions of the text columns in the row."""
     for position in texts:
         if (text := row[position]) is not None and SUBSTITUTE in text:
             return [restored(value) if isinstance(value, str) else value for value in row]

@@ -21,14 +21,14 @@ _NUMERIC_COLUMNS = rendered(
     " AND table_name = :table AND data_type = 'bigint'"
 )
 
-Numeric = dict[str, frozenset[str]]  # the columns of whole numbers by table, shared by all units
+Numeric = dict[str, frozenset[str]]  # for each table, its columns of whole numbers; all units share this
 
 
 class PostgresUnit(CachingUnit):
     """The `Unit` of a PostgreSQL connection.
 
-    It does not wait for the results of statements that write. If one of them fails, the next statement that
-    returns rows raises the error.
+    It does not wait for the results of statements that write. If such a statement fails, the next statement
+    that returns rows raises the error.
     """
 
     __slots__ = ("_connection", "_numeric")
