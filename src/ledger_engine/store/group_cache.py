@@ -221,14 +221,14 @@ Prefetch: TypeAlias = Callable[[Unit, Any, list[tuple[Any, ...]]], None]
 _PREFETCHES: dict[Callable[..., Any], Prefetch] = {}
 
 
-def prefetched_by(reads: Prefetch) -> Callable[[F], F]:
-    """Mark a function: before the calls of a group run, `reads` loads the rows that they need.
+def prefetched_by(load: Prefetch) -> Callable[[F], F]:
+    """Mark a function: before the calls of a group run, `load` loads the rows that they need.
 
-    `reads` is called with the unit, the tenant, and a list with the other arguments of each call.
+    `load` is called with the unit, the tenant, and a list with the other arguments of each call.
     """
 
     def mark(function: F) -> F:
-        _PREFETCHES[function] = reads
+        _PREFETCHES[function] = load
         return function
 
     return mark
@@ -246,9 +246,9 @@ def prefetch(unit: Unit, group: Sequence[QueuedWork], failures: tuple[type[Excep
         book = book_of(job.work)
         if plan is not None and book is not None:
             calls.setdefault((plan[0], book), []).append(plan[1:])
-    for (reads, _), arguments in calls.items():
+    for (load, _), arguments in calls.items():
         try:
-            reads(unit, arguments[0][0], [each for _, each in arguments])
+            load(unit, arguments[0][0], [call for _, call in arguments])
         except failures:
             raise
         except Exception:
@@ -265,5 +265,5 @@ def _prefetch_of(work: Work[Any]) -> tuple[Prefetch, Any, tuple[Any, ...]] | Non
     if call is None:
         return None
     function, tenant, arguments = call
-    reads = _PREFETCHES.get(function)
-    return None if reads is None else (reads, tenant, arguments)
+    load = _PREFETCHES.get(function)
+    return None if load is None else (load, tenant, arguments)

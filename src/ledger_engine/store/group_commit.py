@@ -21,12 +21,12 @@ QUIET_TURNS = 20  # after this many iterations of the event loop without a new w
 
 
 class Waiting(Protocol):
-    """A job that can be grouped. `turn` is its project; the long works of different projects take turns."""
+    """A job that can be grouped. The long works of different projects take turns."""
 
     long: bool
 
     @property
-    def turn(self) -> str | None: ...
+    def project(self) -> str | None: ...
 
 
 J = TypeVar("J", bound=Waiting)
@@ -48,7 +48,7 @@ class GroupCommit(Generic[J]):
         # True if the last group was made of short works while a long work waited: the long work is next.
         self._long_is_next = False
         self._last_long: str | None = None  # the project of the last long work
-        self._next_look: asyncio.Handle | None = None
+        self._next_check: asyncio.Handle | None = None
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -62,8 +62,8 @@ class GroupCommit(Generic[J]):
         """Add a job to the next group."""
         self._waiting.append(job)
         # A check is missing if this is the first waiting job, or if an earlier call had no memory for it.
-        if not self._in_flight and self._next_look is None:
-            self._look_soon()
+        if not self._in_flight and self._next_check is None:
+            self._check_soon()
 
     def withdraw(self, job: J) -> bool:
         """Remove a waiting job; return False if it was already handed over."""
@@ -84,7 +84,7 @@ class GroupCommit(Generic[J]):
         if jobs and jobs[0].long and not all(job.long for job in self._waiting):
             self._start(self._next_group())
         elif self._waiting:
-            self._look_soon()
+            self._check_soon()
 
     def flush(self) -> None:
         """Hand over the waiting jobs at once, all together."""
@@ -104,40 +104,40 @@ class GroupCommit(Generic[J]):
             return others
         long = [job for job in self._waiting if job.long]
         # Take a project other than the last, so that a project with many long works does not delay others.
-        first = next((job for job in long if job.turn != self._last_long), long[0])
-        self._last_long = first.turn
+        first = next((job for job in long if job.project != self._last_long), long[0])
+        self._last_long = first.project
         self._waiting.remove(first)
         return [first]
 
     def _start(self, group: list[J]) -> None:
-        self._stop_looking()
+        self._stop_checking()
         self._in_flight = group
         self._handed_over_at = self._loop.time()
         self._hand_over(group)
 
-    def _look_soon(self) -> None:
+    def _check_soon(self) -> None:
         """Schedule a check for the moment when the loop has run all callbacks that are scheduled now."""
-        if self._next_look is None:
-            self._next_look = self._loop.call_soon(self._look, 0, 0)
+        if self._next_check is None:
+            self._next_check = self._loop.call_soon(self._check, 0, 0)
 
-    def _look(self, last_count: int, quiet: int) -> None:
+    def _check(self, last_count: int, quiet: int) -> None:
         """Begin a group, or schedule another check.
 
         `last_count` is the number of works that waited at the last check, and `quiet` the number of checks
         without a new work.
         """
-        self._next_look = None
+        self._next_check = None
         waiting, expected_count = len(self._waiting), min(self._expected_count, GROUP_MAX)
         if self._in_flight or not waiting:
             return
         quiet = 0 if waiting > last_count else quiet + 1
         # Wait only if several clients are active: a single client need not wait for others.
         if waiting < expected_count and quiet < QUIET_TURNS:
-            self._next_look = self._loop.call_soon(self._look, waiting, quiet)
+            self._next_check = self._loop.call_soon(self._check, waiting, quiet)
             return
         self._start(self._next_group())
 
-    def _stop_looking(self) -> None:
-        if self._next_look is not None:
-            self._next_look.cancel()
-            self._next_look = None
+    def _stop_checking(self) -> None:
+        if self._next_check is not None:
+            self._next_check.cancel()
+            self._next_check = None

@@ -121,7 +121,7 @@ class GroupCommitter(Generic[U]):
             if transaction.commit(unit, works, topics, wrote=wrote):
                 # The works are committed, so no later error may make them fail.
                 with contextlib.suppress(Exception):
-                    self._tell(len(works), time.perf_counter() - began)
+                    self._report_commit(len(works), time.perf_counter() - began)
             return topics
         except BaseException as error:
             transaction.roll_back(error)
@@ -150,7 +150,7 @@ class GroupCommitter(Generic[U]):
             self._unit.forget()
             self._unit = self._state = None
 
-    def _tell(self, works: int, seconds: float) -> None:
+    def _report_commit(self, works: int, seconds: float) -> None:
         """Write a commit to the log and report it to the observer."""
         log_commit(works, seconds)
         if self.observer is not None:

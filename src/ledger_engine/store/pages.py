@@ -76,12 +76,12 @@ def page_of(objects: Iterable[W], request: PageRequest, removed_ids: Collection[
     A cursor may also be one of `removed_ids`, the ids of removed objects. Raises InvalidRequest
     `invalid_cursor`.
     """
-    left = sorted(objects, key=attrgetter("id"), reverse=True)
+    remaining = sorted(objects, key=attrgetter("id"), reverse=True)
     if request.after is not None:
-        if request.after not in removed_ids and all(each.id != request.after for each in left):
+        if request.after not in removed_ids and all(item.id != request.after for item in remaining):
             raise bad_cursor(request.cursor)
-        left = [each for each in left if each.id < request.after]
-    items, has_more = left[: request.limit], len(left) > request.limit
+        remaining = [item for item in remaining if item.id < request.after]
+    items, has_more = remaining[: request.limit], len(remaining) > request.limit
     return Page(items, has_more, items[-1].id if has_more else None)
 
 

@@ -113,14 +113,14 @@ class ReadSnapshot:
         """Run a work that reads, in parallel with other works; its result arrives in the future."""
         future = self._threads.submit(self._run, work)
         # Forget the futures of finished works, because their results may be large.
-        self._futures = [*(each for each in self._futures if not each.done()), future]
+        self._futures = [*(earlier for earlier in self._futures if not earlier.done()), future]
         return future
 
     def close(self) -> None:
         """End the current works and the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         # Repeat the interrupt: it ends the statement that is running at that moment, but not a later one.
-        while not all(each.done() for each in self._futures):
+        while not all(future.done() for future in self._futures):
             for reader in self._readers:
                 reader.interrupt()
             wait(self._futures, timeout=_INTERRUPTED_EVERY_S)

@@ -52,7 +52,7 @@ class QueuedWork:
     finished: bool = False
 
     @property
-    def turn(self) -> str | None:
+    def project(self) -> str | None:
         """Return the project for which the work takes a turn; None if it belongs to no single project."""
         return project_of(self.work)
 
@@ -86,7 +86,7 @@ class Pending:
         """Start to measure the time of a job; `remove` stops this."""
         self._due[job] = self._loop.time() + self._limit_s
         if self._timer is None:
-            self._timer = self._loop.call_later(self._limit_s, self._look)
+            self._timer = self._loop.call_later(self._limit_s, self._check_deadlines)
 
     def remove(self, job: QueuedWork) -> None:
         """Forget a job, because its result has arrived."""
@@ -100,12 +100,12 @@ class Pending:
         finally:
             self.remove(job)
 
-    def _look(self) -> None:
+    def _check_deadlines(self) -> None:
         self._timer = None
         now = self._loop.time()
         for job, due in list(self._due.items()):
             if due > now:
-                self._timer = self._loop.call_at(due, self._look)
+                self._timer = self._loop.call_at(due, self._check_deadlines)
                 return
             if not job.outcome.done():
                 self._give_up(job)
@@ -192,12 +192,12 @@ class ReadingThreads(ABC):
         for thread in self._threads:
             thread.join(max(0, deadline - time.monotonic()))
 
-    def _next(self, ended: QueuedWork | None) -> QueuedWork | None:
+    def _next(self, last_job: QueuedWork | None) -> QueuedWork | None:
         """Wait for a job and return it; None if the threads are to end.
 
-        `ended` is the job that this thread ran last, or None.
+        `last_job` is the job that this thread ran last, or None.
         """
-        job = None if ended is None else insist(self._end_turn, ended)
+        job = None if last_job is None else insist(self._end_turn, last_job)
         while job is None:
             if self._waiting.get() is None:
                 return None
@@ -220,10 +220,10 @@ class ReadingThreads(ABC):
             is_reading = any(not is_long for _project, is_long in self._running)
         return is_reading or self._is_writing() or self.is_reading_at_once()
 
-    def _end_turn(self, ended: QueuedWork) -> QueuedWork | None:
+    def _end_turn(self, last_job: QueuedWork) -> QueuedWork | None:
         """Note the end of a job, and return the next job that was held back; None if none of them may run."""
         with self._turns_lock:
-            turn = _turn_of(ended)
+            turn = _turn_of(last_job)
             self._running[turn] -= 1
             if not self._running[turn]:
                 del self._running[turn]
@@ -265,11 +265,11 @@ class ReadingThreads(ABC):
 
 
 def _turn_of(job: QueuedWork) -> Turn:
-    return job.turn, job.long
+    return job.project, job.long
 
 
 @dataclass(frozen=True, slots=True)
-class _OfLoop:
+class _LoopState:
     """The state of one event loop: its works for the writer, and the works that wait for their results.
 
     A finished long work stays in `answered_later` until the group that waited for it is committed: if the
@@ -299,7 +299,7 @@ class ThreadedDatabase:
         self._can_write = can_write
         self._is_lost = False
         self._listeners: list[Listener] = []
-        self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
+        self._loops: dict[asyncio.AbstractEventLoop, _LoopState] = {}
         self._writes: queue.SimpleQueue[list[QueuedWork] | None] = queue.SimpleQueue()
         self._closing = False
 
@@ -309,15 +309,15 @@ class ThreadedDatabase:
     async def read(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
         result = loop.create_future()
-        job = self._job(work, result, loop, len(self._readers), writes=False)
+        job = self._new_job(work, result, loop, len(self._readers), writes=False)
         self._readers.add(job)
-        return cast(T, await self._of_loop(loop).pending.answer(job, result))
+        return cast(T, await self._state_of(loop).pending.answer(job, result))
 
     async def write(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
         result = loop.create_future()
-        job, of_loop = self._submit(work, result, loop)
-        return cast(T, await of_loop.pending.answer(job, result))
+        job, loop_state = self._submit(work, result, loop)
+        return cast(T, await loop_state.pending.answer(job, result))
 
     async def check(self) -> None:
         try:
@@ -348,7 +348,7 @@ class ThreadedDatabase:
 
     def _is_writing(self) -> bool:
         """Return whether the writer is working on a group; any thread may call this."""
-        return any(of_loop.group_commit.is_busy for of_loop in [*self._loops.values()])
+        return any(loop_state.group_commit.is_busy for loop_state in [*self._loops.values()])
 
     async def _waits_for_others(self) -> bool:
         """Return whether the current group waits because another process has locked the data it needs."""
@@ -356,24 +356,24 @@ class ThreadedDatabase:
 
     def _age(self) -> float:
         """Return for how many seconds the oldest group has been with the writer; 0 if there is none."""
-        return max((of_loop.group_commit.age() for of_loop in self._loops.values()), default=0.0)
+        return max((loop_state.group_commit.age() for loop_state in self._loops.values()), default=0.0)
 
     def _flush(self) -> None:
         """Hand all works that wait for the writer over to it, without waiting for full groups."""
-        for of_loop in self._loops.values():
-            of_loop.group_commit.flush()
+        for loop_state in self._loops.values():
+            loop_state.group_commit.flush()
 
     def _submit(
         self, work: Work[Any], outcome: asyncio.Future[Any], loop: asyncio.AbstractEventLoop
-    ) -> tuple[QueuedWork, _OfLoop]:
-        of_loop = self._of_loop(loop)
-        job = self._job(work, outcome, loop, len(of_loop.group_commit), writes=True)
-        if of_loop.group_commit.age() > self._answer_s:
+    ) -> tuple[QueuedWork, _LoopState]:
+        loop_state = self._state_of(loop)
+        job = self._new_job(work, outcome, loop, len(loop_state.group_commit), writes=True)
+        if loop_state.group_commit.age() > self._answer_s:
             raise StorageUnavailable(SILENT)
-        of_loop.group_commit.add(job)
-        return job, of_loop
+        loop_state.group_commit.add(job)
+        return job, loop_state
 
-    def _job(
+    def _new_job(
         self,
         work: Work[Any],
         outcome: asyncio.Future[Any],
@@ -388,14 +388,14 @@ class ThreadedDatabase:
             raise StorageUnavailable("too many requests are waiting")
         return QueuedWork(work, outcome, loop, writes, isinstance(work, LongWork))
 
-    def _of_loop(self, loop: asyncio.AbstractEventLoop) -> _OfLoop:
-        of_loop = self._loops.get(loop)
-        if of_loop is None:
+    def _state_of(self, loop: asyncio.AbstractEventLoop) -> _LoopState:
+        loop_state = self._loops.get(loop)
+        if loop_state is None:
             self._loops = {other: state for other, state in self._loops.items() if not other.is_closed()}
-            of_loop = self._loops[loop] = _OfLoop(
+            loop_state = self._loops[loop] = _LoopState(
                 GroupCommit(loop, self._writes.put), Pending(loop, self._answer_s, self._give_up_waiting)
             )
-        return of_loop
+        return loop_state
 
     def _give_up_waiting(self, job: QueuedWork) -> None:
         """Fail a job that has waited too long; if it has not started, it never runs.
@@ -405,7 +405,7 @@ class ThreadedDatabase:
         if job.finished:
             job.settle()
             return
-        unknown = job.writes and not self._of_loop(job.loop).group_commit.withdraw(job)
+        unknown = job.writes and not self._state_of(job.loop).group_commit.withdraw(job)
         job.outcome.set_exception(StorageUnavailable(SILENT, unknown=unknown))
 
     def _settle(self, jobs: list[QueuedWork], topics: frozenset[str], *, ends_group: bool = True) -> None:
@@ -413,8 +413,8 @@ class ThreadedDatabase:
 
         `ends_group` is true for the last jobs of a group.
         """
-        for loop, of_loop in insist(_by_loop, jobs).items():
-            call_soon(loop, self._publish, of_loop, topics, ends_group)
+        for loop, jobs_of_loop in insist(_finish_by_loop, jobs).items():
+            call_soon(loop, self._publish, jobs_of_loop, topics, ends_group)
 
     def _publish(self, jobs: list[QueuedWork], topics: frozenset[str], ends_group: bool) -> None:
         try:
@@ -422,28 +422,28 @@ class ThreadedDatabase:
                 for listener in self._listeners:
                     listener(topics)
         finally:
-            of_loop = self._of_loop(jobs[0].loop)
-            self._answer([job for job in jobs if not (job.long and ends_group)], of_loop)
+            loop_state = self._state_of(jobs[0].loop)
+            self._answer([job for job in jobs if not (job.long and ends_group)], loop_state)
             if ends_group:
-                self._end_group([job for job in jobs if job.long], of_loop)
+                self._end_group([job for job in jobs if job.long], loop_state)
 
-    def _end_group(self, answered_later: list[QueuedWork], of_loop: _OfLoop) -> None:
-        self._answer(of_loop.answered_later, of_loop)
-        of_loop.answered_later[:] = answered_later
-        of_loop.group_commit.done()
-        if not of_loop.group_commit.is_busy:
-            self._answer(of_loop.answered_later, of_loop)
-            of_loop.answered_later.clear()
+    def _end_group(self, answered_later: list[QueuedWork], loop_state: _LoopState) -> None:
+        self._answer(loop_state.answered_later, loop_state)
+        loop_state.answered_later[:] = answered_later
+        loop_state.group_commit.done()
+        if not loop_state.group_commit.is_busy:
+            self._answer(loop_state.answered_later, loop_state)
+            loop_state.answered_later.clear()
 
-    def _answer(self, jobs: list[QueuedWork], of_loop: _OfLoop) -> None:
+    def _answer(self, jobs: list[QueuedWork], loop_state: _LoopState) -> None:
         for job in jobs:
             # If there is no memory, the timer of `pending` settles this job later. Go on with the other jobs.
             with contextlib.suppress(MemoryError):
                 job.settle()
-                of_loop.pending.remove(job)
+                loop_state.pending.remove(job)
 
 
-def _by_loop(jobs: list[QueuedWork]) -> dict[asyncio.AbstractEventLoop, list[QueuedWork]]:
+def _finish_by_loop(jobs: list[QueuedWork]) -> dict[asyncio.AbstractEventLoop, list[QueuedWork]]:
     """Mark the jobs as finished, and return them by the event loop that waits for them."""
     by_loop: dict[asyncio.AbstractEventLoop, list[QueuedWork]] = {}
     for job in jobs:

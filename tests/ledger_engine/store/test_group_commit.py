@@ -17,7 +17,7 @@ class Waiting:
     long: bool = False
 
     @property
-    def turn(self) -> str:
+    def project(self) -> str:
         """A long work's project is its letter, without the stroke of a further one."""
         return self.name.rstrip("'")
 
@@ -148,7 +148,7 @@ async def test_nothing_is_handed_over_when_all_that_waited_was_withdrawn_or_flus
         assert group_commit.withdraw(each)
     assert group_commit.withdraw(last)
     await turns()
-    await until(lambda: group_commit._next_look is None)
+    await until(lambda: group_commit._next_check is None)
     assert taken == [[flushed]]
     group_commit.add(last)
     await until(lambda: taken == [[flushed], [last]])

@@ -34,7 +34,7 @@ class _Readers(ReadingThreads):
     def _run(self) -> None:
         job: QueuedWork | None = None
         while (job := self._next(job)) is not None:
-            self.read.append(job.turn)
+            self.read.append(job.project)
             job.work(cast(Unit, None))
             call_soon(job.loop, job.settle)
 

@@ -93,7 +93,7 @@ class SqliteDatabase(ThreadedDatabase):
         loop = asyncio.get_running_loop()
         # A step is not a work: it takes the connection instead of a unit, and runs outside a transaction.
         result = loop.create_future()
-        job = self._job(cast(Work[Any], step), result, loop, 0, writes=True)
+        job = self._new_job(cast(Work[Any], step), result, loop, 0, writes=True)
         self._steps.put(job)
         self._writes.put([])
         return cast(T, await result)

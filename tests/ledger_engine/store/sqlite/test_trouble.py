@@ -137,7 +137,7 @@ class NoMemory:
         (database, "probe_write"),
         (database, "has_space"),
         (SqliteDatabase, "_give_up"),
-        (threaded, "_by_loop"),
+        (threaded, "_finish_by_loop"),
     ],
 )
 async def test_a_writer_without_memory_says_so_and_goes_on(
