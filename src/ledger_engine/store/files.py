@@ -16,7 +16,7 @@ from typing import TextIO
 _PREFIX = ".ledger-part-"
 
 
-def _hold(folder: Path) -> int | None:
+def _lock_folder(folder: Path) -> int | None:
     """Lock a folder and return the descriptor that holds the lock.
 
     Returns None if another process holds the lock or has removed the folder. Raises OSError if the system
@@ -69,7 +69,7 @@ def _make(parent: Path) -> tuple[Path, int | None]:
         except OSError as error:  # the error names the temporary folder, which the user does not know
             raise OSError(error.errno, error.strerror, str(parent.resolve())) from error
         try:
-            descriptor = _hold(folder)
+            descriptor = _lock_folder(folder)
         except OSError:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -81,7 +81,7 @@ def _make(parent: Path) -> tuple[Path, int | None]:
 def _remove_leftovers(parent: Path) -> None:
     with contextlib.suppress(OSError):  # if the removal fails, the leftover files do no harm
         for folder in parent.glob(f"{_PREFIX}*"):
-            descriptor = _hold(folder)
+            descriptor = _lock_folder(folder)
             if descriptor is not None:
                 shutil.rmtree(folder, ignore_errors=True)
                 os.close(descriptor)

@@ -28,7 +28,7 @@ def test_it_is_private_and_gone_at_the_end_with_what_killed_commands_left(tmp_pa
 def test_a_folder_that_was_removed_as_a_leftover_before_it_was_locked_is_created_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold, removed = module._hold, list[Path]()
+    hold, removed = module._lock_folder, list[Path]()
 
     def remove_the_first(folder: Path) -> int | None:
         if not removed:
@@ -36,7 +36,7 @@ def test_a_folder_that_was_removed_as_a_leftover_before_it_was_locked_is_created
             folder.rmdir()
         return hold(folder)
 
-    monkeypatch.setattr(module, "_hold", remove_the_first)
+    monkeypatch.setattr(module, "_lock_folder", remove_the_first)
     with work_folder(tmp_path) as folder:
         assert folder.is_dir()
         assert folder not in removed
@@ -57,7 +57,7 @@ def test_a_folder_that_was_replaced_before_it_was_locked_is_not_held(
 
     with monkeypatch.context() as patch:
         patch.setattr(module.fcntl, "flock", replace_then_lock)
-        assert module._hold(folder) is None
-    held = module._hold(folder)
+        assert module._lock_folder(folder) is None
+    held = module._lock_folder(folder)
     assert held is not None
     os.close(held)

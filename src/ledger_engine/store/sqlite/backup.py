@@ -125,7 +125,7 @@ def put_in_place(file: Path, target: Path, *, overwrite: bool) -> None:
     Raises FileExistsError if the target exists and `overwrite` is false. Raises StorageUnavailable if a part
     of `file` is still in its log, or if SQLite would apply the log of an earlier `target` to the new one.
     """
-    if any(each.exists() and each.stat().st_size for each in companions(file)):
+    if any(log.exists() and log.stat().st_size for log in companions(file)):
         raise StorageUnavailable(f"{file} was not closed properly, and part of it is in its log file")
     for log in companions(target):
         if log.exists():
@@ -147,12 +147,12 @@ def replace(database: Path, new: Path, aside: Path, folder: Path) -> None:
     is copied too. The log of a missing database is also copied. Raises StorageUnavailable for a database of
     another program, and while another process uses the database.
     """
-    if not (database.exists() and _replace_sound(database, new, aside, folder)):
+    if not (database.exists() and _replace_if_sound(database, new, aside, folder)):
         _keep_as_it_is(database, aside, folder)
         put_in_place(new, database, overwrite=True)
 
 
-def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool:
+def _replace_if_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool:
     """Replace a database that can be opened; return False and change nothing if it cannot be opened."""
     former = folder / "former.db"
     try:

@@ -66,7 +66,7 @@ def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlit
     )
     try:
         connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-        _log_ahead(connection)
+        _use_write_ahead_log(connection)
         for pragma in _PRAGMAS:
             connection.execute(pragma)
         connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES if checkpoints else 0}")
@@ -79,7 +79,7 @@ def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlit
     return connection
 
 
-def _log_ahead(connection: sqlite3.Connection) -> None:
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
     """Switch the file to a write-ahead log.
 
     SQLite stores this setting in the file, so this function first refuses a file of another program.

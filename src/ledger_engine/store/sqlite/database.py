@@ -53,7 +53,7 @@ class SqliteDatabase(ThreadedDatabase):
         self.ids = IdSource()
         self._steps: queue.SimpleQueue[QueuedWork] = queue.SimpleQueue()  # steps to run between two groups
         # One bound method, stored so that `_take_steps` can recognise this step with `is`.
-        self._looking: Callable[[Any], None] = self._look
+        self._look_step: Callable[[Any], None] = self._look
         self._is_doubted = False  # whether a reader has reported that the file is malformed
         self._seen_version = -1
         self._file = DatabaseFile(path, checkpoints=checkpoints)
@@ -82,7 +82,7 @@ class SqliteDatabase(ThreadedDatabase):
         if self._file.has_changed() or not self._age():
             try:
                 async with asyncio.timeout(CHECK_S):
-                    await self.between_groups(self._looking)
+                    await self.between_groups(self._look_step)
             except TimeoutError:
                 raise StorageUnavailable(SILENT) from None
         if self._is_lost:
@@ -133,7 +133,7 @@ class SqliteDatabase(ThreadedDatabase):
             except BaseException as error:
                 job.error = public_error(error)
                 self._close_writer()
-            if job.work is not self._looking:
+            if job.work is not self._look_step:
                 self._seen_version = -1  # forget what was read, because the step may have changed any row
             call_soon(job.loop, job.settle)
 

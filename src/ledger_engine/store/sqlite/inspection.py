@@ -13,7 +13,7 @@ from ledger_engine.store.sqlite.connection import code_of
 from ledger_engine.store.sqlite.unit import SqliteUnit
 
 FAULTS_MAX = 100
-_NOT_NOW = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
+_PASSING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
 
 
 class SqliteAuditUnit(SqliteUnit):
@@ -29,10 +29,10 @@ class SqliteAuditUnit(SqliteUnit):
         self.report(rows)
 
     def is_damage(self, error: Exception, /) -> bool:
-        return code_of(error) not in _NOT_NOW and not isinstance(error, StorageUnavailable)
+        return code_of(error) not in _PASSING and not isinstance(error, StorageUnavailable)
 
     def inspect(self) -> list[str]:
-        rows = [
+        faults = [
             str(row[0])
             for row in self._connection.execute(f"PRAGMA integrity_check({FAULTS_MAX})")
             if row[0] != "ok"
@@ -40,8 +40,8 @@ class SqliteAuditUnit(SqliteUnit):
         for table, row, other, _ in self._connection.execute("PRAGMA foreign_key_check").fetchmany(
             FAULTS_MAX
         ):
-            rows.append(f"row {row} of {table} refers to a missing row of {other}")
-        return rows
+            faults.append(f"row {row} of {table} refers to a missing row of {other}")
+        return faults
 
     def unlike_made(self) -> list[tuple[str, str]]:
         return migrations.unlike_made(self._connection)

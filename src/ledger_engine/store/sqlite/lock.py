@@ -83,7 +83,7 @@ class ServingLock:
         database = database.resolve()
         self._name = lock_file(database)
         self._is_new = not self._name.exists()
-        self._file = _locked(self._name, database)
+        self._file = _open_and_lock(self._name, database)
         try:
             log = hold_log(database)
         except StorageUnavailable:
@@ -156,7 +156,7 @@ def hold_log(database: Path) -> int | None:
     return log
 
 
-def _locked(file: Path, database: Path) -> int:
+def _open_and_lock(file: Path, database: Path) -> int:
     while True:
         try:
             descriptor = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
@@ -166,7 +166,7 @@ def _locked(file: Path, database: Path) -> int:
             _lock(descriptor)
         except OSError as error:
             os.close(descriptor)
-            raise _refusal(error, file, f"{database} is served by {_named_holder(file)}") from error
+            raise _refusal(error, file, f"{database} is served by {_describe_holder(file)}") from error
         try:
             if os.path.samestat(os.fstat(descriptor), os.stat(file)):
                 os.ftruncate(descriptor, 0)  # otherwise the entry of a killed process would look like ours
@@ -197,13 +197,13 @@ def holder_of(database: Path) -> LockHolder | None:
     try:
         with open(lock_file(database), "rb") as file:
             if _is_held(file.fileno()):
-                return _holder(file.read(), is_alive=True)
+                return _parse_holder(file.read(), is_alive=True)
             entry = file.read()
     except FileNotFoundError:
         entry = b""
     if _is_log_held(database):  # a server is running, but somebody deleted its lock file
         return LockHolder(is_alive=True)
-    return _holder(entry, is_alive=False) if entry else None
+    return _parse_holder(entry, is_alive=False) if entry else None
 
 
 def served_at(database: Path) -> str | None:
@@ -227,7 +227,7 @@ def _is_log_held(database: Path) -> bool:
         return False
 
 
-def _holder(text: bytes, *, is_alive: bool) -> LockHolder:
+def _parse_holder(text: bytes, *, is_alive: bool) -> LockHolder:
     try:
         entry = json.loads(text)
     except ValueError:
@@ -238,9 +238,9 @@ def _holder(text: bytes, *, is_alive: bool) -> LockHolder:
     return LockHolder(is_alive, **values)
 
 
-def _named_holder(file: Path) -> str:
+def _describe_holder(file: Path) -> str:
     try:
-        holder = _holder(file.read_bytes(), is_alive=True)
+        holder = _parse_holder(file.read_bytes(), is_alive=True)
     except OSError:
         return "another process"
     number = "" if holder.pid is None else f" ({holder.pid})"

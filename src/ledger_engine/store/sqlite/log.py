@@ -170,8 +170,8 @@ def _read_frames(file: FileIO, page_size: int, salts: bytes) -> WriteAheadLog | 
     page_count = frames = 0
     size = os.fstat(file.fileno()).st_size
     while len(frame := file.read(_FRAME_HEADER.size)) == _FRAME_HEADER.size:
-        page, pages_after, of_frame, _ = _FRAME_HEADER.unpack(frame)
-        if of_frame != salts or page == 0 or file.tell() + page_size > size:
+        page, pages_after, frame_salts, _ = _FRAME_HEADER.unpack(frame)
+        if frame_salts != salts or page == 0 or file.tell() + page_size > size:
             break
         pages.append(page)
         read = 0

@@ -65,18 +65,18 @@ class LoopReader:
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop of the last turn
         self._disk_reads = 0  # the disk reads of this thread when the turn began
         self._questions = 0  # how often SQLite has asked whether to continue the current work
-        self._sent_away = 0  # how many of the next works must go to the threads
+        self._skips_left = 0  # how many of the next works must go to the threads
         # The number of works that the last slow work has sent to the threads, minus the fast works since
         # then.
-        self._to_send_away = 0
+        self._skip_length = 0
 
     def run(self, work: Work[T]) -> tuple[T] | None:
         """Run a short work; return its result in a tuple, or None if it must run in a thread.
 
         Raises the errors of the work.
         """
-        if self._sent_away:
-            self._sent_away -= 1
+        if self._skips_left:
+            self._skips_left -= 1
             return None
         began, self._questions = perf_counter(), 0
         try:
@@ -92,10 +92,10 @@ class LoopReader:
         finally:
             took_long = perf_counter() - began > SLOW_S and _count_disk_reads() != self._disk_reads
             if self._questions > STEPS_MAX or took_long:
-                self._sent_away = min(max(SENT_AWAY, 2 * self._to_send_away), SENT_AWAY_MAX)
-                self._to_send_away = self._sent_away
-            elif self._to_send_away:
-                self._to_send_away -= 1
+                self._skips_left = min(max(SENT_AWAY, 2 * self._skip_length), SENT_AWAY_MAX)
+                self._skip_length = self._skips_left
+            elif self._skip_length:
+                self._skip_length -= 1
 
     def is_in_use(self) -> bool:
         """Return whether a turn of the loop is reading; any thread may call this."""

@@ -55,7 +55,7 @@ class SqliteTables(schema.Tables):
     @contextmanager
     def locked(self) -> Iterator[None]:
         # Sort new indexes in files: in memory this would take 3 GB for ten million transactions.
-        (kept_in,) = self._connection.execute("PRAGMA temp_store").fetchone()
+        (temp_store,) = self._connection.execute("PRAGMA temp_store").fetchone()
         self._connection.execute("PRAGMA temp_store=FILE")
         self._connection.execute("BEGIN IMMEDIATE")
         try:
@@ -66,7 +66,7 @@ class SqliteTables(schema.Tables):
                 self._connection.execute("ROLLBACK")
             raise
         finally:
-            self._connection.execute(f"PRAGMA temp_store={kept_in}")
+            self._connection.execute(f"PRAGMA temp_store={temp_store}")
 
     def apply(self, name: str, statements: list[str]) -> None:
         # Imported here, because it takes 40 ms to load and is seldom needed.
@@ -84,7 +84,7 @@ class SqliteTables(schema.Tables):
 
 def unlike_made(connection: sqlite3.Connection) -> list[tuple[str, str]]:
     """Return each object that the migrations did not make like this; see `AuditUnit.unlike_made`."""
-    definitions = _made(schema.FOLDER)
+    definitions = _expected_definitions(schema.FOLDER)
     refusing = dict[str, str]()
     for name, table in connection.execute(_REFUSING_INDEXES):
         if ("table", table) in definitions:
@@ -100,7 +100,7 @@ def _objects(connection: sqlite3.Connection) -> dict[schema.Object, str]:
 
 
 @cache
-def _made(folder: Path) -> dict[schema.Object, str]:
+def _expected_definitions(folder: Path) -> dict[schema.Object, str]:
     """Return the definitions of all objects that the migrations in a folder create."""
     with closing(sqlite3.connect(":memory:")) as connection:
         for name in schema.names("sqlite"):

@@ -38,16 +38,16 @@ class Readers(ReadingThreads):
         self._clock = clock
         self._ids = ids
         self._on_malformed = on_malformed
-        self._of_loop = LoopReader(file, clock, ids)
+        self._loop_reader = LoopReader(file, clock, ids)
 
     def run_at_once(self, work: Work[T]) -> tuple[T] | None:
-        return self._of_loop.run(work)
+        return self._loop_reader.run(work)
 
     def is_reading_at_once(self) -> bool:
-        return self._of_loop.is_in_use()
+        return self._loop_reader.is_in_use()
 
     def stop(self, limit_s: float) -> None:
-        self._of_loop.close(limit_s=1)
+        self._loop_reader.close(limit_s=1)
         super().stop(limit_s)
 
     def _run(self) -> None:
@@ -66,7 +66,7 @@ class Readers(ReadingThreads):
                 connection.execute("COMMIT")
             except BaseException as error:
                 job.error = insist(public_error, error)
-                if connection is not None and not _undone(connection, error):
+                if connection is not None and not _roll_back(connection, error):
                     _close(connection)
                     connection = None
                 if code_of(error) in MALFORMED:
@@ -80,8 +80,8 @@ def _close(connection: sqlite3.Connection | None) -> None:
         connection.close()
 
 
-def _undone(connection: sqlite3.Connection, error: BaseException) -> bool:
-    """Return whether the failed transaction was rolled back, so that the connection can be used again."""
+def _roll_back(connection: sqlite3.Connection, error: BaseException) -> bool:
+    """Roll back the failed transaction; return whether the connection can be used again."""
     if isinstance(error, sqlite3.Error):
         return False
     with contextlib.suppress(sqlite3.Error, MemoryError):

@@ -60,14 +60,14 @@ def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing)
                 stack.enter_context(closing(ConnectionReader(file, report))) for _ in range(readers)
             ]
             watch = stack.enter_context(closing(open_to_read(file)))
-            snapshot = ReadSnapshot(_on_one_state(watch, connection_readers))
+            snapshot = ReadSnapshot(_begin_together(watch, connection_readers))
             stack.callback(snapshot.close)
             yield snapshot
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise StorageUnavailable(f"{file}: {reason_of(error)}") from error
 
 
-def _on_one_state(watch: sqlite3.Connection, readers: list[ConnectionReader]) -> list[ConnectionReader]:
+def _begin_together(watch: sqlite3.Connection, readers: list[ConnectionReader]) -> list[ConnectionReader]:
     """Begin a transaction with each reader, all on the same state of the file; return the readers.
 
     All readers see the same state if no process committed while they began. The connection `watch` shows
