@@ -32,7 +32,7 @@ class AuditUnit(Unit, Protocol):
         """Return a sentence for each fault that the database engine finds in its files; [] without faults."""
         ...
 
-    def unlike_made(self) -> list[tuple[str, str]]:
+    def schema_differences(self) -> list[tuple[str, str]]:
         """Return the name of each table, index, view or trigger that the migrations did not make like this.
 
         With each name, return a sentence about the difference.

@@ -102,7 +102,7 @@ def _of_storage(unit: AuditUnit) -> tuple[Discrepancies, dict[str, int]]:
     faults = Discrepancies()
 
     def tables() -> None:
-        for name, sentence in unit.unlike_made():
+        for name, sentence in unit.schema_differences():
             faults.add("schema", name, f"somebody has changed the tables: {sentence}.")
 
     def files() -> None:

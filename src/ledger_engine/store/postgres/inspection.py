@@ -1,8 +1,9 @@
 """Checks that PostgreSQL's rows refer to rows that exist, and that its indexes agree with its tables.
 
 A row can refer to a missing row only if somebody has switched foreign keys off. The extension amcheck checks
-the indexes. Without amcheck the indexes are not checked, and `why_not` returns the reason. An SQL query
-cannot check an index, because PostgreSQL answers the query from the index, even if the index is wrong.
+the indexes. Without amcheck the indexes are not checked, and `why_indexes_unchecked` returns the reason. An
+SQL query cannot check an index, because PostgreSQL answers the query from the index, even if the index is
+wrong.
 """
 
 from __future__ import annotations
@@ -61,11 +62,11 @@ _BACK = rendered("ROLLBACK TO SAVEPOINT index_check")
 class PostgresAuditUnit(PostgresUnit):
     """The `AuditUnit` of a PostgreSQL connection."""
 
-    __slots__ = ("_unlike", "report")
+    __slots__ = ("_differences", "report")
 
-    def __init__(self, connection: PostgresConnection, unlike: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(self, connection: PostgresConnection, differences: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(connection, SystemClock(), IdSource(), {})
-        self._unlike = unlike
+        self._differences = differences
         self.report: ReportRows = report_nothing
 
     def note_read(self, rows: int, /) -> None:
@@ -79,11 +80,11 @@ class PostgresAuditUnit(PostgresUnit):
     def inspect(self) -> list[str]:
         return faults(self._connection)
 
-    def unlike_made(self) -> list[tuple[str, str]]:
-        return list(self._unlike)
+    def schema_differences(self) -> list[tuple[str, str]]:
+        return list(self._differences)
 
 
-def why_not(connection: PostgresConnection) -> str | None:
+def why_indexes_unchecked(connection: PostgresConnection) -> str | None:
     """Return why the indexes cannot be checked, for the middle of a sentence; None if they can be checked."""
     (reason,) = connection.rows(_AMCHECK, {})
     if not reason["there"]:
@@ -115,7 +116,7 @@ def _forbidden(connection: PostgresConnection) -> list[str]:
 
 
 def _wrong_indexes(connection: PostgresConnection) -> list[str]:
-    if why_not(connection) is not None:
+    if why_indexes_unchecked(connection) is not None:
         return []
     indexes: list[str] = []
     for index in connection.rows(_INDEXES, {}):

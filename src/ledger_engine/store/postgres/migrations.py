@@ -124,8 +124,8 @@ def _as_it_is(statement: str) -> SqlStatement:
     return SqlStatement(statement.encode(), (), False, False)
 
 
-def unlike_made(connection: PostgresConnection) -> list[tuple[str, str]]:
-    """Return each object that the migrations did not make like this; see `AuditUnit.unlike_made`.
+def schema_differences(connection: PostgresConnection) -> list[tuple[str, str]]:
+    """Return each object that the migrations did not make like this; see `AuditUnit.schema_differences`.
 
     The database must be up to date. Its tables are compared with temporary tables, which are created in a
     transaction that is rolled back. If PostgreSQL cannot create temporary tables, as on a standby, only the
@@ -134,28 +134,26 @@ def unlike_made(connection: PostgresConnection) -> list[tuple[str, str]]:
     if not connection.rows(_CAN_COMPARE, {})[0]["can"]:
         PostgresTables(connection).require_all_there()
         return []
-    parts, rows = definitions(connection), connection.rows(_REFUSING, {})
+    stored, rows = definitions(connection), connection.rows(_REFUSING, {})
     connection.send(rendered("BEGIN"))
     connection.send(rendered("SET LOCAL search_path TO pg_temp"))
     for name in schema.names("postgres"):
         for statement in schema.statements("postgres", name):
             connection.send(_as_it_is(statement.replace(_UNLOGGED, "")))
     connection.settle()
-    parts_made = definitions(connection)
+    expected = definitions(connection)
     # PostgreSQL prints the definition of a view in other words after the database was restored from a dump.
     # So create each view again from its printed definition, as a restore does, and accept these words too.
-    for (kind, name), definition in parts_made.items():
+    for (kind, name), definition in expected.items():
         if kind == "view":
-            words = f"CREATE OR REPLACE VIEW {name} AS {definition}"
-            connection.send(_as_it_is(words))
-    parts_restored = definitions(connection)
+            statement = f"CREATE OR REPLACE VIEW {name} AS {definition}"
+            connection.send(_as_it_is(statement))
+    restored = definitions(connection)
     connection.send(rendered("ROLLBACK"))
     connection.settle()
-    same = {
-        part: parts_made[part] for part, definition in parts_restored.items() if parts.get(part) == definition
-    }
-    refusing = {row["name"]: row["what"] for row in rows if ("table", row["of"]) in parts_made}
-    return schema.unlike_made(parts | same, parts_made, refusing)
+    same = {part: expected[part] for part, definition in restored.items() if stored.get(part) == definition}
+    refusing = {row["name"]: row["what"] for row in rows if ("table", row["of"]) in expected}
+    return schema.schema_differences(stored | same, expected, refusing)
 
 
 def definitions(connection: PostgresConnection) -> dict[schema.Object, str]:

@@ -33,16 +33,18 @@ def open_snapshot(url: str, readers: int, report: ReportRows) -> Iterator[ReadSn
             ]
             requirements.require_usable(connections[0], partial(connect, url, math.inf))
             PostgresTables(connections[0]).require_ledger()
-            unlike = migrations.unlike_made(connections[0])
+            differences = migrations.schema_differences(connections[0])
             name = _begin(connections[0], None)
             for connection in connections[1:]:
                 _begin(connection, name)
 
-            open_connections = [
-                UnitReader(inspection.PostgresAuditUnit(connection, unlike), connection.interrupt, report)
+            unit_readers = [
+                UnitReader(
+                    inspection.PostgresAuditUnit(connection, differences), connection.interrupt, report
+                )
                 for connection in connections
             ]
-            snapshot = ReadSnapshot(open_connections, inspection.why_not(connections[0]))
+            snapshot = ReadSnapshot(unit_readers, inspection.why_indexes_unchecked(connections[0]))
             stack.callback(snapshot.close)
             yield snapshot
     except (ConnectionLost, DatabaseFailed) as error:

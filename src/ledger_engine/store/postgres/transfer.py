@@ -106,29 +106,29 @@ class PostgresSource:
 class PostgresTarget:
     """A database that becomes a ledger in one transaction. Open it with `open_target`."""
 
-    def __init__(self, own: PostgresConnection) -> None:
-        self._own = own
-        self._definitions_made = migrations.definitions(own)
-        with self._own.lent() as connection:
-            self._definitions = connection.execute(_DEFINITIONS).fetchall()
-            for drop, _ in self._definitions:
-                connection.execute(drop)
-            connection.execute("DELETE FROM kept_time")  # the baseline has inserted a row
+    def __init__(self, connection: PostgresConnection) -> None:
+        self._connection = connection
+        self._definitions = migrations.definitions(connection)
+        with self._connection.lent() as lent:
+            self._recreations = lent.execute(_DEFINITIONS).fetchall()
+            for drop, _ in self._recreations:
+                lent.execute(drop)
+            lent.execute("DELETE FROM kept_time")  # the baseline has inserted a row
 
     def lines(self, table: CopiedTable) -> Iterator[tuple[bytes, int]]:
-        with self._own.lent() as connection:
-            yield from _lines(connection, table)
+        with self._connection.lent() as lent:
+            yield from _lines(lent, table)
 
     def write(self, table: CopiedTable, rows: list[Line]) -> None:
         query = f"COPY {table.name} ({', '.join(table.columns)}) FROM STDIN".encode()
-        with self._own.lent() as connection, connection.cursor() as cursor, cursor.copy(query) as copy:
+        with self._connection.lent() as lent, lent.cursor() as cursor, cursor.copy(query) as copy:
             copy.write(lines_of(rows))
 
     def finish(self, migrations_applied: Applied, moment: int) -> None:
-        with self._own.lent() as connection, connection.cursor() as cursor:
+        with self._connection.lent() as lent, lent.cursor() as cursor:
             # Foreign keys come last, because they need the indexes.
             for _, make in sorted(
-                self._definitions, key=lambda definition: definition[1].startswith("ALTER")
+                self._recreations, key=lambda definition: definition[1].startswith("ALTER")
             ):
                 cursor.execute(make)
             cursor.execute("SELECT setval(pg_get_serial_sequence('books', 'book'), max(book)) FROM books")
@@ -146,10 +146,12 @@ class PostgresTarget:
     @contextmanager
     def snapshot(self, readers: int, report: ReportRows) -> Iterator[ReadSnapshot]:
         """Open the target for the audit, with only one reader, because no other transaction sees the rows."""
-        unlike = schema.unlike_made(migrations.definitions(self._own), self._definitions_made, {})
-        unit = PostgresAuditUnit(self._own, unlike)
-        reader = UnitReader(unit, self._own.interrupt, report)
-        with closing(ReadSnapshot([reader], inspection.why_not(self._own))) as snapshot:
+        differences = schema.schema_differences(
+            migrations.definitions(self._connection), self._definitions, {}
+        )
+        unit = PostgresAuditUnit(self._connection, differences)
+        reader = UnitReader(unit, self._connection.interrupt, report)
+        with closing(ReadSnapshot([reader], inspection.why_indexes_unchecked(self._connection))) as snapshot:
             yield snapshot
 
 

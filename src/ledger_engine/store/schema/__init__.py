@@ -147,32 +147,29 @@ class Tables(ABC):
     def require_all_there(self) -> None:
         """Raise StorageUnavailable if a table, index, view or trigger is missing from an up-to-date database.
 
-        A process calls this at each start. For the audit, `unlike_made` also compares the definitions.
+        A process calls this at each start. For the audit, `schema_differences` also compares the definitions.
         """
-        definitions_made: dict[str, str] = {}
+        kinds: dict[str, str] = {}
         for name in names(self.engine):
             for statement in statements(self.engine, name):
                 if match := _MADE.match(statement):
-                    definitions_made[match[2]] = match[1].lower()
+                    kinds[match[2]] = match[1].lower()
                 elif match := _RENAMED.match(statement):
-                    definitions_made[match[2]] = definitions_made.pop(match[1])
+                    kinds[match[2]] = kinds.pop(match[1])
                 elif match := _DROPPED.match(statement):
-                    definitions_made.pop(match[1], None)
+                    kinds.pop(match[1], None)
         _refuse(
-            [
-                f"the {definitions_made[name]} {name} is missing"
-                for name in sorted(definitions_made.keys() - set(self.objects()))
-            ]
+            [f"the {kinds[name]} {name} is missing" for name in sorted(kinds.keys() - set(self.objects()))]
         )
 
 
-def unlike_made(
-    parts: Mapping[Object, str], parts_made: Mapping[Object, str], refusing: Mapping[str, str]
+def schema_differences(
+    definitions: Mapping[Object, str], expected: Mapping[Object, str], refusing: Mapping[str, str]
 ) -> list[tuple[str, str]]:
     """Compare the objects of a database; return the name of each wrong object, and a sentence about it.
 
-    `parts` contains the definitions of the objects in the database, and `parts_made` the definitions that the
-    migrations make. Objects that the migrations do not make are allowed, with two exceptions: a trigger,
+    `definitions` contains the definitions of the objects in the database, and `expected` the definitions that
+    the migrations make. Objects that the migrations do not make are allowed, with two exceptions: a trigger,
     because it can change written rows, and an object in `refusing`. `refusing` maps the names of the indexes,
     constraints and tables that can refuse rows to their descriptions.
     """
@@ -180,14 +177,14 @@ def unlike_made(
         (
             name,
             f"the {kind} {name} "
-            + ("differs from the ledger's definition" if (kind, name) in parts else "is missing"),
+            + ("differs from the ledger's definition" if (kind, name) in definitions else "is missing"),
         )
-        for kind, name in sorted(parts_made)
-        if parts.get((kind, name)) != parts_made[kind, name]
+        for kind, name in sorted(expected)
+        if definitions.get((kind, name)) != expected[kind, name]
     ]
-    new_triggers = sorted(part for part in parts if part[0] == "trigger" and part not in parts_made)
+    new_triggers = sorted(part for part in definitions if part[0] == "trigger" and part not in expected)
     faults += [(name, f"the trigger {name} does not belong to the ledger") for _, name in new_triggers]
-    ours = {name for _, name in parts_made}
+    ours = {name for _, name in expected}
     return faults + [
         (name, f"{name} does not belong to the ledger, and may refuse its rows: it is {what}")
         for name, what in sorted(refusing.items())

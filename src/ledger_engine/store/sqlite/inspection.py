@@ -43,5 +43,5 @@ class SqliteAuditUnit(SqliteUnit):
             faults.append(f"row {row} of {table} refers to a missing row of {other}")
         return faults
 
-    def unlike_made(self) -> list[tuple[str, str]]:
-        return migrations.unlike_made(self._connection)
+    def schema_differences(self) -> list[tuple[str, str]]:
+        return migrations.schema_differences(self._connection)

@@ -82,8 +82,8 @@ class SqliteTables(schema.Tables):
         migrations.apply(Database(self._connection, recursive_triggers=False))
 
 
-def unlike_made(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Return each object that the migrations did not make like this; see `AuditUnit.unlike_made`."""
+def schema_differences(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    """Return each object that the migrations did not make like this; see `AuditUnit.schema_differences`."""
     definitions = _expected_definitions(schema.FOLDER)
     refusing = dict[str, str]()
     for name, table in connection.execute(_REFUSING_INDEXES):
@@ -92,7 +92,7 @@ def unlike_made(connection: sqlite3.Connection) -> list[tuple[str, str]]:
     for name, table in connection.execute(_REFUSING_TABLES):
         if ("table", table) in definitions:
             refusing[name] = f"a table that refers to {table}"
-    return schema.unlike_made(_objects(connection), definitions, refusing)
+    return schema.schema_differences(_objects(connection), definitions, refusing)
 
 
 def _objects(connection: sqlite3.Connection) -> dict[schema.Object, str]:
