@@ -18,7 +18,7 @@ from ledger_engine.store.postgres import connection
 from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed
 
-_connect, _close, _interrupt = connection.connected, PostgresConnection.close, PostgresConnection.interrupt
+_connect, _close, _interrupt = connection.connect_host, PostgresConnection.close, PostgresConnection.interrupt
 _idle: dict[str, list[PGconn]] = defaultdict(list)  # by address
 
 
@@ -51,7 +51,7 @@ def kept_connections() -> Iterator[None]:
 
     addresses: dict[PGconn, str] = {each: url for url, idle in _idle.items() for each in idle}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection, "connected", connect)
+        patch.setattr(connection, "connect_host", connect)
         patch.setattr(PostgresConnection, "interrupt", interrupt)
         patch.setattr(PostgresConnection, "close", close)
         yield

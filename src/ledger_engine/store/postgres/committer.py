@@ -118,12 +118,12 @@ class Committer(GroupCommitter[PostgresUnit]):
         while waiting:
             meets_others = time.monotonic() < self.meets_others_until
             transaction = _Transaction(self, waiting, math.ceil(books / 2) if meets_others else books)
-            yield self._committed(transaction)
+            yield self._run_transaction(transaction)
             waiting = {lock: works for lock, works in waiting.items() if lock not in transaction.running}
         if of_ledger is not None:
-            yield self._committed(_Transaction(self, {LEDGER: of_ledger}, 0))
+            yield self._run_transaction(_Transaction(self, {LEDGER: of_ledger}, 0))
 
-    def _committed(self, transaction: _Transaction) -> CommitResult:
+    def _run_transaction(self, transaction: _Transaction) -> CommitResult:
         self.counts.groups += 1
         topics, error = set[str](), None
         try:
@@ -138,17 +138,17 @@ class Committer(GroupCommitter[PostgresUnit]):
         Raises ConnectionLost or DatabaseFailed if nothing was committed, and OutcomeUnknown if the
         transaction may have been committed.
         """
-        for left in reversed(range(TRIES)):
+        for tries_left in reversed(range(TRIES)):
             try:
                 return self.commit_group(transaction)
             except ConnectionLost:
-                if not left:
+                if not tries_left:
                     raise
             except DatabaseFailed as failed:
-                if not left or not failed.passing:
+                if not tries_left or not failed.passing:
                     raise
             self.counts.retries += 1
-            time.sleep(random.random() * _WAIT_S * 2 ** (TRIES - 1 - left))
+            time.sleep(random.random() * _WAIT_S * 2 ** (TRIES - 1 - tries_left))
         raise AssertionError("the last try returns or raises")
 
     @property
@@ -266,11 +266,11 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
             committer.confirmations.confirm(locks.server, number)
             books = [book_of(job.work) for job in works if job.error is None]
             changes = Counter([book for book in books if book is not None])
-            committer.seen.committed(locks.server, Commits(number, moment), changes)
+            committer.seen.note_commit(locks.server, Commits(number, moment), changes)
         try:
             locks.release(connection)
             notifications.notify(connection, locks.server, number, topics)
-            connection.end(forgiving=True)
+            connection.flush(forgiving=True)
         except ConnectionLost:
             # The database releases the locks of a lost connection. Other servers notice the commit even
             # without a notification.
@@ -349,7 +349,7 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
                 time.sleep(TOLD_S)
             raise OutcomeUnknown(str(error)) from error
         confirmations.settle(doubts)
-        self._committer.seen.confirmed()
+        self._committer.seen.note_confirmation()
         self._committer.last_confirmation = self._times
 
 

@@ -25,8 +25,8 @@ from ledger_engine.store.postgres.errors import (
     ConnectionLost,
     DatabaseFailed,
     Silent,
+    connection_error,
     failure,
-    refused,
 )
 from ledger_engine.store.postgres.rendering import RenderedRow, SqlStatement, rendered
 
@@ -96,7 +96,7 @@ class PostgresConnection:
         self._is_broken = False
         self._lent: psycopg.Connection | None = None
         self._warning = ""  # the warning that came before the next result
-        self._pg = connected(host, min(connect_s, answer_s))
+        self._pg = connect_host(host, min(connect_s, answer_s))
         self._poll = select.poll()
         try:
             self._poll.register(self._pg.socket, _READABLE)
@@ -194,7 +194,7 @@ class PostgresConnection:
         with contextlib.suppress(DatabaseFailed):
             self.settle()
 
-    def end(self, *, forgiving: bool = False) -> None:
+    def flush(self, *, forgiving: bool = False) -> None:
         """Make the server run the sent statements now, without waiting; the next `settle` reads the results.
 
         If `forgiving` is true, the next `settle` ignores the errors of these statements.
@@ -236,11 +236,11 @@ class PostgresConnection:
             raise self._lost(error) from error
 
     def take(self) -> PGresult | None:
-        """Return the last result of the statements sent before `end`. Raises the errors of `settle`."""
+        """Return the last result of the statements sent before `flush`. Raises the errors of `settle`."""
         pipeline, self._pipeline = self._pipeline, []
         try:
-            # Leave out the synchronisation that `end` sent, because `_take` waits for one synchronisation at
-            # the end.
+            # Leave out the synchronisation that `flush` sent, because `_take` waits for one synchronisation
+            # at the end.
             return self._take(pipeline[:-1])
         except Error as error:
             raise self._lost(error) from error
@@ -433,7 +433,7 @@ def _in_one_line(message: str) -> str:
     return "; ".join([line for line in message.strip().split("\n") if not line.startswith("\t")])
 
 
-def connected(conninfo: str, limit_s: float) -> PGconn:
+def connect_host(conninfo: str, limit_s: float) -> PGconn:
     """Connect to one host. Raises Silent after `limit_s` seconds, or ConnectionLost with libpq's message."""
     try:
         pg: PGconn = pq.PGconn.connect_start(conninfo.encode())
@@ -449,9 +449,9 @@ def connected(conninfo: str, limit_s: float) -> PGconn:
                 raise Silent("it does not answer")
             status = pq.PollingStatus(pg.connect_poll())
     except Error as error:
-        raise refused(str(error).strip()) from error
+        raise connection_error(str(error).strip()) from error
     if pg.status != pq.ConnStatus.OK:
         message = _in_one_line(pg.get_error_message())
         pg.finish()
-        raise refused(message)
+        raise connection_error(message)
     return pg

@@ -84,8 +84,8 @@ class PostgresDatabase(ThreadedDatabase):
         self._numeric: Numeric = {}
         self.ids = IdSource()
         self._seen_commits = SeenCommits(accepts_loss=accept_loss)
-        self._seen_commits.moved = self._follow_timeline
-        self._seen_commits.accepted = self._abandon_all_but
+        self._seen_commits.on_move = self._follow_timeline
+        self._seen_commits.on_accepted_loss = self._abandon_all_but
         self._confirmations = Confirmations()
         if state is not None:
             self._seen_commits.remember(state / _STATE)
@@ -218,22 +218,22 @@ class PostgresDatabase(ThreadedDatabase):
         await super().close()
         if self._follower is not None:
             await asyncio.to_thread(self._follower.stop, CLOSE_S)
-        self._seen_commits.keep()
+        self._seen_commits.close()
 
-    def _connect(self, further: Sequence[str] = (), *, writes: bool = False) -> PostgresConnection:
+    def _connect(self, more_settings: Sequence[str] = (), *, writes: bool = False) -> PostgresConnection:
         """Open a connection for works. A server refuses a database that lacks commits it has seen."""
         if not self._has_limits:
-            return self._open(further)
-        connection = self._open(further, partial(self._require_newest, writes=writes))
+            return self._open(more_settings)
+        connection = self._open(more_settings, partial(self._require_newest, writes=writes))
         # A restart of the database may have ended the last connection. Then a commit may have become visible
         # although no standby has received it.
         self._confirmations.doubt()
         return connection
 
     def _open(
-        self, further: Sequence[str] = (), require: Callable[[PostgresConnection], None] | None = None
+        self, more_settings: Sequence[str] = (), require: Callable[[PostgresConnection], None] | None = None
     ) -> PostgresConnection:
-        settings = [*further]
+        settings = [*more_settings]
         if self._has_limits:
             settings += [
                 f"SET statement_timeout TO {_STATEMENT_S * 1000}",
@@ -279,9 +279,9 @@ class PostgresDatabase(ThreadedDatabase):
     def _announce(self, topics: frozenset[str]) -> None:
         """Call the listeners, in their event loops, with the topics that other servers announced."""
         for loop in list(self._loops):
-            call_soon(loop, partial(self._tell, topics))
+            call_soon(loop, partial(self._call_listeners, topics))
 
-    def _tell(self, topics: frozenset[str]) -> None:
+    def _call_listeners(self, topics: frozenset[str]) -> None:
         for listener in self._listeners:
             listener(topics)
 
@@ -293,9 +293,9 @@ class PostgresDatabase(ThreadedDatabase):
 
     def _write_until_closed(self) -> None:
         while (group := self._writes.get()) is not None:
-            left = len(group)
+            works_left = len(group)
             for works, topics, error in self._committer.commit(group):
-                left -= len(works)
+                works_left -= len(works)
                 if error is not None:
                     self._is_lost = self._is_lost or not is_of_others(error)
                     self._give_up(works, error)
@@ -304,7 +304,7 @@ class PostgresDatabase(ThreadedDatabase):
                 elif topics or any(job.work is _can_post and job.error is None for job in works):
                     self._is_lost = False
                 unknown = isinstance(error, OutcomeUnknown)
-                self._settle(works, Everything() if unknown else topics, ends_group=not left)
+                self._settle(works, Everything() if unknown else topics, ends_group=not works_left)
         self._committer.close()
 
     def _give_up(self, group: list[QueuedWork], error: Exception) -> None:

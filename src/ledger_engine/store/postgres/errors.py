@@ -86,7 +86,7 @@ class Silent(ConnectionLost):
     """The host has not answered in time."""
 
 
-def refused(message: str) -> ConnectionLost:
+def connection_error(message: str) -> ConnectionLost:
     """Return the error for libpq's message about a failed attempt to connect."""
     return ConnectionLost(message, next((state for words, state in _REFUSALS if words.search(message)), ""))
 
@@ -156,5 +156,5 @@ def _reason(error: BaseException) -> str:
         return _FAILED
     if error.state == _CANCELED and _BY_SOMEBODY in str(error):
         return "somebody has cancelled the statement"
-    reason_without_name = "it cannot be reached" if isinstance(error, ConnectionLost) else _FAILED
-    return next((reason for state, reason in _REASONS if error.state.startswith(state)), reason_without_name)
+    default_reason = "it cannot be reached" if isinstance(error, ConnectionLost) else _FAILED
+    return next((reason for state, reason in _REASONS if error.state.startswith(state)), default_reason)

@@ -15,12 +15,12 @@ from weakref import WeakSet
 from psycopg import Error
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from ledger_engine.store.postgres.connection import CONNECT_S, PostgresConnection, connected
+from ledger_engine.store.postgres.connection import CONNECT_S, PostgresConnection, connect_host
 from ledger_engine.store.postgres.errors import OLDER, ConnectionLost, Silent
 
 # The name in pg_stat_activity of connections that belong to a server, or to a command that writes.
 NAME = "ledger-engine"
-_OF_OTHERS = "ledger-engine reading"  # the name of all other connections
+_READER_NAME = "ledger-engine reading"  # the name of all other connections
 _PROBE_S = 1.5  # a host that does not answer a new connection in this time has stopped
 _PROBED_FOR_S = 1.0  # seconds for which a host that answered a probe counts as running
 _UNREADABLE = (
@@ -42,7 +42,7 @@ class Hosts:
 
     def __init__(self, url: str, name: str = NAME) -> None:
         """Parse the address; operators see `name` in the list of connections. Raises ConnectionLost."""
-        self._hosts = _one_host_each(url, name)
+        self._hosts = _connection_strings(url, name)
         self._connections: WeakSet[PostgresConnection] = WeakSet()
         self.opened_total = 0
         self._lock = threading.Lock()
@@ -73,7 +73,7 @@ class Hosts:
             except ConnectionLost as error:
                 errors.append(error)
                 continue
-            self._put(host, first=True)
+            self._move(host, first=True)
             return connection
         states = [error.state for error in errors if error.state]
         raise ConnectionLost("; ".join(map(str, errors)), OLDER if OLDER in states else "".join(states[:1]))
@@ -88,7 +88,7 @@ class Hosts:
                 candidates.append((key(connection), host))
                 connection.close()
         if candidates:
-            self._put(max(candidates, key=lambda candidate: candidate[0])[1], first=True)
+            self._move(max(candidates, key=lambda candidate: candidate[0])[1], first=True)
 
     def abandon(self, is_wrong: Callable[[PostgresConnection], bool]) -> None:
         """Mark each connection for which `is_wrong` returns True, so that nothing uses it again."""
@@ -118,9 +118,9 @@ class Hosts:
             if time.monotonic() - self._answer_times.get(host, 0) < _PROBED_FOR_S:
                 return False
             try:
-                connected(host, _PROBE_S).finish()
+                connect_host(host, _PROBE_S).finish()
             except Silent:
-                self._put(host, first=False)
+                self._move(host, first=False)
                 self.abandon(lambda connection: connection.host == host)
                 return True
             except ConnectionLost:
@@ -128,7 +128,7 @@ class Hosts:
             self._answer_times[host] = time.monotonic()
             return False
 
-    def _put(self, host: str, *, first: bool) -> None:
+    def _move(self, host: str, *, first: bool) -> None:
         """Move a host to the beginning or to the end of the list."""
         with self._lock:
             others = [other for other in self._hosts if other != host]
@@ -137,10 +137,10 @@ class Hosts:
 
 def connect(url: str, answer_s: float, settings: Sequence[str] = ()) -> PostgresConnection:
     """Open one connection to a database. Raises ConnectionLost."""
-    return Hosts(url, _OF_OTHERS).open(answer_s, settings)
+    return Hosts(url, _READER_NAME).open(answer_s, settings)
 
 
-def _one_host_each(url: str, name: str) -> list[str]:
+def _connection_strings(url: str, name: str) -> list[str]:
     """Return a connection string of libpq for each host in the address."""
     try:
         parameters = conninfo_to_dict(url)
@@ -153,6 +153,8 @@ def _one_host_each(url: str, name: str) -> list[str]:
         key: str(parameters[key]).split(",") for key in ("host", "hostaddr", "port") if parameters.get(key)
     }
     return [
-        make_conninfo(url, **settings, **{key: of[number if len(of) > 1 else 0] for key, of in lists.items()})
+        make_conninfo(
+            url, **settings, **{key: parts[number if len(parts) > 1 else 0] for key, parts in lists.items()}
+        )
         for number in range(max(map(len, lists.values()), default=1))
     ]

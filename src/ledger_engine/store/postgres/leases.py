@@ -38,7 +38,7 @@ _NOW = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS no
 log = logging.getLogger("ledger_engine.store.postgres.leases")
 
 
-class _HeldLeases(NamedTuple):
+class _RenewalResult(NamedTuple):
     """The result of a renewal.
 
     `held` are the leases that this server now holds, and `releasing` are the leases among them that it should
@@ -57,7 +57,7 @@ class PostgresLeases:
         self._database = database
         self._owner = secrets.randbits(62) + 1
         self._wanted_names: dict[str, frozenset[str]] = {}
-        self._names: frozenset[str] = frozenset()
+        self._held_names: frozenset[str] = frozenset()
         self._has_asked = False
         self._was_renewed = False  # whether the last attempt to renew succeeded
         self._renewing = asyncio.Lock()
@@ -74,7 +74,7 @@ class PostgresLeases:
             await self._renew()
         if self._task is None:
             self._task = asyncio.create_task(self._keep_renewing())
-        return names_wanted & self._names if time.monotonic() < self.until else frozenset()
+        return names_wanted & self._held_names if time.monotonic() < self.until else frozenset()
 
     async def leads(self) -> bool:
         return bool(await self.hold(_LEADER, (_LEADER,)))
@@ -88,7 +88,7 @@ class PostgresLeases:
             await self._renew()
         except StorageUnavailable as error:
             log.warning(
-                "could not give back this server's leases, which end within %d s: %s", LASTS_S, error.cause
+                "could not give back this server's leases, which expire within %d s: %s", LASTS_S, error.cause
             )
 
     async def _keep_renewing(self) -> None:
@@ -105,16 +105,16 @@ class PostgresLeases:
         async with self._renewing:
             # After a failed renewal, the next renewal does not take over expired leases. The database may
             # have been down for all servers, and the other servers may still run and renew their leases.
-            takes = self._was_renewed or not self._has_asked
+            takes_expired = self._was_renewed or not self._has_asked
             self._was_renewed = False
             names_wanted = frozenset[str]().union(*self._wanted_names.values())
             began = time.monotonic()
-            renewal = _Renewal(self._owner, names_wanted, takes, self.releasing)
+            renewal = _Renewal(self._owner, names_wanted, takes_expired, self.releasing)
             result = await self._database.write(renewal)
             if not self._has_asked:
                 self.first = not result.others
             self._has_asked = self._was_renewed = True
-            self._names, self.releasing = result.held, result.releasing
+            self._held_names, self.releasing = result.held, result.releasing
             self.until = began + LASTS_S - MARGIN_S
 
 
@@ -124,30 +124,30 @@ class _Renewal:
 
     owner: int
     wanted: frozenset[str]
-    takes_ended: bool
+    takes_expired: bool
     releasing: frozenset[str]
     book: ClassVar[BookKey] = LEASES
 
-    def __call__(self, unit: Unit) -> _HeldLeases:
+    def __call__(self, unit: Unit) -> _RenewalResult:
         row = unit.first(_NOW)
         assert row is not None, "a function of the database has a value"
         now: int = row["now"]
-        mine, others, ended_names = set[str](), dict[str, int](), set[str]()
+        mine, others, names_expired = set[str](), dict[str, int](), set[str]()
         for lease in unit.execute("SELECT name, owner, until FROM leases"):
             if lease["owner"] == self.owner:
                 mine.add(lease["name"])
             elif lease["until"] > now:
                 others[lease["name"]] = lease["owner"]
             else:
-                ended_names.add(lease["name"])
+                names_expired.add(lease["name"])
         server = f"{_SERVER}{self.owner}"
         names_wanted = self.wanted | {server} if any(map(_is_spread, self.wanted)) else self.wanted
-        free = names_wanted - mine - others.keys() - (set() if self.takes_ended else ended_names)
+        free = names_wanted - mine - others.keys() - (set() if self.takes_expired else names_expired)
         names_held = (mine & names_wanted) | {name for name in free if not _is_spread(name)}
         loads = _loads(others)
         room = self._share(others, loads) - sum(map(_is_spread, names_held))
         names_held |= set(sorted(filter(_is_spread, free))[: max(0, room)])
-        names_gone = (mine - names_held) | {name for name in ended_names if name.startswith(_SERVER)}
+        names_gone = (mine - names_held) | {name for name in names_expired if name.startswith(_SERVER)}
         unit.execute_many(
             "DELETE FROM leases WHERE name = :name", [{"name": name} for name in sorted(names_gone)]
         )
@@ -160,14 +160,16 @@ class _Renewal:
             " ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until",
             [{"name": name, "owner": self.owner, "until": until} for name in sorted(names_held - mine)],
         )
-        return _HeldLeases(frozenset(names_held), bool(others), self._releasing(names_held, others, loads))
+        return _RenewalResult(
+            frozenset(names_held), bool(others), self._leases_to_release(names_held, others, loads)
+        )
 
     def _share(self, others: Mapping[str, int], loads: Mapping[int, int]) -> int:
         """Return how many of the spread leases this server may hold: its share of all, rounded up."""
         spread = set(filter(_is_spread, [*self.wanted, *self.releasing, *others]))
         return math.ceil(len(spread) / (1 + len(loads)))
 
-    def _releasing(
+    def _leases_to_release(
         self, names_held: Collection[str], others: Mapping[str, int], loads: Mapping[int, int]
     ) -> frozenset[str]:
         """Return the leases to give up: half of the difference to the server with the fewest leases.

@@ -108,8 +108,8 @@ class NotificationFollower:
         due = time.monotonic() + POLL_S
         while not self._stopping.is_set():
             topics: set[str] = set()
-            left = max(0.0, due - time.monotonic())
-            for payload in connection.wait_for_notifications(left, self._waker):
+            seconds_left = max(0.0, due - time.monotonic())
+            for payload in connection.wait_for_notifications(seconds_left, self._waker):
                 topics.update(self._note(payload, counts))
             if topics:
                 self._announce(frozenset(topics))
@@ -156,7 +156,7 @@ class NotificationFollower:
         rows = connection.rows(_ANNOUNCED, {"server": self._seen_commits.server})
         counts = {row["server"]: row["announced"] for row in rows}
         unconfirmed = self._confirmations.unconfirmed(counts)  # a failover may lose these commits
-        self._seen_commits.others(
+        self._seen_commits.note_others(
             {
                 row["server"]: Commits(row["announced"], row["moment"])
                 for row in rows

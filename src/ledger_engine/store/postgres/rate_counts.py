@@ -117,7 +117,7 @@ class RateCounts:
                 connection.send(_CLEAN)
                 await self._answer_of(connection)
             now = None if self._wall_clock is None else b"%d" % (self._wall_clock() * 1000)
-            columns = zip(*[_dumped(request) for request in requests_in_order], strict=True)
+            columns = zip(*[_elements(request) for request in requests_in_order], strict=True)
             arrays = [b"{" + b",".join(column) + b"}" for column in columns]
             connection.put_dumped(_COUNT, [*arrays, now], _TYPES)
             result = await self._answer_of(connection)
@@ -128,8 +128,8 @@ class RateCounts:
             raise
         assert result is not None, "the statement returns a row for each caller"
         if len(requests_in_order) == 1:
-            return [_counted(result, 0)]
-        results = {row[0]: _counted(result, number) for number, row in enumerate(rendering.rows_of(result))}
+            return [_result_of(result, 0)]
+        results = {row[0]: _result_of(result, number) for number, row in enumerate(rendering.rows_of(result))}
         return [results[request.who] for request in requests]
 
     async def close(self) -> None:
@@ -153,7 +153,7 @@ class RateCounts:
     async def _answer_of(self, connection: PostgresConnection) -> PGresult | None:
         """Wait for the result of the sent statement without blocking the event loop, and return it."""
         self._answer = asyncio.get_running_loop().create_future()
-        connection.end()
+        connection.flush()
         await self._answer
         return connection.take()
 
@@ -177,12 +177,12 @@ class RateCounts:
 
 
 @lru_cache(maxsize=4096)
-def _dumped(request: CountRequest) -> tuple[bytes, ...]:
+def _elements(request: CountRequest) -> tuple[bytes, ...]:
     """Return the values of a request as elements of arrays; cached, because most callers come again."""
     return tuple([rendering.element(value) for value in request])
 
 
-def _counted(result: PGresult, row: int) -> CountResult:
+def _result_of(result: PGresult, row: int) -> CountResult:
     """Return the result of one caller's requests."""
     grants, in_minute, now = [int(result.get_value(row, column) or b"") for column in (1, 2, 3)]
     return CountResult(grants, in_minute, now)

@@ -50,7 +50,7 @@ class CountedTogether:
     def __init__(self, counter: RateCounts, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._counter = counter
         self._monotonic = monotonic
-        self._alone = RateWindows()
+        self._own_windows = RateWindows()
         self._alone_until: float | None = None
         self._waiting: dict[str, list[_Waiter]] = {}  # the requests that wait for a verdict, by caller
         self._asking: asyncio.Task[None] | None = None
@@ -61,7 +61,7 @@ class CountedTogether:
 
         The count of the minute does not include requests that the limit per second refuses.
         """
-        refusal = self._refused(who, (per_minute, per_second)) if who in self._refusals else None
+        refusal = self._remembered_refusal(who, (per_minute, per_second)) if who in self._refusals else None
         return refusal or await self._ask(CountRequest(who, 1, per_minute, per_second))
 
     async def peek(self, who: str, per_minute: int) -> Verdict:
@@ -95,7 +95,7 @@ class CountedTogether:
             began = self._monotonic()
             try:
                 async with asyncio.timeout(ANSWER_S):
-                    results = await self._counter.count([_together(waiters) for waiters in callers.values()])
+                    results = await self._counter.count([_merge(waiters) for waiters in callers.values()])
             except BaseException as error:  # any error: every waiting request must get a verdict
                 for who, waiters in callers.items():
                     self._waiting[who] = waiters + self._waiting.get(who, [])
@@ -130,8 +130,8 @@ class CountedTogether:
 
     async def _count_alone(self, request: CountRequest) -> Verdict:
         if request.requests:
-            return await self._alone.count(request.who, request.per_minute, request.per_second)
-        return await self._alone.peek(request.who, request.per_minute)
+            return await self._own_windows.count(request.who, request.per_minute, request.per_second)
+        return await self._own_windows.peek(request.who, request.per_minute)
 
     def _settle(self, waiters: list[_Waiter], result: CountResult, began: float) -> None:
         """Give each request of one caller a verdict; the first `result.granted` requests are let through."""
@@ -156,7 +156,7 @@ class CountedTogether:
             if not verdict.done():
                 verdict.set_result(answer)
 
-    def _refused(self, who: str, limits: tuple[int, int]) -> Verdict | None:
+    def _remembered_refusal(self, who: str, limits: tuple[int, int]) -> Verdict | None:
         """Return the verdict for a caller whose remembered refusal is still valid, or None.
 
         The time of the database's clock is estimated. The estimate is never behind that clock, and ahead of
@@ -171,7 +171,7 @@ class CountedTogether:
         return Verdict(limits[0], 0, refusal.reset, wait)
 
 
-def _together(waiters: list[_Waiter]) -> CountRequest:
+def _merge(waiters: list[_Waiter]) -> CountRequest:
     """Return one request that counts all waiting requests of a caller, with the limits of the newest one."""
     last = waiters[-1].request
     counting = [waiter.request for waiter in waiters if waiter.request.requests] or [last]

@@ -41,13 +41,13 @@ class Readers(ReadingThreads):
         while (job := self._next(job)) is not None:
             if job.outcome.done():  # the job took too long and has failed, or was cancelled
                 continue
-            for left in reversed(range(TRIES)):
+            for tries_left in reversed(range(TRIES)):
                 try:
                     if connection is None or not connection.usable:
                         connection = self._connect()
                     self._answer(connection, job)
                 except ConnectionLost as error:
-                    if left and not job.outcome.done():
+                    if tries_left and not job.outcome.done():
                         continue
                     job.error = public_error(error)
                 except BaseException as error:
@@ -68,7 +68,7 @@ class Readers(ReadingThreads):
             _roll_back(connection)
             raise
         connection.send(_COMMIT)
-        connection.end()
+        connection.flush()
 
 
 def _roll_back(connection: PostgresConnection) -> None:

@@ -66,11 +66,11 @@ class Commits(NamedTuple):
     moment: int
 
 
-_NONE = Commits(0, 0)
+_NO_COMMITS = Commits(0, 0)
 
 
 @dataclass(slots=True)
-class _Own:
+class _OwnCommit:
     """A commit of this server.
 
     `number` is its number among the announcing commits, and `works` is the number of its works in each book.
@@ -101,29 +101,29 @@ def has_timelines(connection: PostgresConnection) -> bool:
 class SeenCommits:
     """The commits that one server has seen; any thread may use it.
 
-    Set `has_timelines` to the result of the function `has_timelines`. `moved` is called with the former
-    timeline (None at first) and the new timeline. `accepted` is called with the connection on which a loss
-    was accepted. After an accepted loss the server gets a new number `server`: under the old number its next
-    commits would be counted like the lost commits.
+    Set `has_timelines` to the result of the function `has_timelines`. `on_move` is called with the former
+    timeline (None at first) and the new timeline. `on_accepted_loss` is called with the connection on which a
+    loss was accepted. After an accepted loss the server gets a new number `server`: under the old number its
+    next commits would be counted like the lost commits.
     """
 
     def __init__(self, *, accepts_loss: bool = False) -> None:
         self.losses = Losses()
         self.has_timelines = False
-        self.moved: Callable[[Timeline | None, Timeline], None] = lambda _before, _timeline: None
-        self.accepted: Callable[[PostgresConnection], None] = lambda _connection: None
+        self.on_move: Callable[[Timeline | None, Timeline], None] = lambda _before, _timeline: None
+        self.on_accepted_loss: Callable[[PostgresConnection], None] = lambda _connection: None
         self.server = new_server()
         self._accepts_loss = accepts_loss
         self._timeline: Timeline | None = None
-        self._commits: dict[int, Commits] = {self.server: _NONE}
-        self._own_unconfirmed = _NONE
-        self._own: deque[_Own] = deque(maxlen=_OWN_MAX)
+        self._commits: dict[int, Commits] = {self.server: _NO_COMMITS}
+        self._own_unconfirmed = _NO_COMMITS
+        self._own: deque[_OwnCommit] = deque(maxlen=_OWN_MAX)
         self._file: Path | None = None
         self._descriptor: int | None = None  # the descriptor of the file
         self._content: object = None  # what was last written to the file
         self._lock = threading.Lock()
 
-    def committed(self, server: int, commits: Commits, works: Counter[BookKey]) -> None:
+    def note_commit(self, server: int, commits: Commits, works: Counter[BookKey]) -> None:
         """Note a commit of this server that announced something. Call this before the commit is acknowledged.
 
         `server` is the number that the server used for this commit. The count in `commits` includes this
@@ -133,26 +133,26 @@ class SeenCommits:
             self._commits[server] = commits
             if server != self.server:
                 return
-            self._own.append(_Own(commits.announced, commits.moment, works))
+            self._own.append(_OwnCommit(commits.announced, commits.moment, works))
             if self._descriptor is not None:
                 self._write_own(self._descriptor, commits)
 
-    def confirmed(self) -> None:
+    def note_confirmation(self) -> None:
         """Note that a commit of this server was confirmed, and so all commits that were visible before it."""
         with self._lock:
-            own, self._own_unconfirmed = self._own_unconfirmed, _NONE
+            own, self._own_unconfirmed = self._own_unconfirmed, _NO_COMMITS
             if own.announced > self._commits[self.server].announced:
                 self._commits[self.server] = own
                 if self._descriptor is not None:
                     self._write_own(self._descriptor, own)
 
-    def others(self, counts: Mapping[int, Commits]) -> None:
+    def note_others(self, counts: Mapping[int, Commits]) -> None:
         """Note the confirmed commits of other servers, and write all counts to the file."""
         with self._lock:
             merged = dict(self._commits)
             for server, commits in counts.items():
                 if server != self.server:
-                    merged[server] = max(commits, merged.get(server, _NONE))
+                    merged[server] = max(commits, merged.get(server, _NO_COMMITS))
             newest = max([each.moment for each in merged.values()])
             self._commits = {
                 server: commits
@@ -165,7 +165,7 @@ class SeenCommits:
         """Raise ConnectionLost for a standby, and for a database that lacks commits that were seen before.
 
         If the loss of commits is accepted, note the loss instead. `writes` is true for the connection of the
-        thread that calls `committed`.
+        thread that calls `note_commit`.
         """
         with self._lock:  # before the query, because this server may write while the database answers
             known_commits = dict(self._commits)
@@ -183,21 +183,21 @@ class SeenCommits:
             for server, commits in known_commits.items():
                 # Take the lower count, because another thread may have accepted the loss of commits by now.
                 count_expected = min(commits.announced, self._commits.get(server, commits).announced)
-                there = stored_commits.get(server, _NONE).announced
-                if there < count_expected and commits.moment > now - FORGOTTEN_AFTER + DAY:
-                    missing[server] = count_expected - there
+                stored_count = stored_commits.get(server, _NO_COMMITS).announced
+                if stored_count < count_expected and commits.moment > now - FORGOTTEN_AFTER + DAY:
+                    missing[server] = count_expected - stored_count
             if missing:
                 self._lose(missing, stored_commits)
-                self.accepted(connection)
+                self.on_accepted_loss(connection)
             elif self.losses.refused is not None:
                 self.losses.refused = None
                 log.warning("the database contains every acknowledged change, and is used again")
             if writes:
                 # This count may include a commit with an unknown outcome, which was not acknowledged yet.
-                self._own_unconfirmed = stored_commits.get(self.server, _NONE)
+                self._own_unconfirmed = stored_commits.get(self.server, _NO_COMMITS)
             if timeline != self._timeline:
                 before, self._timeline = self._timeline, timeline
-                self.moved(before, timeline)
+                self.on_move(before, timeline)
 
     def remember(self, file: Path) -> None:
         """Load the commits that earlier servers recorded in this file; from now on, record commits there."""
@@ -219,7 +219,7 @@ class SeenCommits:
         if not self._accepts_loss:
             self._timeline = timeline
 
-    def keep(self) -> None:
+    def close(self) -> None:
         """Write the file for the last time and close it, after the server has stopped."""
         with self._lock:
             self._keep()
@@ -264,8 +264,8 @@ class SeenCommits:
 
         `missing` maps servers to the numbers of their missing commits. Call this while you hold the lock.
         """
-        there = stored_commits.get(self.server, _NONE).announced
-        commits = [each for each in self._own if each.number > there]
+        stored_count = stored_commits.get(self.server, _NO_COMMITS).announced
+        commits = [each for each in self._own if each.number > stored_count]
         books = sum([each.works for each in commits], Counter[BookKey]())
         own = books.total() or missing.get(self.server, 0)
         of_others = sum(missing.values()) - missing.get(self.server, 0)
@@ -287,9 +287,9 @@ class SeenCommits:
         log.error("%s%s", self.losses.accepted, _by_book(books))
         self._own.clear()
         for server in missing:
-            self._commits[server] = stored_commits.get(server, _NONE)
+            self._commits[server] = stored_commits.get(server, _NO_COMMITS)
         self.server = new_server()
-        self._commits[self.server] = self._own_unconfirmed = _NONE
+        self._commits[self.server] = self._own_unconfirmed = _NO_COMMITS
 
     def _refuse(self, sentence: str, books: Counter[BookKey] = _NO_BOOKS) -> None:
         refusal = f"{sentence} It is not used. {_ADVICE}"

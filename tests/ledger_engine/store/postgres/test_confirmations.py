@@ -43,5 +43,5 @@ async def test_confirmations_are_forgotten_when_the_database_moves_to_another_ti
 ) -> None:
     postgres = serve(SystemClock())
     postgres._confirmations.confirm(A_SERVER, 3)
-    postgres._seen_commits.moved(Timeline(1, 1), Timeline(1, 2))
+    postgres._seen_commits.on_move(Timeline(1, 1), Timeline(1, 2))
     assert postgres._confirmations.unconfirmed({A_SERVER: 3}) == {A_SERVER: 3}

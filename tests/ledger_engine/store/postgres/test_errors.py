@@ -8,8 +8,8 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store.postgres.errors import (
     ConnectionLost,
     DatabaseFailed,
+    connection_error,
     public_error,
-    refused,
     unavailable,
 )
 
@@ -71,4 +71,4 @@ def test_an_error_that_no_future_takes_is_wrapped() -> None:
     ],
 )
 def test_the_error_of_a_refused_connection_contains_the_reason(said: str, reason: str) -> None:
-    assert unavailable(refused(said)).reason == reason
+    assert unavailable(connection_error(said)).reason == reason

@@ -115,7 +115,7 @@ async def test_a_commit_is_counted_once_while_other_connections_are_opened(
 ) -> None:
     """A reader looks at the database when a commit is there, and its thread has not noted it yet."""
     engine = start()
-    committed = SeenCommits.committed
+    committed = SeenCommits.note_commit
 
     def note_late(self: SeenCommits, *given: Any) -> None:
         beside.execute(f"{_END} AND pid <> ALL(SELECT pid FROM pg_locks WHERE locktype = 'advisory')")
@@ -123,7 +123,7 @@ async def test_a_commit_is_counted_once_while_other_connections_are_opened(
         committed(self, *given)
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(SeenCommits, "committed", note_late)
+    monkeypatch.setattr(SeenCommits, "note_commit", note_late)
     await engine.write(Change())
     monkeypatch.undo()
     go_back(beside, 0)
