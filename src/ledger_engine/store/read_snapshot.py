@@ -33,9 +33,9 @@ class AuditUnit(Unit, Protocol):
         ...
 
     def schema_differences(self) -> list[tuple[str, str]]:
-        """Return the name of each table, index, view or trigger that the migrations did not make like this.
+        """Compare the tables, indexes, views and triggers with those that the migrations make.
 
-        With each name, return a sentence about the difference.
+        Return the name of each object that differs, with a sentence about the difference.
         """
         ...
 

@@ -68,9 +68,9 @@ class CommitResult(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """How many transactions that write this server began, repeated, and delayed because of a locked book.
+    """Counts of the transactions that write: all, repeated attempts, and waits for locked books.
 
-    `lock_wait_s` is the total time of the waits for locked books.
+    `lock_wait_s` is the total time of these waits in seconds.
     """
 
     groups: int = 0

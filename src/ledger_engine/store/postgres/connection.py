@@ -344,7 +344,7 @@ class PostgresConnection:
             self._warning = str(failure(notice))
 
     def _require_confirmed(self, result: PGresult) -> None:
-        """Raise ConnectionLost if the result, with which a warning came, is the result of a COMMIT.
+        """Raise ConnectionLost if `result`, before which a warning came, is the result of a COMMIT.
 
         If somebody cancels the wait of a commit for the standby, PostgreSQL reports this only in a warning.
         """

@@ -136,7 +136,7 @@ class PostgresDatabase(ThreadedDatabase):
 
     @property
     def counts(self) -> Counts:
-        """Return how many transactions this server wrote and tried again, and how it waited for locks."""
+        """Return the counts of this server's transactions that write."""
         return self._committer.counts
 
     async def read(self, work: Work[T]) -> T:

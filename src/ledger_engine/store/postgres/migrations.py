@@ -125,7 +125,7 @@ def _as_it_is(statement: str) -> SqlStatement:
 
 
 def schema_differences(connection: PostgresConnection) -> list[tuple[str, str]]:
-    """Return each object that the migrations did not make like this; see `AuditUnit.schema_differences`.
+    """Compare the database with the tables that the migrations make; see `AuditUnit.schema_differences`.
 
     The database must be up to date. Its tables are compared with temporary tables, which are created in a
     transaction that is rolled back. If PostgreSQL cannot create temporary tables, as on a standby, only the

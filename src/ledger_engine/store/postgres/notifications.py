@@ -86,7 +86,8 @@ class NotificationFollower:
                     connection.send(rendered(f"LISTEN {CHANNEL}"))
                     connection.settle()
                 self._follow(connection)
-            except Exception as error:  # any error: without this thread other servers' commits are missed
+            except Exception as error:
+                # Any error: without this thread the server would notice commits of other servers too late.
                 if not isinstance(error, (ConnectionLost, DatabaseFailed)):
                     log.exception("the commits of other servers cannot be followed")
                 if connection is not None:

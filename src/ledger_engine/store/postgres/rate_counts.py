@@ -25,10 +25,10 @@ CLEAN_EVERY_S = 60
 _TYPES = (rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.INT8)
 _NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LEAST = "least(requests, per_minute, per_second)"
-# A statement that waited for another server to unlock a row read the clock before that server's statement
-# did. In this case the row's newer time is kept, up to 10 seconds: if the row's time is newer by more than
-# this, somebody has set the clock of the database back. `granted` is the number of requests that are let
-# through. The callers are sorted, so two servers never wait for each other in a circle.
+# If a statement had to wait until another server's statement unlocked a row, it may have read the clock
+# before the other statement did. So if the row's time is newer, it is kept. But if the row's time is newer by
+# more than 10 seconds, somebody has set the clock of the database back. `granted` is the number of requests
+# that are let through. The callers are sorted, so two servers never wait for each other in a circle.
 _COUNT = SqlStatement(
     f"""
 INSERT INTO rate_counts AS c

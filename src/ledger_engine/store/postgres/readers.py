@@ -1,4 +1,4 @@
-"""The threads that run works that read, each with one connection to the database."""
+"""Runs works that read: in threads, each with one connection to the database."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class FileContent:
 
     @property
     def is_known(self) -> bool:
-        """Return whether `accept` was called."""
+        """Return whether a header of the file has been accepted."""
         return self._header is not None
 
     def accept(self) -> None:

@@ -83,7 +83,7 @@ class SqliteTables(schema.Tables):
 
 
 def schema_differences(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Return each object that the migrations did not make like this; see `AuditUnit.schema_differences`."""
+    """Compare the file with the tables that the migrations make; see `AuditUnit.schema_differences`."""
     definitions = _expected_definitions(schema.FOLDER)
     refusing = dict[str, str]()
     for name, table in connection.execute(_REFUSING_INDEXES):
