@@ -14,11 +14,13 @@ from ledger_engine.store.engine import Engine
 
 FOLLOWERS_MAX = 100
 FOLLOWERS_OF_ONE_MAX = 25  # followers of one project, so that places remain for other projects
-POLL_INTERVAL_S = 1.0  # the commits of other processes wake no follower here, so followers also look
+# The commits of other processes wake no follower in this process, so each follower also looks for new events
+# at this interval.
+POLL_INTERVAL_S = 1.0
 
 
 class Followers:
-    """All followers of one engine's events. Use `of` to get an engine's instance."""
+    """All followers of one engine's events. `Followers.of` returns the one instance of an engine."""
 
     def __init__(self, engine: Engine) -> None:
         self._change = asyncio.Event()
@@ -29,7 +31,7 @@ class Followers:
 
     @staticmethod
     def of(engine: Engine) -> Followers:
-        """Return the instance of this engine."""
+        """Return the instance of this engine; the first call creates it."""
         followers = _OF.get(engine)
         if followers is None:
             followers = _OF[engine] = Followers(engine)
@@ -37,9 +39,9 @@ class Followers:
 
     @contextlib.asynccontextmanager
     async def follow(self, project: str) -> AsyncIterator[None]:
-        """Count a follower of this project.
+        """Count one more follower of this project until the block ends.
 
-        Raises PermissionDenied if the project or the server has too many followers.
+        Raises PermissionDenied if the project or the server already has the highest number of followers.
         """
         of_project = Semaphore(f"followers/{project}", FOLLOWERS_OF_ONE_MAX)
         of_all = Semaphore("followers", FOLLOWERS_MAX)
@@ -59,11 +61,14 @@ class Followers:
                 self.count -= 1
 
     def next_change(self) -> asyncio.Event:
-        """Return an asyncio event that the next change sets. Call this before reading the events."""
+        """Return an asyncio.Event that is set when the next ledger events are recorded.
+
+        Call this before reading the ledger events, so that events recorded during the read are noticed.
+        """
         return self._change
 
     async def wait_for(self, change: asyncio.Event) -> None:
-        """Wait for the change, or until it is time to look for the events of other processes."""
+        """Wait until `change` is set, or until it is time to look for the events of other processes."""
         if not self.ended:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(POLL_INTERVAL_S):
@@ -75,9 +80,10 @@ class Followers:
         self._change.set()
 
     async def end_current(self) -> None:
-        """End all current followers, because the ledger is being replaced. New followers may begin after."""
+        """End all current followers, because the ledger is being replaced. Then allow new followers."""
         self.end()
-        # 500 waits take a second. A client that is still connected after that does not read its events.
+        # 500 waits take a second in total. If a follower has not ended by then, its client does not read the
+        # events, and waiting longer would not help.
         for _ in range(500):
             if not self.count:
                 break

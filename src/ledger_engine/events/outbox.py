@@ -2,10 +2,10 @@
 
 See docs/decisions.md#events-recorded.
 
-Most events are stored with their body. The event of a posting is stored without a body: a transaction never
-changes, so each read renders the body from the transaction, always with the same bytes. That is why this
-module defines the fields of the body itself: a new field of the interface's `transaction` must not appear in
-the bodies of old events.
+Most events are stored with their body, the JSON text that webhooks send. The event of a posting is stored
+without a body: a transaction never changes, so each read renders the body from the transaction, always with
+the same bytes. So this module lists the fields of a posting's body itself, instead of using the fields of the
+interface's `transaction`: a field that `transaction` gets later must not appear in the bodies of old events.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ledger_engine.store.pages import Listing, Page, PageRequest
 from ledger_engine.store.rows import any_of, short
 
 TABLE = "events"
-TOPIC = "events"  # announced with each commit that recorded events
+TOPIC = "events"  # each commit that recorded events announces this topic
 POSTING = "transaction.created"
 KINDS = (
     "account.created",
@@ -50,23 +50,24 @@ EventType = Annotated[str, Pattern(r"^[a-z]+\.[a-z]+$")]
 USER_KINDS = ("user.created", "user.deactivated", "user.restored")
 _OF_USERS = f"e.type IN ({', '.join(map(repr, USER_KINDS))})"
 
-# A body can be as large as a request. So a statement that reads thousands of events returns '' for each
-# longer body, and `long_body` reads the long bodies one by one.
-SHORT_BODY = f"{short('e.body', 2000)} AS body"  # at most 8,000 bytes
+# A body can be as large as a request. So a statement that reads thousands of events returns '' for each body
+# over 2,000 characters, and `long_body` reads those bodies one by one. 2,000 characters are at most 8,000
+# bytes.
+SHORT_BODY = f"{short('e.body', 2000)} AS body"
 _POSTING_COLUMNS = (
     "e.created, e.object, t.account, t.amount, t.type AS direction,"
     " coalesce(t.long_description, t.description) AS description, t.balance_after, t.destination, t.transfer,"
     " t.reverses"
 )
-# A statement on `events AS e` whose rows are passed to `body_of` must select these columns first, and then a
-# column `livemode`.
+# If the rows of a statement on `events AS e` are passed to `body_of`, the statement must select these columns
+# first, and after them a column `livemode`.
 COLUMNS = f"e.id, e.type, e.body, {_POSTING_COLUMNS}"
 SHORT_COLUMNS = f"e.id, e.type, {SHORT_BODY}, {_POSTING_COLUMNS}"
 JOIN = "LEFT JOIN transactions AS t ON e.body IS NULL AND t.book = e.book AND t.id = e.object"
 
 
 def body_of(row: Row) -> str:
-    """Return the body of the event in a row of `COLUMNS` and `livemode`."""
+    """Return the body of an event; the row has the columns of `COLUMNS`, and `livemode`."""
     # Unpack by position: looking each value up by name would take as long as the rest of the function.
     id, _, body, moment, object, account, amount, direction, description, balance, *others = row
     text: str | None = body
@@ -80,26 +81,29 @@ def body_of(row: Row) -> str:
 
 
 def long_body(unit: Unit, book: int, id: str) -> str:
-    """Return the stored long body of an event; a statement with `SHORT_BODY` returns '' instead."""
+    """Return the body of an event for which a statement with `SHORT_BODY` returned ''."""
     row = unit.first("SELECT body FROM events WHERE book = :book AND id = :id", {"book": book, "id": id})
-    assert row is not None, "the event was read in the same work"
+    assert row is not None, "the same work has already read this event"
     return str(row["body"])
 
 
 def whole_body(unit: Unit, row: Row) -> str:
-    """Return the body of the event in a row of `SHORT_COLUMNS`, `livemode` and `book`."""
+    """Return the body of an event; the row has the columns of `SHORT_COLUMNS`, `livemode` and `book`."""
     return body_of(row) or long_body(unit, row["book"], row["id"])
 
 
 def data_of(row: Row) -> dict[str, Any]:
-    """Return the `data` of the event in a row of `COLUMNS` and `livemode`."""
+    """Return the field `data` of an event; the row has the columns of `COLUMNS`, and `livemode`."""
     text: str | None = row["body"]
     data: dict[str, Any] = (_posting(row) if text is None else json.loads(text))["data"]
     return data
 
 
 def message(id: str, kind: str, created: int, *, livemode: bool, subject: dict[str, Any]) -> dict[str, Any]:
-    """Return an event in the form in which it is sent; `created` is in milliseconds."""
+    """Return the message that webhooks send for an event about the object `subject`.
+
+    `created` is in milliseconds.
+    """
     return {
         "id": id,
         "object": "event",
@@ -144,11 +148,10 @@ def posting_text(
     reverses: str | None,
     livemode: bool,
 ) -> str:
-    """Return the text of `dumps(_posting(…))`, but in a fifth of the time.
+    """Return the same text as `dumps(_posting(row))`, in a fifth of the time.
 
-    The speed matters because each delivery and the log need this text.
-
-    Only the description can contain characters that JSON escapes.
+    The speed matters because each delivery and the log render this text. All values except the description
+    are formatted as they are: only the description can contain characters that JSON escapes.
     """
     created = iso(moment)
     mode = "true" if livemode else "false"
@@ -188,9 +191,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """An event in the form it is sent: `body` is the text whose bytes are signed.
+    """An event as webhooks and streams send it: `body` is its JSON text, whose bytes webhooks sign.
 
-    `traceparent` comes from the request that caused the event; only webhooks carry it.
+    `traceparent` is the trace header of the request that caused the event; only webhooks send this header.
     """
 
     id: str
@@ -207,10 +210,10 @@ def record(unit: Unit, tenant: Tenant, kind: str, subject: Record) -> None:
 
 
 def row_of(unit: Unit, tenant: Tenant, book: int, kind: str, subject: Record) -> tuple[Value, ...]:
-    """Return the row of an event, with the values of `STORED`.
+    """Return the row of an event: a value for each column in `STORED`.
 
-    The stored text is the whole message as it is sent, so that each delivery sends the same bytes. The
-    message of a posting is not stored, but rendered from its transaction.
+    The stored body is the whole message as it is sent, so that each delivery sends the same bytes. The body
+    of a posting is not stored; each read renders it from the transaction.
     """
     id, now = unit.new_id("evt"), unit.now
     body = None
@@ -220,9 +223,9 @@ def row_of(unit: Unit, tenant: Tenant, book: int, kind: str, subject: Record) ->
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> Event:
-    """Return the event.
+    """Return the event with this id.
 
-    Raises NotFound, and PermissionDenied for an event about a user if `read:users` is missing.
+    Raises NotFound, and PermissionDenied if the event is about a user and the tenant lacks `read:users`.
     """
     row = _LISTING.row(unit, tenant, id)
     if row["type"] in USER_KINDS:
@@ -231,10 +234,10 @@ def get(unit: Unit, tenant: Tenant, id: str) -> Event:
 
 
 def page(unit: Unit, tenant: Tenant, request: PageRequest, at: int | None = None) -> Page[Event]:
-    """Return a page of events until `at`, newest first.
+    """Return a page of events, newest first; with `at`, only events up to this millisecond.
 
-    For a credential that may not read users, events about users are left out. Then a page reads a limited
-    number of events, because many events in a row may be about users.
+    For a credential that may not read users, events about users are left out. In this case a page reads only
+    a limited number of events, because a long run of consecutive events may be about users.
     """
     condition = _shown_to(tenant)
     return _LISTING.page(
@@ -245,9 +248,9 @@ def page(unit: Unit, tenant: Tenant, request: PageRequest, at: int | None = None
 def about(
     unit: Unit, tenant: Tenant, request: PageRequest, object: str, at: int | None = None
 ) -> Page[Event]:
-    """Return the events about one object until `at`, newest first.
+    """Return a page of the events about one object, newest first; with `at`, only up to this millisecond.
 
-    For another tenant's object the page is empty.
+    If the object belongs to another tenant, the page is empty.
     """
     if is_id(object, "txn"):
         return _of_posting(unit, tenant, request, object, at)
@@ -257,7 +260,7 @@ def about(
 
 
 def _end_of(at: int | None) -> str | None:
-    """Return the least id after all events until the end of this millisecond; None for no limit."""
+    """Return the smallest id after all events up to this millisecond; None (no limit) if `at` is None."""
     return None if at is None else first_at("evt", at + 1)
 
 
@@ -276,7 +279,10 @@ def with_ids(unit: Unit, tenant: Tenant, ids: Sequence[str]) -> list[Event]:
 
 
 def tenant_of(unit: Unit, id: str) -> Tenant:
-    """Return a local administrator's tenant for the event's project and mode. Raises NotFound."""
+    """Return the tenant for an event's project and mode, with all rights, for the local administrator.
+
+    Raises NotFound.
+    """
     row = unit.first(
         "SELECT b.project, b.livemode FROM books AS b JOIN events AS e ON e.book = b.book AND e.id = :id",
         {"id": id},
@@ -287,9 +293,9 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
 
 
 def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
-    """Return the cursor to continue after the event `last`, or after the newest event if `last` is None.
+    """Return the cursor where a stream starts: `last`, or the newest event's id if `last` is None.
 
-    Raises InvalidRequest `invalid_cursor` if `last` is not an event of this project and mode.
+    Raises InvalidRequest `invalid_cursor` if `last` is not the id of an event of this project and mode.
     """
     if last is not None:
         exists = last == BEFORE_ALL or unit.first(
@@ -308,7 +314,7 @@ def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
 
 
 class _LastChange:
-    """The newest event of a book (`CachedValues`)."""
+    """The id of a book's newest event. Implements `CachedValues`."""
 
     tables: ClassVar = frozenset({"events", *books.TABLES})
     __slots__ = ("id",)
@@ -327,11 +333,12 @@ def last_change(unit: Unit, tenant: Tenant) -> str:
 
 
 def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Message], str]:
-    """Return the next events after the cursor that the tenant may see, oldest first, and the next cursor.
+    """Return the events after `cursor` that the tenant may see, oldest first, and the next cursor.
 
-    The next cursor is the id of the last event that was read, or `cursor` if no events follow. Many events in
-    a row may be about users and left out: then the result is empty although more events follow. No event is
-    added to the result once its bodies have `TOGETHER_MAX` characters in total.
+    The next cursor is the id of the last event that was read, or `cursor` if no events follow. Events about
+    users are left out if the tenant may not see them. If a long run of consecutive events is left out, the
+    list is empty although more events follow. The function stops adding events once the bodies in the list
+    have `TOGETHER_MAX` characters in total.
     """
     condition = _shown_to(tenant)
     (looked_at,) = unit.execute(
@@ -359,7 +366,7 @@ def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Mes
 
 
 def between(unit: Unit, tenant: Tenant, first: str, end: str, request: str) -> list[str]:
-    """Return the ids of the events that this request caused, from `first` up to but not including `end`."""
+    """Return the ids of the events that `request` caused, from `first` up to but not including `end`."""
     rows = unit.execute(
         f"SELECT id FROM events WHERE {OF_BOOK}"
         " AND id >= :first AND id < :end AND request = :request ORDER BY id",
@@ -369,10 +376,11 @@ def between(unit: Unit, tenant: Tenant, first: str, end: str, request: str) -> l
 
 
 def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
-    """Erase the user's name and address from up to `limit` of the user's events after `after`, oldest first.
+    """Erase a user's name and email address from the user's events after the id `after`.
 
-    The salt of each event is destroyed too, because with the salt somebody could test guesses of the erased
-    text against the commitment in the log. Return the id of the last erased event; None if no more follow.
+    One call erases up to `limit` events, oldest first, and returns the id of the last of them, or None if no
+    more events follow. The salt of each event is destroyed too, because with the salt somebody could test
+    guesses of the erased text against the commitment in the log.
     """
     rows = unit.execute(
         "SELECT book, id, body FROM events AS e"
@@ -397,10 +405,10 @@ def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
 def _of_posting(
     unit: Unit, tenant: Tenant, request: PageRequest, transaction: str, at: int | None
 ) -> Page[Event]:
-    """Return the one event of a transaction.
+    """Return a page with the one event of a transaction.
 
-    No index leads from the transaction to its event. But the event's id was made after the transaction's id,
-    in the same millisecond.
+    No index leads from the transaction to its event. So the statement searches a range of ids: the event's id
+    was made after the transaction's id, in the same millisecond.
     """
     _LISTING.require_cursors(unit, tenant, request)
     rows = unit.execute(
@@ -424,7 +432,7 @@ def _of_posting(
 
 
 def _shown_to(tenant: Tenant) -> str | None:
-    """Return an SQL condition for the events that the tenant may see; None for all."""
+    """Return an SQL condition that selects the events that the tenant may see; None if it may see all."""
     return None if tenant.may_see_users() else f"NOT {_OF_USERS}"
 
 

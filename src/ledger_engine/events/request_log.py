@@ -1,9 +1,9 @@
 """The request log: requests with their answers, kept for 7 days (docs/decisions.md#request-log).
 
-The recorder queues each request and writes the queue in batches. Adding a request to the queue is cheap; its
-entry is made later. A queued request contains only text that may be stored, because thousands may wait while
-the storage is unavailable. If the queue is full, requests are dropped and counted, so that logging never
-makes a request wait.
+The recorder queues each request and writes the queue in batches. Adding a request to the queue is cheap: its
+entry is made only when its batch is written. Before a request is queued, text beyond the stored lengths is
+cut off, because thousands of requests may wait while the storage is unavailable. If the queue is full,
+further requests are dropped and counted, so that logging never makes a request wait.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ _CLOCKS_DIFFER_MS = 50
 _AT_OR_BELOW = "(path = :path OR (path >= :below AND path < :beyond))"
 _AFTER_SLASH = chr(ord("/") + 1)
 BODY_KEPT_MAX = 4096  # bytes (docs/decisions.md#request-log-entries)
-WAITING_MAX = 10_000
-BATCH_MAX = 200
-EVERY_S = 0.1
-RETRY_AFTER_S = 1.0
+WAITING_MAX = 10_000  # requests in the queue
+BATCH_MAX = 200  # requests that one commit writes
+EVERY_S = 0.1  # pause between two batches, so that more requests share a commit
+RETRY_AFTER_S = 1.0  # pause after a batch that could not be written
 PATH_MAX = 2048  # characters; a longer path is a mistake, and its beginning is enough to find the mistake
 KEY_MAX = 255  # characters; the server refuses a longer idempotency key
-# Paths whose requests are not logged: the log, and the paths that receive passwords and authorization codes.
+# Beginnings of the paths whose requests are not logged: the paths of the request log itself, and the paths
+# that receive passwords and authorization codes.
 _NOT_NOTED = ("/v1/requests", "/oauth/")
 
 Traceparent = Annotated[str, Pattern(r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")]
@@ -55,7 +56,10 @@ log = logging.getLogger("ledger_engine.http")
 
 
 class Entry(NamedTuple):
-    """A row of the table `requests`, with its columns. A tuple is inserted in less time than a dict."""
+    """A row of the table `requests`; the fields are the columns.
+
+    It is a tuple, because inserting a tuple takes less time than inserting a dict.
+    """
 
     project: str
     livemode: bool
@@ -113,9 +117,10 @@ class RequestWithEvents(LoggedRequest):
 
 
 def add(unit: Unit, entries: Sequence[Sequence[Value]], doubtful: int = 0) -> None:
-    """Add entries, each with the values of an `Entry`.
+    """Store entries, each with the values of an `Entry` in the same order.
 
-    The first `doubtful` entries may already be stored, so they are added only if they are missing.
+    An earlier commit may already have stored some of the first `doubtful` entries. So each of these entries
+    is added only if it is missing.
     """
     new = [entry for entry in entries[:doubtful] if not _is_stored(unit, entry)]
     unit.insert_many("requests", Entry._fields, [*new, *entries[doubtful:]])
@@ -131,13 +136,16 @@ def _is_stored(unit: Unit, entry: Sequence[Value]) -> bool:
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> RequestWithEvents:
-    """Return the request with the events it caused. Raises NotFound, also if it is not logged yet."""
+    """Return a request with the ids of the events that it caused.
+
+    Raises NotFound, also if the request is still in the queue.
+    """
     row = _LISTING.row(unit, tenant, id)
     return RequestWithEvents(**asdict(_shown(tenant, _read(row))), events=_caused(unit, tenant, row))
 
 
 def events_of(unit: Unit, tenant: Tenant, request: PageRequest, id: str) -> Page[Event]:
-    """Return the events that the request caused, newest first. Raises NotFound as `get` does."""
+    """Return a page of the events that a request caused, newest first. Raises NotFound as `get` does."""
     events = _caused(unit, tenant, _LISTING.row(unit, tenant, id))[::-1]
     if request.after is not None:
         if request.after not in events:
@@ -157,12 +165,14 @@ def page(
     path: str | None = None,
     at: int | None = None,
 ) -> Page[LoggedRequest]:
-    """Return a page of requests until `at`, newest first.
+    """Return a page of requests, newest first; with `at`, only requests up to this millisecond.
 
     With `status` or `method`, return only requests with this value; with `path`, only requests to this path
     or a path below it. `/v1/invoices` also finds `/v1/invoices/inv_…/finalize`; `/v1/invoices/` finds only
-    the paths below it. With a filter a page reads a limited number of requests
-    (docs/decisions.md#request-log-filters): an index would avoid the limit, but slow down every request.
+    the paths below `/v1/invoices`.
+
+    With a filter, a page reads only a limited number of requests (docs/decisions.md#request-log-filters). An
+    index would make this limit unnecessary, but would slow down every request.
     """
     equal: dict[str, Value] = {"status": status, "method": method}
     until = None if at is None else first_at("req", at + 1)
@@ -211,7 +221,7 @@ def _caused(unit: Unit, tenant: Tenant, row: Row) -> list[str]:
 
 
 def _shown(tenant: Tenant, request: LoggedRequest) -> LoggedRequest:
-    """Return the entry; remove its bodies unless the tenant may read everything."""
+    """Return the request, without its bodies unless the tenant may read everything."""
     return request if tenant.may_see_bodies() else replace(request, request_body=None, response_body=None)
 
 
@@ -226,9 +236,10 @@ _LISTING = Listing("requests", "request", _read, was_listed=expires_with("req", 
 
 
 class SeenRequest(NamedTuple):
-    """A request and its answer, in the form in which the gate passes them to the recorder.
+    """A request and its answer, in the form in which the HTTP gate passes them to the recorder.
 
-    `created` is in milliseconds; `authorization` and `idempotency_key` are the values of these headers.
+    `created` is in milliseconds. `authorization` and `idempotency_key` are the values of the headers
+    `Authorization` and `Idempotency-Key`.
     """
 
     request: str
@@ -257,13 +268,17 @@ class RequestRecorder:
         self._note_event = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        # The outcome of a commit may be unknown. Then this many entries at the front may already be stored.
+        # If the outcome of the last commit is unknown, this many requests at the front of the queue may
+        # already be stored.
         self._doubtful = 0
-        self._too_many = 0
+        self._too_many = 0  # requests dropped since the last warning, because the queue was full
         self.dropped = 0
 
     def note(self, note: SeenRequest) -> None:
-        """Queue a request, unless too many are waiting. Requests to some paths are never logged."""
+        """Queue a request, or drop it if the queue is full.
+
+        A request without an answer is ignored, and so are requests to the paths that are never logged.
+        """
         if not note.status or note.path.startswith(_NOT_NOTED):
             return
         if len(self._waiting) < WAITING_MAX:
@@ -275,7 +290,7 @@ class RequestRecorder:
             self._too_many += 1
 
     def start(self) -> None:
-        """Start writing; this also works after a `stop`, and needs a running event loop."""
+        """Start writing. The recorder can start again after `stop`. This needs a running event loop."""
         self._stopping.clear()
         self._task = asyncio.create_task(self._write_until_stopped())
 
@@ -315,7 +330,7 @@ class RequestRecorder:
             self._doubtful = len(batch)
             return False
         except Exception:
-            # An entry that raises an error must not stop the entries after it.
+            # Drop the batch: an entry that raises an error must not block the entries after it.
             log.exception("%d requests could not be logged", len(batch))
             self.dropped += len(batch)
         for _ in batch:
@@ -383,7 +398,7 @@ def _entry(note: SeenRequest) -> Entry:
 
 @lru_cache(maxsize=256)
 def _masked_credential(header: bytes) -> str:
-    """Return the kind and the last four characters of a credential: `sk_test_••••abcd`."""
+    """Return the kind and the last four characters of the header's credential, as `sk_test_••••abcd`."""
     value = header.decode("latin-1").partition(" ")[2]
     return f"{value.rpartition('_')[0]}_{MASK}{value[-4:]}"
 

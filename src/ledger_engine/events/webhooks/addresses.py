@@ -3,7 +3,7 @@
 See docs/decisions.md#webhooks-urls.
 
 Live mode sends only over https and only to the public internet. Test mode also sends to this machine, over
-http or https. A URL and the addresses of its host are checked when it is registered. The addresses are
+http or https. When a URL is registered, the URL and the addresses of its host are checked. The addresses are
 checked again for each connection, because a name can resolve to another address later.
 """
 
@@ -21,7 +21,7 @@ _PORTS = {"http": 80, "https": 443}
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _NAME_PATTERN = rf"{_LABEL}(?:\.{_LABEL})*\.?"
 _NAME = re.compile(_NAME_PATTERN)
-# Matches every URL that `parse_url` accepts, in the form of JSON Schema.
+# A pattern for JSON Schema that matches every URL that `parse_url` accepts.
 URL_PATTERN = (
     rf"^[Hh][Tt][Tt][Pp][Ss]?://({_NAME_PATTERN}|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?([/?][!$-;=?-\[\]_a-z~]*)?$"
 )
@@ -80,7 +80,7 @@ def parse_url(url: str, *, livemode: bool) -> ParsedUrl:
     """Return the parts of a URL that may be registered. Raises InvalidRequest.
 
     A numeric host is refused unless it is an IP address in its usual form, so that the server connects to the
-    address that a reader sees. Names are not resolved here.
+    address that a person reads in the URL. Host names are not resolved here.
     """
     if (
         not 1 <= len(url) <= URL_MAX
@@ -109,9 +109,9 @@ def parse_url(url: str, *, livemode: bool) -> ParsedUrl:
 
 
 def check_resolved(addresses: list[str], target: ParsedUrl, *, livemode: bool) -> None:
-    """Raise InvalidRequest if a name resolves to an address to which nothing may be sent.
+    """Raise InvalidRequest if one of the addresses of a host name is an address to which nothing may be sent.
 
-    An https name without an address is accepted, because it is resolved again for each connection.
+    A name without an address is accepted for https, because the name is resolved again for each connection.
     """
     if not addresses and not target.tls:
         raise _refused("may begin with http:// only for a name of this machine, such as localhost")

@@ -1,14 +1,17 @@
-"""Attempts to deliver events: reads the next attempts of each endpoint, and records their results.
+"""Attempts to deliver events: reads the next attempts of each endpoint, and records the results.
 
-First attempts follow the endpoint's cursor, and have no row before they are made. Afterwards the delivery's
-row holds the state: `succeeded`, `failed` for good, or `pending` with the time of the next attempt. All state
-is in the database, so the next process continues where the last process stopped.
+An endpoint's first attempts are for the events after its cursor. A delivery gets its row in the database when
+its first attempt is recorded. From then on the row holds the state: `succeeded`, `failed` for good, or
+`pending` with the time of the next attempt. All state is in the database, so the next process continues where
+the last process stopped.
 
 A delivery or its endpoint may change while an attempt runs. So an attempt carries the counts of resends and
-restores that were stored when it was read, and `record` compares them with the present counts. If the
-delivery was resent in the meantime, it stays due; if the endpoint was deleted, the delivery gets no retry. If
-a delivery is resent before its first attempt, it has a row without attempts, and becomes a retry when the
-first attempt is recorded.
+restores that were stored when the attempt was read, and `record` compares them with the present counts. If
+the delivery was resent during the attempt, it stays due; if the endpoint was deleted, the delivery gets no
+retry.
+
+If an event after the cursor is resent before its first attempt is recorded, its delivery already has a row,
+with 0 attempts. `pending` leaves this row out until the first attempt is recorded.
 """
 
 from __future__ import annotations
@@ -26,16 +29,16 @@ from ledger_engine.store import Unit, Value
 from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.rows import any_of
 
-_ROWS = 32  # events read at once
-_LOOKED_THROUGH_MAX = 2000  # events of unwanted kinds skipped in one work
+_ROWS = 32  # events that one statement reads
+_LOOKED_THROUGH_MAX = 2000  # events that one call of `feed` reads, because the endpoint may want none of them
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The endpoint's next first attempts, in order.
+    """The events for an endpoint's next first attempts, in order.
 
-    The endpoint's events up to `read_to` were read; `more` means that further events may follow. `resends`
-    maps each event that was resent before its first attempt to the number of its resends.
+    `read_to` is the last event that was read, wanted or not; `more` means that further events may follow. For
+    each event that was resent before its first attempt, `resends` has the number of its resends.
     """
 
     messages: list[Message]
@@ -46,7 +49,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A pending delivery.
+    """A pending delivery; its next attempt is due at `due`, in milliseconds.
 
     `attempts` counts all attempts, `retries` the attempts since the last resend, and `resends` the resends.
     """
@@ -69,10 +72,10 @@ class Respread(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of one attempt. `error` is None for a success; `retry_in_ms` is None after the last attempt.
+    """The result of one attempt. `error` is None for a success; `retry_in_ms` is None if no retry follows.
 
     The headers are JSON text, an array of pairs. The delivery's count `resends` and the endpoint's counts
-    `enables` and `restores` are from the time when the attempt was read.
+    `enables` and `restores` are the values when the attempt was read from the database.
     """
 
     endpoint: str
@@ -94,7 +97,7 @@ class Outcome:
 
 
 class _StoredDelivery(NamedTuple):
-    """A stored delivery, with the number of its attempts and of its resends."""
+    """The id of a stored delivery, the number of its attempts and the number of its resends."""
 
     id: str
     attempts: int
@@ -102,15 +105,15 @@ class _StoredDelivery(NamedTuple):
 
 
 def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, bytes_left: int) -> Feed:
-    """Return the next events after `after` that the endpoint wants and that were not attempted.
+    """Return the next events after `after` that the endpoint wants and that were not attempted yet.
 
-    Stop after `count_max` events, or once their bodies have `bytes_left` characters in total.
+    Stop after `count_max` events, or once the bodies in the result have `bytes_left` characters in total.
     """
     type_list, parameters = any_of(sorted(subscription.kinds or ()))
     types_match = "TRUE" if subscription.kinds is None else f"e.type IN ({type_list})"
     parameters |= {"project": subscription.project, "livemode": subscription.livemode, "rows": _ROWS}
-    # Except after a restart, all attempted events come before the events read here. So the newest attempted
-    # event usually shows that no further search is needed.
+    # Usually none of the endpoint's deliveries is for an event after `after`. In that case no event read here
+    # was attempted, and the statement needs no join. After a restart some of these events may be attempted.
     not_attempted = join = ""
     resends = "0"
     if _latest(unit, subscription.endpoint) > after:
@@ -148,8 +151,9 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
 def pending(unit: Unit, endpoint: str, limit: int, in_progress: Collection[str] = ()) -> list[Retry]:
     """Return the endpoint's pending deliveries in the order in which they are due.
 
-    Deliveries that were resent before their first attempt are left out until that attempt is recorded. For
-    the events whose retries are `in_progress`, long bodies are returned as '', because the caller has them.
+    If a delivery was resent before its first attempt, it is left out until the first attempt is recorded.
+    `in_progress` are the events whose retries are in progress; the caller already has their bodies, so their
+    long bodies are returned as ''.
     """
     rows = unit.execute(
         f"SELECT {outbox.SHORT_COLUMNS}, d.id AS delivery, d.attempts, d.retries, d.resends, d.due,"
@@ -180,12 +184,12 @@ def pending(unit: Unit, endpoint: str, limit: int, in_progress: Collection[str] 
 
 
 def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, str]]:
-    """Record attempts and the times of the next attempts, which count from `now` in milliseconds.
+    """Record attempts; each retry is due `retry_in_ms` after `now`, which is in milliseconds.
 
-    Attempts for events that do not exist are left out, because a failover of the database may have lost the
-    events. A delivery that was resent during the attempt stays due; the result contains the endpoint and
-    event of each such delivery. If the endpoint was deleted during the attempt, a failure is final, even if
-    the endpoint was restored.
+    Attempts for events that do not exist are left out: a failover of the database may have lost these events.
+    A delivery that was resent during the attempt stays due; the function returns the endpoint and the event
+    of each such delivery. If the endpoint was deleted during the attempt, a failure is final, even if the
+    endpoint was restored since.
     """
     outcomes = _of_events(unit, outcomes)
     rows = _stored_deliveries(unit, outcomes)
@@ -241,12 +245,13 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, 
 
 
 def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
-    """Return new due times for the endpoint's overdue deliveries: one now, then one each `pace_ms`.
+    """Return new due times for the endpoint's overdue deliveries, in the present order of the deliveries.
 
-    The deliveries keep their order. Deliveries that an earlier start has spread are included even if they are
-    not due yet; otherwise newly spread deliveries would be sent between them. A spread delivery is recognised
-    by its due time, a multiple of the pace; a few other deliveries have such a time by chance. This function
-    stores nothing; `set_due` stores the new times.
+    The first delivery is due now, and the others follow at intervals of `pace_ms`. Deliveries that an earlier
+    start has spread are included even if they are not due yet: otherwise newly spread deliveries would be
+    sent between them. A spread delivery is recognised by its due time, which is a multiple of the pace. A few
+    other deliveries have such a due time by chance, and are included too. This function stores nothing;
+    `set_due` stores the new due times.
     """
     now = unit.now
     rows = unit.execute(
@@ -263,7 +268,7 @@ def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
 
 
 def set_due(unit: Unit, spread: Sequence[Respread]) -> None:
-    """Store new due times; leave out deliveries that were sent or resent in the meantime."""
+    """Store new due times, except for deliveries that were sent or resent since `spread_overdue`."""
     unit.execute_many(
         "UPDATE deliveries SET due = :due WHERE id = :id AND status = 'pending' AND due = :was",
         [{"id": each.delivery, "was": each.was, "due": each.due} for each in spread],
@@ -288,8 +293,9 @@ def _of_events(unit: Unit, outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 def _stored_deliveries(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], _StoredDelivery]:
     """Return the stored deliveries to which these outcomes belong, by endpoint and event."""
-    # Most outcomes belong to events that are later than all stored deliveries of their endpoint. So for an
-    # endpoint with many outcomes this reads the latest stored event once, instead of a row for each outcome.
+    # Most outcomes are of first attempts, and their events come after the events of all stored deliveries of
+    # the endpoint. So if an endpoint has many outcomes, this function first reads the latest event with a
+    # stored delivery, and then reads a row only for each outcome whose event is not after this latest event.
     counts = Counter(outcome.endpoint for outcome in outcomes)
     latest = {id: _latest(unit, id) for id, count in counts.items() if count >= _MANY}
     candidates = [
@@ -297,7 +303,8 @@ def _stored_deliveries(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[st
     ]
     rows: dict[tuple[str, str], _StoredDelivery] = {}
     for first in range(0, len(candidates), _READ_TOGETHER):
-        parameters = dict(_NOTHING)  # unused parameters stay None: one statement serves any number of events
+        # Unused parameters stay None, so that the same statement serves any number of events.
+        parameters = dict(_NOTHING)
         for number, outcome in enumerate(candidates[first : first + _READ_TOGETHER]):
             parameters[_ENDPOINTS[number]] = outcome.endpoint
             parameters[_EVENTS[number]] = outcome.event
@@ -307,7 +314,7 @@ def _stored_deliveries(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[st
 
 
 def _latest(unit: Unit, endpoint: str) -> str:
-    """Return the latest event that was sent to the endpoint; "" if there is none."""
+    """Return the latest event that has a stored delivery to the endpoint; "" if there is none."""
     sql = "SELECT event FROM deliveries WHERE endpoint = :endpoint ORDER BY event DESC LIMIT 1"
     row = unit.first(sql, {"endpoint": endpoint})
     return "" if row is None else str(row["event"])
@@ -321,7 +328,7 @@ _ATTEMPT = (
     "delivery", "number", "attempted_at", "latency_ms", "status", "error", "request_headers",
     "response_headers", "response_body",
 )  # fmt: skip
-_MANY = 8
+_MANY = 8  # outcomes of one endpoint from which on the latest event is read first
 _READ_TOGETHER = 50  # deliveries that one statement reads
 _ENDPOINTS = [f"endpoint_{number}" for number in range(_READ_TOGETHER)]
 _EVENTS = [f"event_{number}" for number in range(_READ_TOGETHER)]

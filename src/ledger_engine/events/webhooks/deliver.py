@@ -5,8 +5,8 @@ cursor, somewhat ahead of the sender. The `recording` module writes the results 
 in one commit. However a deliverer ends, the next deliverer continues from the stored cursor, so each event is
 sent at least once.
 
-If several servers share the ledger, each endpoint belongs to one server, which holds a lease for it. After
-the end of its lease a server sends nothing, unless it has renewed the lease.
+If several servers share the ledger, each endpoint belongs to one server, which holds a lease for the
+endpoint and renews it. If a server could not renew its leases before they expire, it stops sending.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ from ledger_engine.events.webhooks.signing import Seal, WrongKey
 from ledger_engine.store.engine import Engine
 
 STOP_TIMEOUT_S = 1.0
-POLL_INTERVAL_S = 1.0  # the commits of other processes wake no task here, so the feeder also looks
+# The commits of other processes wake no task in this process, so the feeder also looks at this interval.
+POLL_INTERVAL_S = 1.0
 FIRSTS_AT_ONCE = 90  # first attempts submitted after one read, for all endpoints together
 CURSORS_EVERY_S = 60.0  # between two saves of the cursors of endpoints that wanted none of the events
 
@@ -70,14 +71,14 @@ class Deliverer:
         engine.listen(self._notice_commit)
 
     def start(self) -> None:
-        """Start delivering; this also works after a `stop`, and needs a running event loop."""
+        """Start delivering. A deliverer can start again after `stop`. This needs a running event loop."""
         self._run = self._new_run(self._new_clock())
         self._run.start()
 
     async def stop(self) -> None:
-        """Stop: wait a short time for the attempts in progress, and record them.
+        """Stop: wait up to STOP_TIMEOUT_S for the attempts in progress, and record their results.
 
-        The next deliverer sends the rest.
+        The next deliverer makes the attempts that have no recorded result.
         """
         run, self._run = self._run, None
         if run is not None:
@@ -93,7 +94,7 @@ class Deliverer:
 
 
 class _Run:
-    """A run of the deliverer, from a start to the next stop: a feeder, the sender and a recorder."""
+    """A run of the deliverer, from a start to the next stop: it has a feeder, a sender and a recorder."""
 
     def __init__(
         self,
@@ -128,24 +129,26 @@ class _Run:
 
 
 class EndpointLeases:
-    """This server's leases for endpoints. Nothing is sent after the end of a lease that was not renewed."""
+    """This server's leases for endpoints. After the leases have expired, the sender starts no attempt."""
 
     def __init__(self, engine: Engine, sender: AnySender) -> None:
         self._engine = engine
         self._leases = engine.shared_state.leases
         self._sender = sender
-        self._names: frozenset[str] = frozenset()  # the leases held at the last look
-        self._sends_until = math.inf  # the time that was last passed to `send_until` of the sender
+        self._names: frozenset[str] = frozenset()  # the leases held after the last call of `take`
+        self._sends_until = math.inf  # the time that was last passed to the sender's `send_until`
 
     async def take(self, draining: set[str]) -> list[Subscription]:
-        """Take or renew leases; return the endpoints of this server, with their current cursors.
+        """Acquire leases; return the endpoints to which this server sends, with their current cursors.
 
-        The leases of the `draining` endpoints are kept until all their attempts are recorded.
+        `draining` are the endpoints with deliveries in progress. This server keeps their leases until all
+        their attempts are recorded, even if it is to send no more to them.
         """
         subscriptions = await self._engine.read(endpoints.subscriptions)
         names = {each.endpoint for each in subscriptions}.difference(self._leases.releasing) | draining
         names_held = await self._leases.hold("webhooks", names)
-        # Another server may have moved the cursor before this one got the lease.
+        # If this server got a new lease, read the endpoints again: the former holder of the lease may have
+        # moved the cursor since the first read.
         if not self._names.issuperset(names_held):
             subscriptions = await self._engine.read(endpoints.subscriptions)
         self._names = frozenset(names_held)
@@ -161,11 +164,12 @@ class OwnEndpoints:
 
     def __init__(self, seal: Seal, sender: AnySender, leases: EndpointLeases) -> None:
         self.outgoing: dict[str, Outgoing] = {}
-        self.changed = True  # whether endpoints may have changed since the last `follow`
+        self.changed = True  # whether endpoints may have changed since the last call of `follow`
         self._seal = seal
         self._sender = sender
         self._leases = leases
-        self._unreadable: set[str] = set()  # the sealed secrets for which an error was already logged
+        # The stored secrets of endpoints to which nothing can be sent, and for which this error was logged.
+        self._unreadable: set[str] = set()
 
     def expect_more(self) -> None:
         """Make the feeder read the events of every endpoint again."""
@@ -180,14 +184,17 @@ class OwnEndpoints:
             outgoing.looks_at = 0
 
     async def seal_secrets(self, engine: Engine) -> None:
-        """Encrypt all endpoints' secrets that are not encrypted with the key that is set now."""
+        """Encrypt the secrets of all endpoints with the present key, unless they already are."""
         secrets = await engine.read(endpoints.sealed_secrets)
         for id, secret in [*secrets, *await engine.read(endpoints.sealed_previous_secrets)]:
             if (new_form := self._seal.closed_again(secret)) is not None:
                 await engine.write(partial(endpoints.replace_sealed, id=id, old=secret, new=new_form))
 
     async def follow(self) -> None:
-        """Add new endpoints, drain removed ones, and restart endpoints that were rolled or enabled again."""
+        """Add new endpoints, and drain removed ones.
+
+        An endpoint with a new secret, or one that was enabled again, is drained and then added again.
+        """
         if not self.changed:
             return
         self.changed = False
@@ -223,12 +230,13 @@ class OwnEndpoints:
         try:
             return None if subscription.previous is None else self._seal.open(subscription.previous)
         except WrongKey:
-            # LEDGER_SECRET_KEY was changed: the endpoint works again only after its secret is rolled.
+            # LEDGER_SECRET_KEY was changed, and the endpoint's secret was rolled so that it works again. The
+            # previous secret cannot be read any more; only the present secret signs.
             return None
 
 
 class Feeder:
-    """While `run` runs, submits deliveries to the sender; `jobs` holds the submitted jobs by number."""
+    """Submits deliveries to the sender while `run` runs; `jobs` holds the submitted jobs by number."""
 
     def __init__(
         self,
@@ -282,13 +290,13 @@ class Feeder:
         self._woken.set()
 
     def notice_recorded(self, is_drained: bool) -> None:
-        """Continue after results were recorded; `is_drained` is true if an endpoint drains."""
+        """Continue, because results were recorded; `is_drained` is true if one of their endpoints drains."""
         self._own.changed |= is_drained
         self._woken.set()
 
     async def keep_cursors(self) -> None:
-        """Save the cursors of endpoints that wanted none of the events read."""
-        # If an event is in progress or not recorded yet, its recording will save the cursor.
+        """Save the cursors of endpoints that wanted none of the events that were read."""
+        # An endpoint with deliveries in progress is left out: recording their results saves its cursor.
         cursors = {
             id: outgoing.read_to
             for id, outgoing in self._own.outgoing.items()
@@ -341,7 +349,7 @@ class Feeder:
         self._sender.submit(job)
 
     def _rest_s(self) -> float:
-        """Return the seconds after which something can be due, if nothing wakes the feeder earlier."""
+        """Return the seconds after which the feeder must look again, even if nothing wakes it."""
         outgoing = self._own.outgoing.values()
         if outgoing and not self._sender.is_ready:
             return PACE_S

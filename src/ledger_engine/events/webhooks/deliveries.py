@@ -2,10 +2,10 @@
 
 See docs/decisions.md#webhooks.
 
-`resend_failed` resends all deliveries that have failed since a time. It works in several short commits,
-because one commit for all would make every other writer wait. If it is interrupted, its idempotency key is
-not stored yet, so the same request can be sent again, and resends the remaining deliveries. `measure` counts
-the deliveries still to be made, for the metrics.
+`resend_failed` resends all deliveries that have failed since a given time. It works in several short commits,
+because one commit for all deliveries would make every other writer wait. If `resend_failed` is interrupted,
+its idempotency key is not stored yet: a client can repeat the same request, which resends the remaining
+deliveries. `measure` counts the deliveries still to be made, for the metrics.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest, expires_with
 from ledger_engine.store.rows import any_of
 
-# When an attempt ends, `resends` is compared: if the delivery was resent during the attempt, the attempt's
-# result must not change the due time.
+# A resend increments `resends`. When an attempt ends, `attempts.record` compares this count, because the
+# result of an attempt must not change the due time of a delivery that was resent during the attempt.
 _DUE_AGAIN = "status = 'pending', retries = 0, due = :due, resends = deliveries.resends + 1"
-_READ_TOGETHER = 500
+_READ_TOGETHER = 500  # endpoints whose deliveries one statement reads
 _FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"
 SHOWN_MAX = 4096  # bytes of a body that are stored and shown (docs/decisions.md#events-list)
 _ONE_AT_A_TIME = Semaphore("resending", 1)
 
 
 class HttpMessage(TypedDict):
-    # One side of an exchange, with the first 4 KB of its body
+    # The request or the response of an attempt, with the first 4 KB of its body.
     headers: dict[str, str]
     body: str | None
 
@@ -121,9 +121,9 @@ def page(
     endpoint: str,
     request: PageRequest,
 ) -> Page[Delivery]:
-    """Return a page of deliveries, with their attempts, of an endpoint that exists or can be restored.
+    """Return a page of the deliveries to an endpoint, newest first, each with its attempts.
 
-    The newest come first. Raises NotFound.
+    Raises NotFound unless the endpoint exists or can be restored.
     """
     try:
         (receiver,) = endpoints.receivers(unit, tenant, endpoint)
@@ -135,7 +135,7 @@ def page(
 
 
 def of_event(unit: Unit, tenant: Tenant, event: str) -> list[Delivery]:
-    """Return the event's deliveries to endpoints that exist or can be restored, in their order.
+    """Return an event's deliveries to endpoints that exist or can be restored, ordered by the endpoint's id.
 
     Raises NotFound, and PermissionDenied if the event is about a user and the tenant lacks `read:users`.
     """
@@ -156,11 +156,11 @@ def of_event(unit: Unit, tenant: Tenant, event: str) -> list[Delivery]:
 def resend(
     unit: Unit, tenant: Tenant, event: str, endpoint: str | None = None, key: str | None = None
 ) -> Resent:
-    """Send an event again now, to each enabled endpoint that wants its kind, or only to `endpoint`.
+    """Send an event again now: to each enabled endpoint that wants events of its kind, or only to `endpoint`.
 
-    If an attempt is in progress, the event is sent again after it. If the event has not been attempted yet,
-    its first attempt counts as the resend. Raises NotFound for the event or the endpoint, and InvalidRequest
-    for an endpoint that does not receive this kind.
+    If an attempt is in progress, the event is sent again after this attempt. If the first attempt is still to
+    come, it counts as the resend. Raises NotFound for the event or the endpoint, and InvalidRequest if
+    `endpoint` does not receive events of this kind.
     """
     message = outbox.get(unit, tenant, event)
     idempotency.take(unit, tenant, key, event)
@@ -176,8 +176,8 @@ def resend(
         if receiver.status != "enabled":
             skips.append(SkippedEndpoint(receiver.endpoint, receiver.status))
             continue
-        # Without a row the event was never attempted: either it is older than the endpoint, or its first
-        # attempt is still to come.
+        # If the delivery has no row, no attempt is recorded: either the event is older than the endpoint, or
+        # its first attempt is still to come. So insert a row.
         row = unit.first(
             "INSERT INTO deliveries"
             " (id, project, livemode, endpoint, event, status, attempts, retries, resends, due, created)"
@@ -197,9 +197,9 @@ def resend(
 def failed(
     unit: Unit, tenant: Tenant, endpoints: Sequence[str], since: int, until: int, limit: int
 ) -> list[FailedDelivery]:
-    """Return up to `limit` failed deliveries that were last attempted in this period, oldest attempt first.
+    """Return up to `limit` failed deliveries to `endpoints`, the one with the oldest last attempt first.
 
-    Only deliveries to `endpoints` are returned. The period includes `until`. Deliveries that already wait to
+    The last attempt of each was made from `since` to `until`, both included. Deliveries that already wait to
     be resent are left out.
     """
     if not endpoints:
@@ -215,7 +215,7 @@ def failed(
 
 
 def send_again(unit: Unit, ids: Sequence[str]) -> int:
-    """Send the deliveries with these ids again now if they have failed; return the number of these."""
+    """Send those of the deliveries again now that have failed; return how many are sent again."""
     id_list, parameters = any_of(ids)
     rows = unit.execute(
         f"UPDATE deliveries SET {_DUE_AGAIN} WHERE id IN ({id_list}) AND {_FAILED} RETURNING id",
@@ -226,9 +226,9 @@ def send_again(unit: Unit, ids: Sequence[str]) -> int:
 
 
 def purge(unit: Unit, before_id: str, limit: int) -> int:
-    """Delete up to `limit` deliveries with an id less than `before_id`; return the number deleted.
+    """Delete up to `limit` deliveries with an id less than `before_id`; return how many were deleted.
 
-    Pending deliveries to an existing endpoint are kept.
+    A pending delivery is kept as long as its endpoint exists.
     """
     rows = unit.execute(
         "SELECT id FROM deliveries AS d WHERE id < :before AND (status <> 'pending' OR NOT EXISTS"
@@ -246,8 +246,8 @@ def _fill(
 ) -> None:
     """Add the event's type and the attempts to each delivery.
 
-    Bodies about users are added only if the tenant may read users. Open deliveries to the `deleted_endpoints`
-    are shown as failed, because nothing more is sent to these endpoints.
+    The body of an event about a user is added only if the tenant may read users. A pending delivery to one of
+    the `deleted_endpoints` is shown as failed, because nothing more is sent to this endpoint.
     """
     if not deliveries:
         return
@@ -290,7 +290,10 @@ def _attempt(row: Row, body: str | None) -> Attempt:
 
 
 def _by_name(text: str) -> dict[str, str]:
-    """Return headers by name; the values of a repeated header are joined by commas, as HTTP allows."""
+    """Return the headers in a JSON array of pairs, by name.
+
+    The values of a repeated header are joined with commas, as HTTP allows.
+    """
     headers: dict[str, str] = {}
     for name, value in json.loads(text):
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
@@ -319,13 +322,13 @@ _LISTING: Listing[Delivery] = Listing(
 async def resend_failed(
     engine: Engine, tenant: Tenant, since: int, endpoint: str | None = None, key: str | None = None
 ) -> ResentFailed:
-    """Send the failed deliveries that were last attempted at `since` or later again now; return how many.
+    """Send failed deliveries again now if their last attempt was at `since` or later; return how many.
 
-    Only deliveries to enabled endpoints are sent, or only to `endpoint`. Deliveries that already wait to be
-    resent stay as they are. A delivery with an attempt in progress is sent again after this attempt. Raises
-    NotFound for the endpoint, and DuplicateIdempotencyKey.
+    Only deliveries to enabled endpoints are sent; with `endpoint`, only deliveries to this endpoint.
+    Deliveries that already wait to be resent stay as they are. A delivery with an attempt in progress is sent
+    again after this attempt. Raises NotFound for the endpoint, and DuplicateIdempotencyKey.
     """
-    # Only one resend runs at a time: otherwise the engine would group the commits of several resends into one
+    # Only one call runs at a time: otherwise the engine would group the commits of several calls into one
     # long commit.
     async with engine.shared_state.semaphores.hold(_ONE_AT_A_TIME, wait=True):
         begin = partial(_begin, tenant=tenant, since=since, endpoint=endpoint, key=key)
@@ -335,7 +338,8 @@ async def resend_failed(
         async def turn() -> int:
             nonlocal attempted_at, count
             find = partial(failed, tenant=tenant, endpoints=endpoint_ids, since=attempted_at)
-            # Read outside of the commit, because many other deliveries may lie between two failed deliveries.
+            # Read outside of the commit, because the search may be long: many other deliveries may lie
+            # between two failed deliveries.
             rows = await engine.read(partial(find, until=until, limit=AT_ONCE))
             if rows:
                 attempted_at = rows[-1].attempted_at
@@ -344,7 +348,7 @@ async def resend_failed(
             return len(rows)
 
         await take_turns(turn)
-        # Take the key last, so that an interrupted request can be repeated.
+        # Store the idempotency key last, so that an interrupted request can be repeated.
         if key is not None:
             object = endpoint or tenant.project
             await engine.write(partial(idempotency.take, tenant=tenant, key=key, object=object))
@@ -354,7 +358,10 @@ async def resend_failed(
 def _begin(
     unit: Unit, tenant: Tenant, since: int, endpoint: str | None, key: str | None
 ) -> tuple[list[str], list[SkippedEndpoint], int]:
-    """Return the endpoints to resend to, the endpoints to skip, and the time up to which failures count."""
+    """Return the endpoints to resend to, the endpoints to skip, and the present time.
+
+    Deliveries that fail after this time are not resent.
+    """
     receivers = endpoints.receivers(unit, tenant, endpoint)
     ids = [receiver.endpoint for receiver in receivers if receiver.status == "enabled"]
     others = {receiver.endpoint: receiver.status for receiver in receivers if receiver.status != "enabled"}
@@ -367,7 +374,7 @@ def _begin(
 
 
 def _failing(unit: Unit, tenant: Tenant, since: int, endpoint_ids: Sequence[str]) -> set[str]:
-    """Return those of the endpoints that have a failed delivery with its last attempt at `since` or later."""
+    """Return the endpoints that have a failed delivery whose last attempt was at `since` or later."""
     id_list, parameters = any_of(endpoint_ids)
     rows = unit.execute(
         "SELECT DISTINCT endpoint FROM deliveries WHERE project = :project AND livemode = :livemode"
@@ -377,16 +384,16 @@ def _failing(unit: Unit, tenant: Tenant, since: int, endpoint_ids: Sequence[str]
     return {row["endpoint"] for row in rows}
 
 
-COUNTED_MAX = 10_000  # events counted after one endpoint's cursor, at most
+COUNTED_MAX = 10_000  # the highest number of events after one endpoint's cursor that `measure` counts
 
 
 @dataclass(slots=True)
 class Backlog:
     """The deliveries still to be made.
 
-    `events` counts first attempts that are not recorded yet, and `retries` counts failed deliveries that wait
-    for their next attempt. `oldest` is the time in milliseconds of the oldest event or delivery in the
-    backlog; None for an empty backlog.
+    `events` counts first attempts that are not recorded yet, and `retries` counts deliveries that wait for
+    another attempt. `oldest` is the time in milliseconds at which the oldest of these events and deliveries
+    was created; it is None if the backlog is empty.
     """
 
     events: int = 0

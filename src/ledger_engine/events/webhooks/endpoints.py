@@ -3,7 +3,7 @@
 See docs/decisions.md#webhooks.
 
 An endpoint has a cursor, the id of an event: all wanted events up to this event were attempted, and all later
-events must still be sent. The cursor is stored, so no event is missed if the sending process ends.
+wanted events must still be sent. The cursor is stored, so no event is missed if the sending process ends.
 
 A deleted endpoint can be restored for 30 days, with a new secret.
 """
@@ -39,7 +39,7 @@ EVERY = "*"
 PREVIOUS_SIGNS_FOR = DAY
 # The time without any success after which an endpoint is disabled (docs/decisions.md#webhooks-retries).
 DISABLED_AFTER = 5 * DAY
-# The columns that a deleted endpoint keeps; its secrets are deleted at once.
+# The columns of a deleted endpoint that are kept; its secrets are deleted at once.
 _COLUMNS = (
     "id, project, livemode, url, events, status, disabled_reason, disabled_at, created, enables, restores"
 )
@@ -77,10 +77,11 @@ class NewEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """An enabled endpoint as the deliverer needs it. `kinds` is None for every kind; `secret` is sealed.
+    """An enabled endpoint as the deliverer needs it.
 
-    `previous` is the sealed secret before the last roll, which also signs until `previous_until`. `enables`
-    counts how often the endpoint was enabled or restored, `restores` how often it was restored.
+    `kinds` are the kinds of events to send, or None for every kind. `secret` is sealed, and so is `previous`,
+    the secret before the last roll, which also signs until `previous_until`. `enables` counts how often the
+    endpoint was enabled or restored, `restores` how often it was restored.
     """
 
     endpoint: str
@@ -96,14 +97,16 @@ class Subscription:
     restores: int = 0
 
     def is_sent_as(self, other: Subscription) -> bool:
-        """Return whether messages that were signed for the other subscription may be sent for this one."""
+        """Return whether a message that was signed for `other` may still be sent to this endpoint."""
         return (self.secret, self.enables) == (other.secret, other.enables)
 
 
 @dataclass(frozen=True, slots=True)
 class ResendTarget:
-    """An endpoint to which events may be resent. `status` is `enabled`, `disabled` or `deleted`; a
-    deleted endpoint can still be restored. `kinds` is None for every kind."""
+    """An endpoint that exists or can be restored, with its status: `enabled`, `disabled` or `deleted`.
+
+    `kinds` are the kinds of events that it receives, or None for every kind.
+    """
 
     endpoint: str
     kinds: frozenset[str] | None
@@ -125,7 +128,8 @@ def create(
     """Register an endpoint for future events; `sealed_secret` is the stored form of `secret`.
 
     Raises InvalidRequest for an invalid URL or kind. Raises PermissionDenied if the plan allows no more
-    endpoints, for kinds that the credential may not read, and in a copy of another server.
+    endpoints, if the credential may not read one of the kinds, and if the project is a copy from another
+    server.
     """
     parse_url(new.url, livemode=tenant.livemode)
     kinds = _shown_to(tenant, _check_kinds(new.events))
@@ -177,7 +181,7 @@ def add(
 
 
 def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> WebhookEndpoint:
-    """Return the endpoint. Raises NotFound, which names `param` if the id came in a field."""
+    """Return the endpoint. Raises NotFound, which names `param`, the request's field that held the id."""
     return _LISTING.get(unit, tenant, id, param)
 
 
@@ -189,9 +193,9 @@ def page(unit: Unit, tenant: Tenant, request: PageRequest) -> Page[WebhookEndpoi
 def roll_secret(
     unit: Unit, tenant: Tenant, id: str, secret: str, sealed_secret: str, key: str | None = None
 ) -> EndpointWithSecret:
-    """Replace the secret at once: all later requests, also retries, are signed with the new secret.
+    """Replace the secret at once: all later attempts, also retries, are signed with the new secret.
 
-    For a day they are also signed with the previous secret.
+    For a day, these attempts are also signed with the previous secret.
     """
     idempotency.take(unit, tenant, key, id)
     unit.execute(
@@ -204,7 +208,7 @@ def roll_secret(
 
 
 def disable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> WebhookEndpoint:
-    """Stop sending to the endpoint. A disabled endpoint is not changed."""
+    """Stop sending to the endpoint. An endpoint that is already disabled is not changed."""
     idempotency.take(unit, tenant, key, id)
     values: dict[str, Value] = {"status": "disabled", "disabled_reason": "asked", "disabled_at": unit.now}
     update_row(unit, tenant, "webhook_endpoints", id, "status = 'enabled'", **values)
@@ -226,11 +230,11 @@ def enable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Webho
 
 
 def delete(unit: Unit, tenant: Tenant, id: str) -> WebhookEndpoint:
-    """Delete the endpoint and its secret; its open deliveries are not sent any more.
+    """Delete the endpoint and its secret; its pending deliveries are not sent any more.
 
-    There may be many open deliveries, so their rows are not changed here: nobody sends them while the
-    endpoint is deleted, and the module `deliveries` shows them as failed. `restore` ends them in the
-    database.
+    There may be many pending deliveries, so their rows are not changed here. Nothing sends them while the
+    endpoint is deleted, and the module `deliveries` shows them as failed. If the endpoint is restored,
+    `end_deliveries` and `restore` set the rows to `failed`.
     """
     endpoint = get(unit, tenant, id)
     of_endpoint = tenant.bind(id=id, now=unit.now)
@@ -249,7 +253,10 @@ def delete(unit: Unit, tenant: Tenant, id: str) -> WebhookEndpoint:
 
 
 async def end_deliveries(engine: Engine, tenant: Tenant, id: str) -> None:
-    """End the open deliveries of a deleted endpoint, in short commits, so that `restore` has little to do."""
+    """Set the pending deliveries of a deleted endpoint to `failed`, in short commits.
+
+    Call this before `restore`, so that the commit of `restore` is short too.
+    """
 
     async def turn() -> int:
         return await engine.write(partial(_end_some, tenant=tenant, id=id, limit=AT_ONCE))
@@ -262,8 +269,8 @@ def restore(
 ) -> EndpointWithSecret:
     """Restore an endpoint that was deleted at most 30 days ago, with a new secret.
 
-    It gets future events; deliveries that were open at the deletion are not sent. Raises NotFound, Conflict
-    for an endpoint that is not deleted, and PermissionDenied as `create` does.
+    The endpoint gets only future events; deliveries that were pending when it was deleted are not sent.
+    Raises NotFound, Conflict if the endpoint is not deleted, and PermissionDenied as `create` does.
     """
     idempotency.take(unit, tenant, key, id)
     row = unit.first(
@@ -287,7 +294,7 @@ def restore(
 
 
 def every(unit: Unit, project: str) -> list[WebhookEndpoint]:
-    """Return the endpoints of both modes, oldest first; for the local administrator."""
+    """Return a project's endpoints of both modes, oldest first; for the local administrator."""
     rows = unit.execute(
         "SELECT * FROM webhook_endpoints WHERE project = :project ORDER BY livemode, id", {"project": project}
     )
@@ -295,7 +302,10 @@ def every(unit: Unit, project: str) -> list[WebhookEndpoint]:
 
 
 def deleted(unit: Unit, project: str) -> list[WebhookEndpoint]:
-    """Return the endpoints of both modes that can be restored, oldest first; for the local administrator."""
+    """Return a project's deleted endpoints that can be restored, of both modes, oldest first.
+
+    This is for the local administrator.
+    """
     rows = unit.execute(
         "SELECT * FROM deleted_webhook_endpoints WHERE project = :project AND deleted_at >= :oldest"
         " ORDER BY id",
@@ -305,9 +315,9 @@ def deleted(unit: Unit, project: str) -> list[WebhookEndpoint]:
 
 
 def tenant_of(unit: Unit, id: str) -> Tenant:
-    """Return a local administrator's tenant for an endpoint's project and mode, whether it is deleted or not.
+    """Return the tenant for an endpoint's project and mode, with all rights, for the local administrator.
 
-    Raises NotFound.
+    The endpoint may be deleted. Raises NotFound.
     """
     row = unit.first(
         "SELECT project, livemode FROM webhook_endpoints WHERE id = :id"
@@ -322,8 +332,8 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
 def receivers(unit: Unit, tenant: Tenant, id: str | None = None) -> list[ResendTarget]:
     """Return the endpoints of the project and mode that exist or can be restored, ordered by id.
 
-    With `id`, return only this endpoint; raises NotFound, which names the parameter `endpoint`, if it is
-    unknown.
+    With `id`, return only this endpoint. If there is no such endpoint, raises NotFound, which names the
+    parameter `endpoint`.
     """
     rows = unit.execute(
         f"SELECT id, events, status FROM webhook_endpoints WHERE {OF_TENANT} UNION ALL"
@@ -354,7 +364,7 @@ def subscriptions(unit: Unit) -> list[Subscription]:
 
 
 def advance(unit: Unit, id: str, cursor: str) -> None:
-    """Move the cursor forward to an event: all events up to it were attempted or are not wanted.
+    """Move an endpoint's cursor forward to an event, because all wanted events up to it were attempted.
 
     The cursor does not move to an event that does not exist: a failover of the database may have lost the
     event.
@@ -379,9 +389,9 @@ def restores(unit: Unit, ids: Collection[str]) -> dict[str, int]:
 def note_outcomes(unit: Unit, id: str, enables: int, now: int, *, any_succeeded: bool, is_gone: bool) -> None:
     """Record the success or failure of attempts in the endpoint's row.
 
-    A 410 disables the endpoint at once; so does a failure if nothing has succeeded in the five days before.
-    The endpoint is not disabled if it was enabled or restored during the attempts: `enables` is the count
-    when the attempts were read.
+    The status 410 disables the endpoint at once. A failure disables it if no attempt has succeeded for five
+    days. Attempts from before the endpoint was last enabled or restored are ignored: `enables` is the
+    endpoint's count when the attempts were read.
     """
     row = unit.first(
         "UPDATE webhook_endpoints SET failing_since = CASE WHEN :succeeded = 1 THEN NULL"
@@ -403,7 +413,7 @@ def note_outcomes(unit: Unit, id: str, enables: int, now: int, *, any_succeeded:
 
 
 def begin_sending(unit: Unit) -> None:
-    """Restart the five days of failing endpoints, because nothing was sent in the time before."""
+    """Give failing endpoints five days again until they are disabled, because nothing was sent for a time."""
     unit.execute(
         "UPDATE webhook_endpoints SET failing_since = :now WHERE failing_since IS NOT NULL", {"now": unit.now}
     )
@@ -415,15 +425,16 @@ def sealed_secrets(unit: Unit) -> list[tuple[str, str]]:
 
 
 def sealed_previous_secrets(unit: Unit) -> list[tuple[str, str]]:
-    """Return the id and the stored previous secret of every endpoint with such a secret."""
+    """Return the id and the stored previous secret of every endpoint that has a previous secret."""
     rows = unit.execute("SELECT id, previous_secret FROM webhook_endpoints WHERE previous_secret IS NOT NULL")
     return [(row["id"], row["previous_secret"]) for row in rows]
 
 
 def replace_sealed(unit: Unit, id: str, old: str, new: str) -> None:
-    """Store the same secret in another form.
+    """Replace the stored form `old` of an endpoint's secret by the form `new` of the same secret.
 
-    If the secret was rolled in the meantime, it is now the previous secret, and is replaced in that column.
+    If the secret was rolled in the meantime, it is now the previous secret, and is replaced in the column of
+    the previous secret.
     """
     for column in ("secret", "previous_secret"):
         unit.execute(
@@ -433,7 +444,7 @@ def replace_sealed(unit: Unit, id: str, old: str, new: str) -> None:
 
 
 def forget_previous_secrets(unit: Unit) -> None:
-    """Delete previous secrets that no longer sign."""
+    """Delete the previous secrets whose time is over, so that they no longer sign."""
     unit.execute(
         "UPDATE webhook_endpoints SET previous_secret = NULL, previous_until = NULL"
         " WHERE previous_until <= :now",
@@ -456,7 +467,7 @@ def purge(unit: Unit, before: int, limit: int) -> int:
 
 
 def _end_some(unit: Unit, tenant: Tenant, id: str, limit: int) -> int:
-    """End up to `limit` open deliveries of a deleted endpoint; return the number ended."""
+    """Set up to `limit` pending deliveries of a deleted endpoint to `failed`; return how many were set."""
     rows = unit.execute(
         "UPDATE deliveries SET status = 'failed', due = NULL WHERE id IN (SELECT d.id FROM deliveries AS d"
         " JOIN deleted_webhook_endpoints AS w ON w.id = d.endpoint WHERE w.id = :id AND w.project = :project"
@@ -478,10 +489,10 @@ def _check_kinds(kinds: list[str]) -> list[str]:
 
 
 def _shown_to(tenant: Tenant, kinds: list[str]) -> list[str]:
-    """Return the kinds that may be sent to an endpoint that this credential registers.
+    """Return the kinds of events that are sent to an endpoint that this credential registers.
 
-    Without the right to read users, `*` becomes all kinds that are not about users, and a kind about users
-    raises PermissionDenied: a webhook must not reveal data that the credential may not read.
+    If the credential may not read users, `*` becomes all kinds that are not about users, and a kind about
+    users raises PermissionDenied: a webhook must not reveal data that the credential may not read.
     """
     if tenant.may_see_users():
         return kinds

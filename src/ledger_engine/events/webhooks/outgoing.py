@@ -1,4 +1,4 @@
-"""The deliveries in progress to one endpoint: read ahead, passed to the sender, or not yet recorded."""
+"""The deliveries in progress to one endpoint: read from the database, but without a recorded result."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ from ledger_engine.events.webhooks.sending import AttemptJob
 from ledger_engine.events.webhooks.signing import signed_headers
 from ledger_engine.store import Unit
 
+# The highest numbers for one endpoint.
 FIRSTS_AHEAD = 512  # first attempts that are submitted and have no result yet
 BYTES_AHEAD = 512 * 1024  # characters of the bodies of these attempts; a single body may be larger
-ANSWERED_MAX = 10_000  # first attempts with a result that wait for the result of an earlier first attempt
-RETRIES_AHEAD = 8
-NEVER = 2**62
+ANSWERED_MAX = 10_000  # first attempts that have a result, but must wait for the result of an earlier attempt
+RETRIES_AHEAD = 8  # retries in progress
+
+NEVER = 2**62  # a time that never comes
 
 
 class Demand(NamedTuple):
-    """How much to read from the database for one endpoint; 0 means nothing.
+    """How much to read from the database for one endpoint.
 
-    `retrying` are the events whose retries are in progress.
+    Read events after the event `after`: at most `firsts` events, with at most `bytes` characters. Read at
+    most `retries` pending retries. 0 means that nothing is read. `retrying` are the events whose retries are
+    in progress.
     """
 
     subscription: Subscription
@@ -39,7 +43,7 @@ class Demand(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class SentJob:
-    """A job that was submitted to the sender, and its delivery."""
+    """A delivery whose job was submitted to the sender."""
 
     outgoing: Outgoing
     message: Message
@@ -55,8 +59,8 @@ class Outgoing:
 
     The endpoint's events up to `read_to` were read; `cursor` is the stored cursor.
 
-    If it `drains`, no more jobs are submitted for it, and it is removed when the sender has returned all its
-    jobs. If the endpoint is still enabled then, a new `Outgoing` starts from the endpoint's cursor.
+    An `Outgoing` that `drains` submits no more jobs, and is removed when the results of all its jobs are
+    recorded. If the endpoint is enabled at that time, a new `Outgoing` starts from the stored cursor.
     """
 
     subscription: Subscription
@@ -68,13 +72,15 @@ class Outgoing:
     may_have_more: bool = True
     looks_at: int = 0  # the ledger's time at which retries are read next
     drains: bool = False
-    firsts: dict[str, bool] = field(default_factory=dict)  # by event: whether the first attempt has a result
-    unanswered: int = 0  # how many of `firsts` have no result; `bytes` is the total size of these bodies
-    bytes: int = 0
-    retrying: set[str] = field(default_factory=set)
-    # Retries recorded since the last demand: a read that began earlier may still return them as pending.
+    # The events whose first attempts are in progress, and whether each attempt has a result.
+    firsts: dict[str, bool] = field(default_factory=dict)
+    unanswered: int = 0  # how many of `firsts` have no result
+    bytes: int = 0  # the total length of the bodies of these events without a result, in characters
+    retrying: set[str] = field(default_factory=set)  # the events whose retries are in progress
+    # Events whose retries were recorded since the last demand. A read that began before the recording may
+    # still return these retries as pending.
     recorded_since_demand: set[str] = field(default_factory=set)
-    with_sender: int = 0
+    with_sender: int = 0  # jobs whose results are not recorded yet
     # The headers that are the same for all events, as the beginning of a JSON array.
     _fixed_headers: str = field(init=False)
 
@@ -89,16 +95,16 @@ class Outgoing:
         )[:-1]
 
     def has_demand(self, now: int) -> bool:
-        """Return whether the database should be read for this endpoint."""
+        """Return whether the database should be read for this endpoint; `now` is the ledger's time."""
         return not self.drains and (self._takes_firsts or now >= self.looks_for_retries_at)
 
     def demand(self, now: int, share: int) -> Demand:
-        """Return how much to read, with at most `share` first attempts."""
+        """Return how much to read, with at most `share` first attempts; `now` is the ledger's time."""
         firsts = min(share, FIRSTS_AHEAD - self.unanswered) if self._takes_firsts else 0
-        # Retries in progress are still pending in the database, and a read returns them before the other
-        # retries.
+        # Read more retries by the number of those in progress: they are still pending in the database, and a
+        # read returns them before the other retries.
         retries = RETRIES_AHEAD + len(self.retrying) if now >= self.looks_for_retries_at else 0
-        # Reset before reading, so that changes during the read are not missed.
+        # Reset these fields before the read, so that changes during the read are not missed.
         self.may_have_more = self.may_have_more and not firsts
         self.looks_at = NEVER if retries else self.looks_at
         self.recorded_since_demand.clear()
@@ -116,11 +122,11 @@ class Outgoing:
 
     @property
     def looks_for_retries_at(self) -> int:
-        """Return the time at which retries are read next, unless something happens before that time."""
+        """Return the ledger's time at which retries are read next, unless something changes earlier."""
         return self.looks_at if len(self.retrying) < RETRIES_AHEAD and not self.drains else NEVER
 
     def take_feed(self, feed: Feed) -> list[Message]:
-        """Count the first attempts that were read as in progress; return their messages."""
+        """Note that the first attempts in the feed are in progress from now on; return their messages."""
         self.read_to = feed.read_to
         self.may_have_more = self.may_have_more or feed.more
         for message in feed.messages:
@@ -131,9 +137,12 @@ class Outgoing:
         return feed.messages
 
     def take_retries(self, retries: list[Retry], limit: int, now: int) -> list[Retry]:
-        """Return the pending retries that are due, and count them as in progress."""
+        """Return the retries that are due, and note that they are in progress from now on.
+
+        `retries` are the pending retries in the database, of which at most `limit` were read.
+        """
         due: list[Retry] = []
-        if len(retries) == limit:  # more retries may follow; read them when these are done
+        if len(retries) == limit:  # more retries may follow; read them as soon as fewer are in progress
             self.looks_at = now
         for retry in retries:
             if retry.due > now:
@@ -150,9 +159,10 @@ class Outgoing:
     def job(
         self, number: int, message: Message, attempt: int, *, is_first: bool, now: int, seconds: int
     ) -> AttemptJob:
-        """Return the finished request, signed and with the headers of docs/decisions.md#webhooks-delivery.
+        """Return the job for an attempt: a signed request with all its headers.
 
-        `now` is the ledger's time. `seconds` is the real time; receivers compare it with their own clocks.
+        See docs/decisions.md#webhooks-delivery. `now` is the ledger's time. `seconds` is the real Unix time;
+        receivers compare it with their own clocks.
         """
         body = message.body.encode()
         previous = self.previous if now < self.subscription.previous_until else None
@@ -180,7 +190,10 @@ class Outgoing:
         )
 
     def take_back(self, job: SentJob, *, was_made: bool) -> None:
-        """Note that the sender has finished a job; a job that was not made is read again later."""
+        """Note that the sender has returned a job.
+
+        If the attempt was not made, this `Outgoing` drains, so that its successor reads the event again.
+        """
         if not was_made:
             self.drains = True
         elif job.is_first:
@@ -190,7 +203,7 @@ class Outgoing:
             self.bytes -= len(job.message.body)
 
     def answered_to(self) -> str:
-        """Return the last event up to which every wanted event was attempted, recorded or not."""
+        """Return the last event up to which each wanted event has a result, whether recorded or not."""
         cursor = self.cursor
         for event, has_answer in self.firsts.items():
             if not has_answer:
@@ -207,13 +220,16 @@ class Outgoing:
     def give_up(self) -> None:
         """Note that the result of a job cannot be recorded.
 
-        A retry then stays in progress until the next deliverer starts, so that it is not sent again and
-        again.
+        If the job is a retry, it stays in `retrying` until the next deliverer starts, because otherwise it
+        would be sent again and again.
         """
         self.with_sender -= 1
 
     def is_recorded(self, job: SentJob, retry_at: int | None) -> None:
-        """Note that the result of a job is recorded; `retry_at` is when its delivery is due again."""
+        """Note that the result of a job is recorded.
+
+        `retry_at` is the ledger's time at which the delivery is due again; None if it is not.
+        """
         self.with_sender -= 1
         if not job.is_first:
             self.retrying.discard(job.message.id)
@@ -224,7 +240,7 @@ class Outgoing:
 
 
 def find(unit: Unit, demands: list[Demand]) -> list[tuple[Demand, Feed, list[Retry]]]:
-    """Read what each demand asks for; return it with the demand."""
+    """Read the first attempts and the retries that each demand asks for; return them with the demand."""
     nothing = Feed([], "", False)
     return [
         (

@@ -1,7 +1,10 @@
-"""The recorder stores the results of attempts, if possible all results that arrived together in one commit.
+"""The recorder stores the results of attempts.
 
-If this commit fails although the storage works, the recorder splits the results into smaller and smaller
-batches. So a result that cannot be stored does not block the other results.
+One commit stores all results that have arrived, up to a limit. If this commit fails although the storage
+works, the recorder splits the results into smaller and smaller batches. So a result that cannot be stored
+does not block the other results.
+
+The module also has the clock for retries, which notices that nothing was sent for some time.
 """
 
 from __future__ import annotations
@@ -24,21 +27,21 @@ from ledger_engine.events.webhooks.sending import SendResult
 from ledger_engine.store import ATTEMPTS, BookWork, Unit
 from ledger_engine.store.engine import Engine
 
-# After a stop, each endpoint gets one overdue retry in each period of this length. The period is never longer
-# than the wait before the first retry.
+# After a stop, each endpoint gets one overdue retry in each period of this length, or of the shortest wait
+# before a retry if that wait is shorter.
 OVERDUE_EVERY_S = 1.0
-SPREAD_AT_ONCE = 200
-# If the clock and the elapsed time differ by at least this much, the clock has jumped; smaller differences
-# are ordinary adjustments.
+SPREAD_AT_ONCE = 200  # due times that one commit changes
+# If the ledger's clock has moved by more than this much beyond the elapsed time, it has jumped; smaller
+# differences are ordinary adjustments.
 JUMP_MS = 30_000
 
 
 class RetryClock:
-    """The clock of one deliverer. Call `begin` first.
+    """The clock of one deliverer; it notices when the ledger's clock jumps forward. Call `begin` first.
 
-    Retries are due by the ledger's clock. If that clock moves further than the monotonic clock, the machine
-    slept or its clock was set forward: nothing was sent during that time, as after a stop. Only one of
-    several servers changes the stored due times.
+    Retries are due by the ledger's clock. If this clock moves further than the monotonic clock, the machine
+    slept or its clock was set forward. In both cases many retries may be due at once, as after a stop. If
+    several servers share the ledger, only one of them changes the stored due times.
     """
 
     def __init__(self, engine: Engine, retries_s: Sequence[float], monotonic: Callable[[], float]) -> None:
@@ -56,16 +59,18 @@ class RetryClock:
 
     async def begin(self) -> None:
         """Continue where the last deliverer stopped. Raises StorageUnavailable."""
-        # If this deliverer is not the first, another server was sending until now.
+        # Only the first server continues as after a stop: if there are others, they were sending until now.
         if await self._leases.leads() and self._leases.first:
             await self._continue()
-        # The first write moves the clock past the newest recorded time. This step is not treated as a jump.
+        # The first write moves the ledger's clock past the newest recorded time. Both clocks are read only
+        # now, so that this step is not taken for a jump.
         self._clock_at, self._monotonic_at = read_together(self._engine.clock.now, self._monotonic)
 
     async def follow(self) -> int:
-        """If the clock has jumped forward, continue as after a stop; return the ledger's time.
+        """If the ledger's clock has jumped forward, continue as after a stop; return the ledger's time.
 
-        Compare stored times only with the returned time. Raises StorageUnavailable.
+        Compare stored times only with the returned time: all jumps up to this time were noticed. Raises
+        StorageUnavailable.
         """
         async with self._following:
             clock, monotonic = read_together(self._engine.clock.now, self._monotonic)
@@ -76,9 +81,10 @@ class RetryClock:
             return clock
 
     async def _continue(self) -> None:
-        """Restart the five days of failing endpoints, and spread the retries that became due.
+        """Continue after a time in which nothing was sent.
 
-        After this the retries are due one after the other, not all at once.
+        Failing endpoints again get five days until they are disabled. The overdue retries get new due times,
+        so that they are due one after the other and not all at once.
         """
         await self._engine.write(endpoints.begin_sending)
         for endpoint, _ in await self._engine.read(endpoints.sealed_secrets):
@@ -95,13 +101,14 @@ class RetryClock:
 
 
 GONE = 410  # the status with which a receiver asks for no more events
-# Share of the wait added at random, so that deliveries that failed together are not retried together.
+# At most this fraction of the wait before a retry is added at random, so that deliveries that failed together
+# are not retried together.
 JITTER = 0.1
-RECORDED_AT_ONCE = 200
+RECORDED_AT_ONCE = 200  # results that one commit records
 PACE_S = 0.01  # pause between two reads or two commits, so that each handles more deliveries
 BUSY_PACE_S = 0.05  # pause while the event loop is busy, because requests come before webhooks
-# The event loop is busy if it works for more than this share of the time. Sending to one endpoint takes a
-# third of this share if there is no other load.
+# The event loop is busy if it works for more than this fraction of the time. Sending to one endpoint takes a
+# third of this fraction if there is no other load.
 BUSY = 0.2
 RETRY_AFTER_S = 1.0
 
@@ -116,7 +123,7 @@ class Pace:
         self._measured_at = time.perf_counter(), time.thread_time()
 
     def measure(self) -> None:
-        """Set the pause by how busy the thread was since the last call."""
+        """Set the pause, depending on how busy the thread was since the last call."""
         before, self._measured_at = self._measured_at, (time.perf_counter(), time.thread_time())
         seconds, busy_seconds = (now - then for now, then in zip(self._measured_at, before, strict=True))
         self.pause_s = BUSY_PACE_S if busy_seconds > BUSY * seconds else PACE_S
@@ -148,14 +155,21 @@ async def wait_to_retry() -> None:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeBatch:
-    """Outcomes, and the cursors of their endpoints. A `bare` batch is stored without headers and bodies."""
+    """Outcomes, and the new cursors of their endpoints, to store in one commit.
+
+    The outcome in a `bare` batch has no headers and no bodies.
+    """
 
     outcomes: list[Outcome]
     cursors: dict[str, str]
     bare: bool = False
 
     def smaller(self) -> list[OutcomeBatch]:
-        """Return this batch split into smaller ones, the cursors last; [] if that is impossible."""
+        """Split this batch into smaller batches, and return them; return [] if this is impossible.
+
+        A batch of several endpoints gives one batch for each endpoint. A batch of one endpoint gives one for
+        each outcome, and then one for the cursor. A single outcome gives one without headers and bodies.
+        """
         by_endpoint = [
             OutcomeBatch([outcome for outcome in self.outcomes if outcome.endpoint == id], {id: cursor})
             for id, cursor in self.cursors.items()
@@ -188,7 +202,7 @@ class Recorder:
         self._jobs = jobs
         self._clock = clock
         self._pace = pace
-        self._answers: list[tuple[SendResult, int]] = []  # results, each with its time
+        self._answers: list[tuple[SendResult, int]] = []  # results, each with the time at which it arrived
         self._answer_event = asyncio.Event()
         self._finishing = False
 
@@ -198,14 +212,14 @@ class Recorder:
         self._answer_event.set()
 
     def finish(self) -> None:
-        """Make `run` end when it has recorded the results so far, or has failed to record them."""
+        """Make `run` end when it has tried to record all results that have arrived."""
         self._finishing = True
         self._answer_event.set()
 
     async def run(self, on_recorded: Callable[[bool], None]) -> None:
         """Record results until `finish`.
 
-        After each recording, call `on_recorded`; its argument is true if an endpoint drains.
+        After each recording, call `on_recorded`, with true if an endpoint of the recorded results drains.
         """
         while not (self._finishing and not self._answers):
             await self._answer_event.wait()
@@ -238,7 +252,7 @@ class Recorder:
 
         while not await try_step(record):
             if self._finishing:
-                return  # the next deliverer sends again all deliveries that were not recorded
+                return  # the next deliverer repeats all attempts that were not recorded
             await wait_to_retry()
         for id, outgoing in endpoints.items():
             outgoing.recorded_to(cursors[id])
@@ -279,9 +293,9 @@ class Recorder:
 
 
 class Recording:
-    """The recording of some outcomes.
+    """Records some outcomes, if possible in one commit.
 
-    If `run` raises StorageUnavailable, call it again: it records the remaining outcomes.
+    If `run` raises StorageUnavailable, call `run` again to record the remaining outcomes.
     """
 
     def __init__(self, engine: Engine, outcomes: list[Outcome], cursors: dict[str, str]) -> None:
@@ -291,7 +305,7 @@ class Recording:
         self._resent: set[tuple[str, str]] = set()
 
     async def run(self, now: int) -> None:
-        """Record the outcomes that are not recorded yet; the waits before retries count from `now`.
+        """Record the outcomes that are not recorded yet; the waits before the retries start at `now`.
 
         Raises StorageUnavailable.
         """
@@ -311,11 +325,14 @@ class Recording:
                     self._give_up(batch)
 
     def is_given_up(self, outcome: Outcome) -> bool:
-        """Return whether the outcome cannot be recorded. Call this after `run`."""
+        """Return whether `run` has given up the outcome, because it cannot be recorded."""
         return (outcome.endpoint, outcome.event) not in self._recorded_at
 
     def retry_at(self, outcome: Outcome) -> int | None:
-        """Return the stored time of the retry of a recorded outcome; None if there is no retry."""
+        """Return when the delivery of a recorded outcome is due again, or None if there is no retry.
+
+        The result is 0, which means at once, for a delivery that was resent during its attempt.
+        """
         if (outcome.endpoint, outcome.event) in self._resent:
             return 0
         if outcome.retry_in_ms is None:
@@ -332,7 +349,8 @@ class Recording:
 def store(unit: Unit, batch: OutcomeBatch, now: int) -> set[tuple[str, str]]:
     """Record the outcomes and the cursors, and disable endpoints if the outcomes require it.
 
-    Return the endpoint and event of each delivery that is due because it was resent during its attempt.
+    Return the endpoint and the event of each delivery that stays due, because it was resent during its
+    attempt.
     """
     resent = attempts.record(unit, batch.outcomes, now)
     for id, cursor in batch.cursors.items():

@@ -2,13 +2,13 @@
 
 In the server's event loop each delivery would wait several times for its turn among the requests, and would
 slow the requests down. With this process the server only writes one message and reads one line for each
-delivery. The process receives finished requests: it knows no secret and no database, stores nothing, and ends
-with its owner.
+delivery. The process receives finished requests to send: it knows no secret and no database, and stores
+nothing. It ends when its owner, the server, ends.
 
-The owner writes pickled tuples, each after its length: `("jobs", …)` with the fields of each AttemptJob,
-`("drop", endpoint)`, `("until", moment)`, `("stop", seconds)`. The process answers with JSON arrays, one per
-line, with the fields of each SendResult. Its output is never unpickled, because the process reads the answers
-of strangers.
+The owner writes pickled tuples, each preceded by its length: `("jobs", …)` with the fields of each
+AttemptJob, `("drop", endpoint)`, `("until", moment)`, `("stop", seconds)`. The process answers with JSON
+arrays, one per line, with the fields of each SendResult. The owner never unpickles the output of the process,
+because the process reads the answers of receivers that are not trusted.
 
 The process is started from the program's files on the disk. If the program was updated while the owner ran,
 these files belong to another version. So the owner passes the form of its messages (`FORM`), and the process
@@ -32,20 +32,20 @@ from ledger_engine.core.processes import OTHER_PROGRAM, Messages, UnreadableMess
 from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks.sending import AttemptJob, Sender, SendResult
 
-# Seconds before a restart after the first unexpected end, the second, and so on.
+# Seconds until the process is restarted: after its first unexpected end, after the second, and so on.
 RESTART_AFTER_S = (1, 2, 5, 10, 30)
 HEALTHY_AFTER_S = 60  # if the process ran this long, its next unexpected end counts as the first
 STOP_TIMEOUT_S = 2  # seconds for the process to end after its last result
-NICENESS = 5  # so that on a busy machine requests come before webhooks
-# Results of this many seconds are written together, so that the owner wakes less often.
+NICENESS = 5  # a lower priority than the server's, so that on a busy machine requests come before webhooks
+# Results that arrive within this many seconds are written together, so that the owner wakes less often.
 _GATHERED_S = 0.02
 _CHUNK = 1 << 18
 _LINE_MAX = 1 << 27  # bytes; far more than the results of all jobs that may be in progress take
-# Raise the number if the messages change although their fields stay the same.
+# Raise the number in this text if the messages change although their fields stay the same.
 FORM = f"1 {' '.join(AttemptJob._fields)} -> {' '.join(SendResult._fields)}"
 # The process is in a process group of its own, so that Ctrl-C reaches only the owner, which lets the process
-# finish. It is not in a session of its own: Linux may divide the processors by session, and then niceness
-# would have an effect only within its session.
+# finish. The process is not in a session of its own: Linux may divide the processors' time by session, and in
+# this case the niceness would have an effect only within the session.
 _PROGRAM = (
     f"import os; os.setpgrp(); from ledger_engine.events.webhooks.sender_process import main; main({FORM!r})"
 )
@@ -75,7 +75,10 @@ MakeSender = Callable[[Report], AnySender]
 
 
 class SenderProcess:
-    """A Sender in another process. Submit jobs while `is_ready`; `report` is called once with each result."""
+    """A Sender in another process. Submit jobs only while `is_ready`.
+
+    `report` is called once for each job, with its result.
+    """
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -102,12 +105,12 @@ class SenderProcess:
             self._report(SendResult(job.number, made=False))
             return
         self._open_numbers.add(job.number)
-        if not self._unwritten:  # write messages of the same turn of the loop together
+        if not self._unwritten:  # write all jobs of the same turn of the event loop in one message
             asyncio.get_running_loop().call_soon(self._write_jobs)
         self._unwritten.append(job)
 
     def drop(self, endpoint: str) -> None:
-        """Report as not made all jobs of the endpoint that have not been started."""
+        """Report all jobs of the endpoint that have not been started as not made."""
         self._write("drop", endpoint)
 
     def send_until(self, moment: float) -> None:
@@ -116,7 +119,7 @@ class SenderProcess:
         self._write("until", moment)
 
     async def stop(self, grace_s: float) -> None:
-        """Start nothing more, give attempts in progress `grace_s` seconds to end, and end the process."""
+        """Start nothing more, wait up to `grace_s` seconds for attempts in progress, and end the process."""
         self._stopping = True
         if self._keeper is None:
             return
@@ -203,7 +206,7 @@ class SenderProcess:
 
 
 def main(form: str) -> None:
-    """Run the process: send the jobs from stdin until the owner stops it or ends, which closes stdin.
+    """Run the process: send the jobs from stdin, until the owner stops the process or closes stdin by ending.
 
     `form` is the owner's FORM. If it differs from FORM in this process, the exit status is OTHER_PROGRAM.
     """
@@ -217,7 +220,7 @@ def main(form: str) -> None:
             runner.run(_serve())
         except UnreadableMessage as error:
             sys.exit(f"The webhook sender cannot read what the server wrote: {error}.")
-    # Exit without waiting for threads that still wait for a name server.
+    # Exit at once, without waiting for lookup threads whose name server does not answer.
     os._exit(0)
 
 
@@ -230,7 +233,7 @@ async def _serve() -> None:
     results: list[SendResult] = []
 
     def flush() -> None:
-        if not transport.is_closing():  # closing means that somebody killed the owner
+        if not transport.is_closing():  # the transport is closing if somebody killed the owner
             writer.write(dumps(results).encode() + b"\n")
         results.clear()
 

@@ -1,12 +1,12 @@
 """The sender makes the submitted attempts, in order for each endpoint; no endpoint delays another.
 
 Each endpoint has a lane, which makes the endpoint's first attempts in sequence: the next attempt starts when
-the previous attempt has a result, or was sent a quarter of a second ago. So a receiver that is slow or hangs
-delays only its own lane, and only by a quarter of a second for each event. Retries run next to the first
-attempts.
+the previous attempt has a result, or when a quarter of a second has passed since its request was sent. So a
+receiver that is slow or hangs delays only its own lane, and only by a quarter of a second for each event.
+Retries run at the same time as the first attempts.
 
-A lane may always run one first attempt and one retry. All further attempts of all lanes share a limit. So a
-working receiver gets its events, however many other receivers hang.
+Each lane can always run one first attempt and one retry. The further attempts of all lanes together share a
+limit. So a working receiver gets its events, however many other receivers hang.
 
 Receivers are not trusted. This module resolves the receiver's name, checks each address, and connects to a
 checked address. It follows no redirect, uses no proxy, decompresses nothing, and reads only a limited part of
@@ -41,25 +41,27 @@ ANSWER_MAX = 64 * 1024  # bytes of a body that are read before the connection is
 KEPT_MAX = 4096  # bytes of a body, and characters of headers, that are stored (docs/decisions.md#events-list)
 HEAD_MAX = 32 * 1024  # bytes of an answer's status line and headers
 LOOK_UP_S = 2  # seconds to resolve a name when its URL is registered
-LOOKUPS_MAX = 64  # names resolved at a time; each occupies a thread until its name server answers
-CONNECT_S = 5  # seconds for each address of a name, so that after a dead address the next can be tried
+LOOKUPS_MAX = 64  # names resolved at a time; each lookup occupies a thread until the name server answers
+CONNECT_S = 5  # seconds to connect to an address before the next address of the name is tried
 DEADLINE_S = 15  # seconds for a whole attempt (docs/decisions.md#webhooks-retries)
-OVERTAKE_S = 0.25
+OVERTAKE_S = 0.25  # seconds after a request was sent until the lane's next first attempt may start
 FIRSTS_MAX = 8  # first attempts in progress in one lane
-RETRIES_MAX = 4
+RETRIES_MAX = 4  # retries in progress in one lane
 # Attempts in progress in all lanes together, in addition to the two that each lane may always run.
 SHARED_MAX = 128
-IDLE_S = 4  # seconds; servers keep an idle connection for at least 5 seconds
+# Seconds after which an idle connection is closed here. It is less than 5, because common servers close an
+# idle connection after 5 seconds or later.
+IDLE_S = 4
 Headers = list[tuple[str, str]]
 
 
 class SendFailed(Exception):
-    """The exchange brought no answer; the message gives the reason in a few words."""
+    """The request was not sent, or got no valid answer; the message gives the reason in a few words."""
 
 
 @dataclass(slots=True)
 class Response:
-    """An answer. `body` is its first 4 KB as text, whatever the content is."""
+    """A receiver's answer. `body` is the first 4 KB of its body, decoded as UTF-8 whatever the content is."""
 
     status: int
     headers: Headers
@@ -79,9 +81,9 @@ class ReceiverConnection:
         """Send the request, call `on_sent`, and return the answer. Raises SendFailed and OSError."""
         self.answering = False
         request = _head(path, headers) + body
-        self._http.send(_ANY_POST)  # so that h11 expects an answer
+        self._http.send(_ANY_POST)  # only so that h11 expects an answer: the text that it returns is not used
         self._http.send(_END)
-        # Written at once and without waiting, because a receiver may answer before it has read everything.
+        # Do not wait until the whole request is sent, because a receiver can answer before it has read it.
         self._writer.write(request)
         on_sent()
         try:
@@ -93,11 +95,11 @@ class ReceiverConnection:
 
     @property
     def is_open(self) -> bool:
-        """Return False if this side knows that the connection is closed; the receiver may close it later."""
+        """Return False if the connection is known to be closed; the receiver can close it at any time."""
         return not (self._reader.at_eof() or self._writer.is_closing())
 
     def make_ready(self) -> bool:
-        """Prepare for the next exchange; return False if the connection cannot be used again."""
+        """Prepare the connection for the next exchange; return False if it cannot be used again."""
         if not self.is_open or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
@@ -135,7 +137,7 @@ class ReceiverConnection:
 
 
 async def connect(target: ParsedUrl, *, livemode: bool) -> ReceiverConnection:
-    """Return a new connection to an allowed address. Raises SendFailed and OSError."""
+    """Connect to the receiver, if all its addresses are allowed. Raises SendFailed and OSError."""
     addresses = [target.host] if is_address(target.host) else await look_up(target.host)
     for address in addresses:
         reason = refusal(address, tls=target.tls, livemode=livemode)
@@ -152,9 +154,10 @@ async def connect(target: ParsedUrl, *, livemode: bool) -> ReceiverConnection:
 
 
 async def check_url(url: str, *, livemode: bool) -> None:
-    """Check a URL, and the addresses of its name, before it is registered. Raises InvalidRequest.
+    """Check a URL, and the addresses of its host name, before it is registered. Raises InvalidRequest.
 
-    The check waits only LOOK_UP_S for a slow name server, because each connection resolves the name again.
+    If the name server does not answer within LOOK_UP_S, an https URL is accepted, because each connection
+    resolves the name and checks the addresses again.
     """
     target = parse_url(url, livemode=livemode)
     if is_address(target.host):
@@ -167,10 +170,10 @@ async def check_url(url: str, *, livemode: bool) -> None:
 
 
 async def look_up(host: str) -> list[str]:
-    """Return the IP addresses of a name. Raises SendFailed if it has none.
+    """Return the IP addresses of a host name. Raises SendFailed if it has none.
 
-    Each name has a thread of its own, so a name server that does not answer delays only attempts for its
-    names. If the same name is already being resolved, wait for that result.
+    Each lookup runs in a thread of its own, so a name server that does not answer delays only attempts for
+    its names. If a lookup of the same name is in progress, wait for its result instead of starting another.
     """
     loop = asyncio.get_running_loop()
     answer = _lookups.get(host)
@@ -191,7 +194,10 @@ _lookups: dict[str, asyncio.Future[list[str] | str]] = {}
 
 
 def _ask(host: str, answer: asyncio.Future[list[str] | str]) -> None:
-    """Resolve a name in a thread; set `answer` to the addresses, or to the reason why there are none."""
+    """Resolve a host name; set `answer` to its addresses, or to the reason why it has none.
+
+    Call this in a thread of its own.
+    """
     result: list[str] | str
     try:
         entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -205,7 +211,7 @@ def _ask(host: str, answer: asyncio.Future[list[str] | str]) -> None:
         if not answer.done():
             answer.set_result(result)
 
-    with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits for the result
+    with contextlib.suppress(RuntimeError):  # raised if the loop is closed; nobody waits for the result then
         answer.get_loop().call_soon_threadsafe(settle)
 
 
@@ -250,7 +256,7 @@ def _kept_headers(response: h11.Response) -> Headers:
 class AttemptJob(NamedTuple):
     """One attempt to make. The caller chooses `number`; host, port, TLS and path come from a ParsedUrl.
 
-    `headers` are JSON text, an array of pairs. This text is also stored, so it is made only once.
+    `headers` is JSON text, an array of pairs. The recorder stores the same text, so it is made only once.
     """
 
     number: int
@@ -266,12 +272,12 @@ class AttemptJob(NamedTuple):
 
 
 class SendResult(NamedTuple):
-    """The result of a job.
+    """The result of the job with the same `number`.
 
-    If `made` is false, the job was not started, or was cancelled and its outcome is unknown.
+    If `made` is false, the attempt was not started, or was cancelled and its outcome is unknown.
 
     `error` is None for a 2xx answer within the deadline. `status`, `headers` (JSON text as in a job) and
-    `body` come from the receiver's answer, and are None without an answer.
+    `body` come from the receiver's answer, and are None if there is no answer.
     """
 
     number: int
@@ -285,10 +291,11 @@ class SendResult(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """The jobs of one lane, started in the order of their submission, at most `most` at the same time.
+    """The first attempts or the retries of one lane.
 
-    With `in_order` the job that was started last is the `head`; the next job starts when the head has a
-    result or was sent long enough ago.
+    The jobs start in the order of their submission, and at most `most` jobs run at the same time. With
+    `in_order`, the job that was started last becomes the `head`, and no other job starts until the head has a
+    result or until OVERTAKE_S after its request was sent.
     """
 
     lane: _Lane
@@ -301,6 +308,8 @@ class _Queue:
 
 @dataclass(slots=True, eq=False)
 class _Lane:
+    """The jobs of one endpoint, and the idle connections to it, each with the timer that closes it."""
+
     endpoint: str
     idle: dict[ReceiverConnection, asyncio.TimerHandle] = field(default_factory=dict)
     firsts: _Queue = field(init=False)
@@ -318,7 +327,7 @@ class _Lane:
 
 
 class Sender:
-    """Makes the submitted attempts; `report` is called once with each result."""
+    """Makes the submitted attempts, and calls `report` once for each job, with its result."""
 
     is_ready = True
 
@@ -326,9 +335,10 @@ class Sender:
         self._report = report
         self._deadline_s = deadline_s
         self._lanes: dict[str, _Lane] = {}
-        self._shared_count = 0
+        self._shared_count = 0  # attempts in progress that count for the shared limit
         self._until = math.inf
-        self._wanting: dict[_Queue, None] = {}  # queues that wait for the shared limit, the oldest first
+        # Queues that wait until the shared limit allows another attempt, the longest waiting first.
+        self._wanting: dict[_Queue, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def submit(self, job: AttemptJob) -> None:
@@ -344,9 +354,9 @@ class Sender:
         self._start_waiting(queue)
 
     def drop(self, endpoint: str) -> None:
-        """Report as not made all jobs of the endpoint that have not been started.
+        """Report all jobs of the endpoint that have not been started as not made.
 
-        Close the endpoint's idle connections.
+        Also close the endpoint's idle connections.
         """
         lane = self._lanes.get(endpoint)
         if lane is None:
@@ -364,7 +374,7 @@ class Sender:
         self._until = moment
 
     async def stop(self, grace_s: float) -> None:
-        """Start nothing more, give attempts in progress `grace_s` seconds to end, and cancel the rest."""
+        """Start nothing more; wait up to `grace_s` seconds for attempts in progress, and cancel the rest."""
         for endpoint in list(self._lanes):
             self.drop(endpoint)
         if self._tasks:
@@ -454,8 +464,8 @@ class Sender:
                 response = await connection.post(job.path, headers, job.body.encode(), on_sent)
             except (SendFailed, OSError):
                 connection.close()
-                # A receiver may close an idle connection while our request is on its way. That is not a
-                # failure: send the request again.
+                # A receiver may close an idle connection while our request is on its way. This is not a
+                # failure of the attempt: send the request again, on another connection.
                 if not used_before or connection.answering:
                     raise
                 continue
@@ -469,7 +479,7 @@ class Sender:
             return response
 
     def _pass_on(self, queue: _Queue, job: AttemptJob) -> None:
-        """Let the next job start, because this job has a result or was sent long enough ago."""
+        """Let the next job start, because `job` has a result or was sent OVERTAKE_S ago."""
         if queue.head is job:
             queue.head = None
         self._start_waiting(queue)

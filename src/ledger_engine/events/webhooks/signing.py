@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cryptography.fernet import Fernet
 
 
-# Signatures: the contract defines one, and Standard Webhooks another. See
+# Each delivery has two kinds of signatures: the contract defines one, and Standard Webhooks the other. See
 # docs/interface.md#auth-webhook-signature, docs/decisions.md#webhooks-standard and
 # https://www.standardwebhooks.com.
 
@@ -30,7 +30,10 @@ def sign(secret: str, body: bytes) -> str:
 
 
 def sign_standard(secret: str, id: str, seconds: int, body: bytes) -> str:
-    """Return one signature in `webhook-signature`; `seconds` is the Unix time in `webhook-timestamp`."""
+    """Return one signature for the header `webhook-signature`.
+
+    `seconds` is the Unix time in the header `webhook-timestamp`.
+    """
     mac = _keyed(_key(secret)).copy()
     mac.update(b"%b.%d.%b" % (id.encode(), seconds, body))
     return "v1," + base64.b64encode(mac.digest()).decode()
@@ -41,8 +44,9 @@ def signed_headers(
 ) -> list[tuple[str, str]]:
     """Return the headers with which a receiver can check an attempt made at the Unix time `seconds`.
 
-    `previous` is the secret before the last roll; None if it no longer signs. The contract's header takes
-    only one signature, so the signature with the previous secret has a header of its own.
+    `previous` is the secret before the last roll, or None if that secret no longer signs. The contract's
+    header `Ledger-Signature` takes only one signature, so the signature with the previous secret has a header
+    of its own.
     """
     secrets = [secret] if previous is None else [secret, previous]
     standard = [sign_standard(key, id, seconds, body) for key in secrets]
@@ -57,10 +61,10 @@ def signed_headers(
 
 @lru_cache(maxsize=256)
 def _key(secret: str) -> bytes:
-    """Return the key of Standard Webhooks: the bytes that follow `whsec_` in base64.
+    """Return the key of Standard Webhooks: the text after `whsec_`, decoded from base64.
 
-    Our own secrets are always base64. Another server, which `listen` follows, may use any other text; such a
-    text is the key itself.
+    This server's secrets are always base64. The `listen` command also works with other servers, whose secret
+    may be any text; such a text is used as the key, without decoding.
     """
     text = secret.removeprefix("whsec_")
     try:
@@ -71,15 +75,18 @@ def _key(secret: str) -> bytes:
 
 @lru_cache(maxsize=512)
 def _keyed(key: bytes) -> hmac.HMAC:
-    """Return an HMAC with this key. Copy it for each use: a copy takes three quarters of a new one's time."""
+    """Return an HMAC object with this key.
+
+    Copy the object for each use: a copy takes three quarters of the time of a new object.
+    """
     return hmac.new(key, digestmod="sha256")
 
 
 # Sealing: to sign, the server needs the secret itself, so the database cannot store only a hash of the
 # secret. If the environment variable LEDGER_SECRET_KEY is set, secrets are encrypted in the database, so that
-# a stolen file or backup reveals no secret; without a key they are stored in clear text. To change the key,
-# set LEDGER_SECRET_KEY_PREVIOUS to the former key for one start: this start encrypts everything with the new
-# key.
+# a stolen file or backup reveals no secret; without this variable, secrets are stored in clear text. To
+# change the key, set LEDGER_SECRET_KEY to the new key and LEDGER_SECRET_KEY_PREVIOUS to the former key, and
+# start the server: it encrypts all secrets with the new key. Later starts need only LEDGER_SECRET_KEY.
 
 
 VARIABLE = "LEDGER_SECRET_KEY"
@@ -88,13 +95,14 @@ _MARK = "fernet:"
 
 
 class WrongKey(Exception):
-    """The secret was sealed with another key, or no key is set."""
+    """A stored secret cannot be opened: it was sealed with another key, or no key is set."""
 
 
 class Seal:
-    """Seals and opens secrets with `key`, which may be any text; without a key secrets stay readable.
+    """Seals (encrypts) secrets for storage with `key`, and opens sealed secrets. The key can be any text.
 
-    A Seal also opens secrets that were sealed with the key `previous`.
+    Without a key, secrets are stored in clear text. A Seal also opens secrets that were sealed with the key
+    `previous`.
     """
 
     def __init__(self, key: str | None, previous: str | None = None) -> None:
@@ -107,11 +115,11 @@ class Seal:
         return _seal_of(os.environ.get(VARIABLE), os.environ.get(PREVIOUS))
 
     def close(self, secret: str) -> str:
-        """Return the stored form of a secret."""
+        """Return the form in which a secret is stored: sealed, or in clear text if there is no key."""
         return secret if self._key is None else _MARK + _fernet(self._key).encrypt(secret.encode()).decode()
 
     def open(self, text: str) -> str:
-        """Return the secret in a stored form. Raises WrongKey."""
+        """Return the secret whose stored form is `text`. Raises WrongKey."""
         if not text.startswith(_MARK):
             return text
         if self._key is None:
@@ -124,9 +132,10 @@ class Seal:
         return secret
 
     def closed_again(self, text: str) -> str | None:
-        """Return the new form of a stored secret, sealed with the key; None if the stored form should stay.
+        """Seal a stored secret with the present key, and return the new form; None if nothing must change.
 
-        It stays if the secret is already sealed with the key, if it cannot be opened, and if there is no key.
+        The stored form stays if the secret is already sealed with the present key, if the secret cannot be
+        opened, and if there is no key.
         """
         if self._key is None:
             return None
@@ -144,11 +153,11 @@ def _seal_of(key: str | None, previous: str | None) -> Seal:
 
 @cache
 def _fernet(key: str) -> Fernet:
-    # Imported here, so that a server without webhooks or without a key does not load it.
+    # Imported here, so that a server without webhooks or without a key does not load this library.
     from cryptography.fernet import Fernet
 
-    # The key is stretched, because people choose words. The salt may be constant, because no hashes are
-    # stored.
+    # The key is stretched with scrypt, because people choose words that can be guessed. Different salts would
+    # protect stored hashes; no hash of the key is stored, so the salt is constant.
     key_bytes = hashlib.scrypt(key.encode(), salt=b"ledger webhook secrets", n=2**14, r=8, p=1, dklen=32)
     return Fernet(base64.urlsafe_b64encode(key_bytes))
 
