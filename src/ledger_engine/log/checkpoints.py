@@ -1,6 +1,7 @@
-"""Checkpoints as C2SP defines them, and proofs that anyone can check offline.
+"""Checkpoints of a log, and proofs that an entry is in a log; C2SP defines the form of both.
 
-A checkpoint is the signed origin, size and root of a log.
+A checkpoint is a signed note with the origin, the size and the root of a log. The origin is the log's name.
+Anyone can check a proof offline.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from ledger_engine.log.tree import BadProof, check_inclusion, leaf_hash
 
 _SIZE = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 _FIRST_LINE = "c2sp.org/tlog-proof@v1"
-_PATH_MAX = 63
+_PATH_MAX = 63  # hashes
+# The fields of an entry that contains a commitment to an event's body instead of the body.
 COMMITTED = ("commitment", "created", "id", "livemode", "type")
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A log's size and root at one time, as written in its signed note."""
+    """The size and the root that a log had at one time, and the signed note that contains them."""
 
     origin: str
     size: int
@@ -33,7 +35,7 @@ class Checkpoint:
 
     @staticmethod
     def parse(text: str) -> Checkpoint:
-        """Return the checkpoint in a note, without checking its signatures. Raises BadNote."""
+        """Return the checkpoint in the text of a note. The signatures are not checked. Raises BadNote."""
         note = notes.parse(text)
         origin, *lines = note.text[:-1].split("\n")
         if len(lines) < 2 or not origin or not all(lines):
@@ -44,7 +46,7 @@ class Checkpoint:
         return Checkpoint(origin, parse_size(lines[0]), root, note)
 
     def require_log(self, key: VerifierKey) -> None:
-        """Raise BadNote unless this key signed the checkpoint, and the key's name is the origin."""
+        """Raise BadNote unless `key` is a log's key, is named after the origin, and signed the checkpoint."""
         if key.kind != notes.LOG:
             raise BadNote(f"the key of {key.name} is not the key of a log")
         if self.origin != key.name:
@@ -53,9 +55,9 @@ class Checkpoint:
             raise BadNote(f"this checkpoint of {self.origin} is not signed by this key")
 
     def witnessed(self, key: VerifierKey) -> int | None:
-        """Return the time in seconds at which the witness signed the checkpoint; None if it did not sign.
+        """Return the Unix time at which this witness signed the checkpoint; None if it did not sign.
 
-        Raises BadNote.
+        Raises BadNote if `key` is not the key of a witness, or if its signature is wrong.
         """
         if key.kind != notes.WITNESS:
             raise BadNote(f"the key of {key.name} is not the key of a witness")
@@ -64,7 +66,7 @@ class Checkpoint:
 
 
 def text_of(origin: str, size: int, root: bytes) -> str:
-    """Return the text of a checkpoint, to which the signatures apply."""
+    """Return the text of a checkpoint: the part of its note that is signed."""
     return f"{origin}\n{size}\n{notes.encode(root)}\n"
 
 
@@ -77,9 +79,9 @@ def parse_size(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The proof that an entry is in a log, as a text that anyone can check offline.
+    """The proof that an entry is in a log; `str` returns its text, which anyone can check offline.
 
-    `salt` is set for an event whose entry contains a commitment instead of the event.
+    `salt` is set if the entry contains a commitment to the event's body instead of the body.
     """
 
     index: int
@@ -108,10 +110,11 @@ class Proof:
         return Proof(parse_size(lines[0][6:]), path, Checkpoint.parse(checkpoint), salt)
 
     def check(self, body: bytes, log: VerifierKey, witnesses: Collection[VerifierKey] = ()) -> dict[str, int]:
-        """Check the proof, and return the time of each witness's signature by name.
+        """Check the proof, and return the time of each witness's signature by the witness's name.
 
-        `body` is the event in the form of webhooks, or the event's entry. For the event of an erased user it
-        must be the entry, because the salt is destroyed. Raises BadNote and BadProof.
+        `body` is the event's body as webhooks send it. Only for the event of an erased user, it must be the
+        log entry of the event: the salt is destroyed, so the entry cannot be computed from the body. Raises
+        BadNote and BadProof.
         """
         self.checkpoint.require_log(log)
         times = {key.name: self.checkpoint.witnessed(key) for key in witnesses}
@@ -124,12 +127,15 @@ class Proof:
 
 
 def commitment_to(body: bytes, salt: bytes) -> str:
-    """Return the commitment to an event's body."""
+    """Return the commitment to an event's body: the SHA-256 hash of the salt and the body."""
     return notes.encode(sha256(salt + body).digest())
 
 
 def committed(body: bytes, salt: bytes) -> bytes:
-    """Return the entry of an event whose entry contains a commitment. Raises BadProof."""
+    """Return the log entry that contains the commitment to this body instead of the body.
+
+    Raises BadProof if `body` is not the body of an event.
+    """
     try:
         event = json.loads(body)
         return entry_of(event, commitment_to(body, salt))
@@ -138,6 +144,6 @@ def committed(body: bytes, salt: bytes) -> bytes:
 
 
 def entry_of(event: dict[str, Any], commitment: str) -> bytes:
-    """Return the entry with the commitment to an event; `event` supplies the other fields of the entry."""
+    """Return the log entry with this commitment; `event` supplies the other fields of the entry."""
     fields = {name: commitment if name == "commitment" else event[name] for name in COMMITTED}
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()

@@ -13,7 +13,9 @@ from ledger_engine.log.tiles import ENTRY_MAX
 from ledger_engine.store import Row, Unit, Value
 
 SALT = 16  # bytes
-COMMITTED_AT_ONCE = 4_000_000  # one work makes commitments for events of at most this many bytes
+# The bodies of the events for which one work makes commitments have at most this many bytes in total; a
+# single body may be longer.
+COMMITTED_AT_ONCE = 4_000_000
 _EVENTS = (
     f"SELECT {outbox.SHORT_COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"
     " WHERE e.book = :book AND e.id > :after ORDER BY e.id LIMIT :limit"
@@ -22,7 +24,7 @@ _EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class LoggedBook:
-    """A book with a log; the log's origin ends with the project and the mode of the book."""
+    """A book with a log. The origin of the log ends with the project and the mode of the book."""
 
     number: int
     project: str
@@ -31,10 +33,10 @@ class LoggedBook:
 
 @dataclass(frozen=True, slots=True)
 class EntryRange:
-    """Some consecutive events, with their entries or the hashes of their leaves.
+    """Some consecutive events: their ids, and for each the log entry or the hash of its leaf in `entries`.
 
-    The range ends before the first event without its commitment; `uncommitted` holds the ids of events
-    whose commitments are missing.
+    The range ends before the first event that needs a commitment and has none. `uncommitted` has the ids of
+    this event and of later events that need a commitment and have none.
     """
 
     ids: list[str]
@@ -43,17 +45,20 @@ class EntryRange:
 
 
 def read(unit: Unit, book: LoggedBook, after: str, limit: int) -> EntryRange:
-    """Return the entries of the next events after the id `after`."""
+    """Return the entries of up to `limit` events after the id `after`."""
     return _part(unit, book, after, limit, bytes)
 
 
 def leaves(unit: Unit, book: LoggedBook, after: str, limit: int) -> EntryRange:
-    """Return the range that `read` returns, with the hash of each entry instead of the entry."""
+    """Return what `read` returns, but with the leaf hash of each entry instead of the entry."""
     return _part(unit, book, after, limit, tree.leaf_hash)
 
 
 def _part(unit: Unit, book: LoggedBook, after: str, limit: int, form: Callable[[bytes], bytes]) -> EntryRange:
-    """Return the next entries, after applying `form` to each. Only one long body is in memory at a time."""
+    """Return the range after the id `after`, with the result of `form` for each entry.
+
+    Only one long body is in memory at a time.
+    """
     rows = unit.execute(
         _EVENTS, {"book": book.number, "livemode": book.livemode, "after": after, "limit": limit}
     )
@@ -81,9 +86,9 @@ def _part(unit: Unit, book: LoggedBook, after: str, limit: int, form: Callable[[
 
 
 def commit(unit: Unit, book: LoggedBook, salts: Mapping[str, bytes]) -> None:
-    """Make and store the commitments to the events with these ids, each with its salt.
+    """Store commitments to the bodies of some events; `salts` maps each event's id to its salt.
 
-    One work reads each body and stores its commitment, so that no body is erased in between.
+    The same work reads the bodies and stores the commitments, so that no user can be erased in between.
     """
     for id, salt in salts.items():
         row = _event(unit, book, id)
@@ -97,9 +102,10 @@ def commit(unit: Unit, book: LoggedBook, salts: Mapping[str, bytes]) -> None:
 
 
 def bytes_to_check(unit: Unit, book: LoggedBook, id: str) -> bytes:
-    """Return the bytes that the proof of an event is checked against.
+    """Return the bytes that `Proof.check` needs to check the proof of an event.
 
-    These bytes are the body that webhooks deliver, or the entry if the event's user was erased.
+    These bytes are the event's body as webhooks send it. Only if the event's user was erased, they are the
+    log entry.
     """
     row = _event(unit, book, id)
     assert row is not None, "an event with a proof is stored"
@@ -110,7 +116,10 @@ def bytes_to_check(unit: Unit, book: LoggedBook, id: str) -> bytes:
 
 
 def salt_of(unit: Unit, book: LoggedBook, id: str) -> bytes | None:
-    """Return the salt of an event whose entry is a commitment; None for other events and erased users."""
+    """Return the salt of the commitment in an event's entry.
+
+    Return None if the entry has no commitment, or if the event's user was erased.
+    """
     row = unit.first(
         "SELECT salt FROM log_commitments WHERE book = :book AND event = :id", {"book": book.number, "id": id}
     )
@@ -136,7 +145,7 @@ def _commitments(unit: Unit, book: LoggedBook, first: str, last: str) -> dict[st
 
 
 def _shown(row: Row) -> dict[str, Any]:
-    """Return the fields of an event that its entry shows next to the commitment."""
+    """Return the fields of an event that its entry contains next to the commitment."""
     return {
         "id": row["id"],
         "type": row["type"],

@@ -1,4 +1,4 @@
-"""The key that signs the logs of a ledger, and its former keys."""
+"""The key that signs all logs of a ledger, and the former keys of the ledger."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ _CURRENT = (
 
 
 class BrokenKey(WrongKey):
-    """Somebody has changed the stored key."""
+    """The stored private key does not belong to the stored public key: somebody has changed one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogKey:
-    """The current key: its number, its sealed secret, and the name that begins the origin of every log."""
+    """The key that signs now: `secret` is the sealed private key.
+
+    The origin of each log begins with `name`.
+    """
 
     id: int
     name: str
@@ -32,7 +35,10 @@ class LogKey:
     created: int
 
     def private(self, seal: Seal) -> bytes:
-        """Return the private key. Raises WrongKey, and BrokenKey if it does not belong to the public key."""
+        """Return the private key.
+
+        Raises WrongKey if `seal` cannot open it, and BrokenKey if it does not belong to the public key.
+        """
         try:
             private = notes.decode(seal.open(self.secret))
             public = SigningKey(self.name, notes.LOG, private).verifier.public
@@ -52,7 +58,10 @@ class LogKey:
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A public key of a book's log. The time when it was replaced is None for the current key."""
+    """A current or former public key of a book's log.
+
+    `retired_at` is the time at which another key replaced this key; None for the current key.
+    """
 
     verifier: VerifierKey
     created: int
@@ -64,7 +73,7 @@ def origin_of(name: str, book: LoggedBook) -> str:
 
 
 def current(unit: Unit) -> LogKey | None:
-    """Return the current key; None before the ledger is first served."""
+    """Return the current key; None if no server has served the ledger yet."""
     row = unit.first(_CURRENT)
     if row is None:
         return None
@@ -72,7 +81,7 @@ def current(unit: Unit) -> LogKey | None:
 
 
 def add(unit: Unit, name: str, private: bytes, seal: Seal) -> LogKey:
-    """Use this key from now on, unless another server was faster; return the current key."""
+    """Store this key as the first key, unless another server was faster; return the current key."""
     key = current(unit)
     return key if key is not None else _insert(unit, 1, name, private, seal)
 
@@ -88,14 +97,14 @@ def rotate(unit: Unit, private: bytes, seal: Seal) -> LogKey:
 
 
 def seal_secret(unit: Unit, seal: Seal) -> None:
-    """Encrypt the secret of the log's key with the seal's present key, unless that was done already."""
+    """Encrypt the secret of the log's key with the present key of `seal`, unless it already is."""
     key = current(unit)
     if key is not None and (secret := seal.closed_again(key.secret)) is not None:
         unit.execute("UPDATE log_keys SET secret = :secret WHERE id = :id", {"secret": secret, "id": key.id})
 
 
 def require(unit: Unit) -> LogKey:
-    """Return the current key. Raises Conflict before the ledger is first served."""
+    """Return the current key. Raises Conflict if no server has served the ledger yet."""
     key = current(unit)
     if key is None:
         raise Conflict("not_sealed_yet", "The log has no key yet: the first `ledger-engine serve` makes it.")

@@ -1,4 +1,4 @@
-"""Signed notes as C2SP defines them. Logs and witnesses sign with Ed25519; a witness adds the time."""
+"""Signed notes as C2SP defines them. Logs and witnesses sign with Ed25519; a witness also signs the time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hashlib import sha256
 
 LOG = 0x01
 WITNESS = 0x04
-NOTE_MAX = 1_000_000  # bytes; a signature takes about a hundred
-_SIGNATURE = 64
-_TIME = 8
+NOTE_MAX = 1_000_000  # bytes; each signature in a note takes about a hundred of them
+_SIGNATURE = 64  # bytes
+_TIME = 8  # bytes
 _LINE = re.compile(r"— ([^\s+]+) (\S+)")
 _KEY = re.compile(r"([^\s+]+)\+([0-9a-f]{8})\+(\S+)", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
@@ -25,9 +25,9 @@ class BadNote(Exception):
 
 
 def decode(text: str) -> bytes:
-    """Return the bytes of base64 text.
+    """Return the bytes that a text encodes in base64.
 
-    Raises BadNote for any text that an encoder would write differently.
+    Raises BadNote unless the text is exactly the text that `encode` returns for these bytes.
     """
     try:
         decoded = base64.b64decode(text, validate=True)
@@ -44,7 +44,10 @@ def encode(value: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A line under a note: the signer's name, the key's id and the signature; a witness's contains a time."""
+    """A line under a note: the name of the signer, the id of its key, and the signature in `value`.
+
+    The `value` of a witness begins with the time of the signature.
+    """
 
     name: str
     key_id: bytes
@@ -55,13 +58,13 @@ class Signature:
 
     @property
     def time(self) -> int:
-        """Return the time of a witness's signature, in seconds."""
+        """Return the Unix time of a witness's signature. Do not call this for the signature of a log."""
         return int.from_bytes(self.value[:_TIME], "big")
 
 
 @dataclass(frozen=True)
 class VerifierKey:
-    """A public key with the name of its owner; `kind` is LOG or WITNESS, depending on the owner."""
+    """The public key of a log or a witness, with the owner's name; `kind` is LOG or WITNESS."""
 
     name: str
     kind: int
@@ -69,7 +72,7 @@ class VerifierKey:
 
     @staticmethod
     def parse(text: str) -> VerifierKey:
-        """Return the key in the text `name+id+base64`. Raises BadNote."""
+        """Return the key in a text of the form `name+id+base64`. Raises BadNote."""
         match = _KEY.fullmatch(text) if text.isprintable() else None
         if match is None:
             raise BadNote(f"{text[:200]!r} is not a verifier key: NAME+ID+KEY")
@@ -89,14 +92,15 @@ class VerifierKey:
         return f"{self.name}+{self.id.hex()}+{encode(bytes([self.kind]) + self.public)}"
 
     def accepts(self, text: str, signature: Signature) -> bool:
-        """Return whether this key signed the text."""
+        """Return whether `signature` is a signature of the text by this key."""
         value = signature.value
         message = text.encode()
         if self.kind == WITNESS:
             message, value = _cosigned(text, signature.time), value[_TIME:]
         if len(signature.value) != _SIGNATURE + (_TIME if self.kind == WITNESS else 0):
             return False
-        # Imported here and below, because a server must start quickly, and needs the library only later.
+        # Imported here and in SigningKey, because a server must start quickly, and needs this library only
+        # later.
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -121,7 +125,7 @@ class SigningKey:
         return Signature(self.verifier.name, self.verifier.id, self._key.sign(text.encode()))
 
     def cosign(self, text: str, seconds: int) -> Signature:
-        """Return a witness's signature under a checkpoint's text, with a time."""
+        """Return a witness's signature under a checkpoint's text and the Unix time `seconds`."""
         value = seconds.to_bytes(_TIME, "big") + self._key.sign(_cosigned(text, seconds))
         return Signature(self.verifier.name, self.verifier.id, value)
 
@@ -142,9 +146,9 @@ class Note:
         return f"{self.text}\n{''.join(each.line() for each in self.signatures)}"
 
     def signature_of(self, key: VerifierKey) -> Signature | None:
-        """Return the first signature of this key; None if there is none.
+        """Return the note's first signature by this key; None if the note has none.
 
-        Raises BadNote if a signature is wrong.
+        Raises BadNote if a signature with the name and the id of this key does not match the text.
         """
         signatures = [each for each in self.signatures if (each.name, each.key_id) == (key.name, key.id)]
         if not all(key.accepts(self.text, each) for each in signatures):
@@ -153,7 +157,7 @@ class Note:
 
 
 def parse(text: str) -> Note:
-    """Return the note in a text. Raises BadNote."""
+    """Return the note that a text contains. Raises BadNote."""
     if len(text) > NOTE_MAX or _CONTROL.search(text):
         raise BadNote("a note is text without control characters, of at most a megabyte")
     body, between, lines = text.rpartition("\n\n")

@@ -1,7 +1,7 @@
 """Publishes checkpoints outside the ledger: as files in other folders, and to witnesses that sign them.
 
-An attacker who can change the ledger and its key cannot change these copies, so they reveal a ledger that was
-rolled back.
+An attacker who can change the ledger and its key cannot change these copies. So the copies reveal a ledger
+that was rolled back.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from ledger_engine.store.files import write_private
 if TYPE_CHECKING:
     from ledger_client.answers import BoundedClient
 
-EVERY_S = 1.0
-KEPT_EVERY_MS = 60_000
-RETRY_AFTER_S = 30.0
-_ANSWER_S = 10.0
+EVERY_S = 1.0  # pause between two rounds
+KEPT_EVERY_MS = 60_000  # the shortest time between two files of one log in one folder
+RETRY_AFTER_S = 30.0  # until a witness that did not sign is asked again
+_ANSWER_S = 10.0  # for the whole answer of a witness
 _ANSWER_MAX = 100_000  # bytes
 _SUFFIX = ".checkpoint"
 
@@ -43,7 +43,7 @@ log = logging.getLogger("ledger_engine.log.publishing")
 
 @dataclass(frozen=True, slots=True)
 class WitnessAddress:
-    """The address of a witness, and the key with which it signs."""
+    """The address of a witness, and the public key of its signatures."""
 
     url: str
     key: VerifierKey
@@ -58,11 +58,11 @@ class CheckpointPlaces:
 
 
 def newest(folder: Path, book: LoggedBook) -> list[Checkpoint]:
-    """Return the newest checkpoint in a folder for each log of a book. Raises OSError and BadNote.
+    """Return the newest checkpoint in a folder for each log that the book ever had.
 
     A checkpoint belongs to the book if its origin ends with the book's project and mode. The beginning of the
     origin is not compared: a ledger that lost its log gives the new log another origin, and this function
-    must still find the checkpoints of the old log.
+    must still find the checkpoints of the old log. Raises OSError and BadNote.
     """
     if not folder.is_dir():
         return []
@@ -82,7 +82,7 @@ def _read(file: Path) -> Checkpoint:
 
 
 def about(witness: str, book: int) -> str:
-    """Return the name of the notice about a witness and a book.
+    """Return the name of the notice that a witness does not sign the log of a book.
 
     The notice is removed when the witness signs.
     """
@@ -90,20 +90,21 @@ def about(witness: str, book: int) -> str:
 
 
 class Publisher:
-    """Publishes the `latest` checkpoint of each book between `start` and `stop`; only one server publishes.
+    """Publishes the `latest` checkpoint of each book between `start` and `stop`.
 
-    While a folder or witness fails, the health check shows a notice about it.
+    Of several servers, only the server that seals fills `latest`, and so only this server publishes. While a
+    folder or a witness fails, the health check shows a notice about it.
     """
 
     def __init__(self, engine: Engine, outside: CheckpointPlaces, latest: dict[int, StoredLog]) -> None:
         self._engine = engine
         self._outside = outside
         self._latest = latest
-        # For each folder and book, the log's size in the last file, and the time when that file was written.
+        # For each folder and book, the size of the log in the last file, and the time when it was written.
         self._sizes_by_place: dict[tuple[Path, int], tuple[int, int]] = {}
         # For each witness and book, the size of the log that the witness has signed.
         self._sizes_by_witness: dict[tuple[str, int], int] = {}
-        # For each witness and book, the time of the next request after a refusal.
+        # For each witness and book, the earliest time of the next request, if the witness did not sign.
         self._put_off: dict[tuple[str, int], float] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -115,7 +116,7 @@ class Publisher:
             self._task = asyncio.create_task(self._publish_on())
 
     async def stop(self) -> None:
-        """Stop publishing, and write the last checkpoints as files."""
+        """Stop publishing, and then write the last checkpoint of each book to each folder."""
         if self._task is not None:
             await cancel(self._task)
             for folder in self._outside.folders:
@@ -147,7 +148,10 @@ class Publisher:
             await asyncio.sleep(EVERY_S)
 
     async def _keep(self, folder: Path, stored_log: StoredLog, *, at_once: bool = False) -> None:
-        """Write a checkpoint to a file. Without `at_once`, write at most one file a minute."""
+        """Write a checkpoint to a file in a folder, unless the last file there already contains it.
+
+        Without `at_once`, write at most one file a minute.
+        """
         now = self._engine.clock.now()
         size, at = self._sizes_by_place.get((folder, stored_log.book.number), (-1, 0))
         if size == stored_log.size or (now - at < KEPT_EVERY_MS and not at_once):
@@ -163,7 +167,7 @@ class Publisher:
             self._sizes_by_place[folder, stored_log.book.number] = stored_log.size, now
 
     async def _ask(self, client: BoundedClient, witness: WitnessAddress) -> None:
-        """Ask a witness to sign the last checkpoint of each book."""
+        """Ask a witness to sign the last checkpoint of each book, unless it has signed or must wait."""
         for stored_log in list(self._latest.values()):
             place = (witness.key.name, stored_log.book.number)
             now = asyncio.get_running_loop().time()
@@ -177,7 +181,7 @@ class Publisher:
     async def _sign(
         self, client: BoundedClient, witness: WitnessAddress, stored_log: StoredLog
     ) -> str | None:
-        """Ask a witness to sign a checkpoint; return None if it signs, otherwise the reason as a sentence."""
+        """Ask a witness to sign a checkpoint. Return None if it signs, and a sentence if it does not."""
         import httpx
 
         checkpoint = stored_log.require()
@@ -244,7 +248,8 @@ def _folder_of(folder: Path, origin: str) -> Path:
 def _write(folder: Path, checkpoint: Checkpoint, at: str) -> None:
     place = _folder_of(folder, checkpoint.origin)
     place.mkdir(parents=True, exist_ok=True)
-    # The name begins with the size, so the last name belongs to the largest log, whatever the clock showed.
+    # The file's name begins with the size. So the last name belongs to the largest log, even if the clock was
+    # set back.
     name = f"{checkpoint.size:015}-{at[:16].replace(':', '')}Z{_SUFFIX}"
     write_private(place / name, str(checkpoint.note))
 

@@ -25,9 +25,10 @@ from ledger_engine.store.engine import Engine
 
 EVERY_S = 0.5  # a checkpoint must follow an event within a second
 POLL_INTERVAL_S = 1.0  # to find the events of other processes, whose commits do not wake the sealer
-READ_AT_ONCE = 512  # events; only a few, because requests wait while the interpreter hashes them
-SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # the most events of one book that one checkpoint adds
+READ_AT_ONCE = 512  # events; only a few, because requests wait while the interpreter hashes these events
+SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # the highest number of events that one checkpoint adds to a log
 EDGES_MAX = 200  # logs whose right edge (`tree.Edge`) stays in memory
+# The names of two notices of the health check: a log that is not signed, and an error in sealing.
 NOTICE = "log"
 FAILED = "sealing"
 NOWHERE = CheckpointPlaces()
@@ -36,10 +37,10 @@ log = logging.getLogger("ledger_engine.log.sealer")
 
 
 class Sealer:
-    """Seals the logs from `start` until `stop`, and can start again. Only one of several servers seals.
+    """Seals the logs from `start` until `stop`, and can start again. Of several servers, only one seals.
 
-    The origins of the logs begin with `name`, or with a random name if it is None. This name is stored with
-    the log's first key and never changes.
+    To seal means to add events to a log and to sign a checkpoint. The origins of the logs begin with `name`,
+    or with a random name if `name` is None. The name is stored with the ledger's first key and never changes.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Sealer:
         self._name = name
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        # The right edge of each book's log, with the size of the log at that time.
+        # By the book's number: the size of the book's log when it was last sealed, and its right edge.
         self._edges: dict[int, tuple[int, Edge]] = {}
         self._problems: dict[int, str] = {}  # the reason why a book's log is not signed, by the book's number
         self._key: LogKey | None = None
@@ -60,10 +61,10 @@ class Sealer:
         engine.listen(self._notice_commit)
 
     async def begin(self) -> None:
-        """Make the log's key if there is none, unless a folder contains checkpoints of an earlier log.
+        """Make the ledger's first key if it has none, unless a folder contains checkpoints of an earlier log.
 
         A server makes the key before it stores that it has served the ledger. So if a served ledger has no
-        log, somebody removed the log, and `verify` reports this.
+        log, somebody has removed the log, and `verify` reports this.
         """
         if await self._engine.read(keys.current) is None and await self._may_begin():
             name = self._name or f"ledger-{secrets.token_hex(8)}"
@@ -80,12 +81,12 @@ class Sealer:
         self._publisher.start()
 
     async def stop(self) -> None:
-        """Stop at once; the next sealer seals the remaining events."""
+        """Stop sealing at once; the next sealer seals the remaining events. Also stop publishing."""
         await cancel(self._task)
         await self._publisher.stop()
 
     async def seal(self) -> None:
-        """Seal all events. Raises StorageUnavailable and WrongKey."""
+        """Seal all events that are stored now. Raises StorageUnavailable and WrongKey."""
         while await self._look():
             pass
 
@@ -98,14 +99,14 @@ class Sealer:
             began = time.monotonic()
             self._woken.clear()
             more = await self._try_to_look()
-            # With very many books a round takes longer, so rounds become less frequent.
+            # A round takes longer if there are very many books. So pause for ten times as long.
             await asyncio.sleep(0 if more else max(EVERY_S, 10 * (time.monotonic() - began)))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0 if more else POLL_INTERVAL_S):
                     await self._woken.wait()
 
     async def _try_to_look(self) -> bool:
-        """Seal one round of events and log its errors; return whether more events wait."""
+        """Seal some events of each book, and log errors instead of raising them; return whether more wait."""
         try:
             more = await self._engine.shared_state.leases.leads() and await self._look()
         except StorageUnavailable as error:
@@ -136,7 +137,7 @@ class Sealer:
         return more
 
     async def _may_begin(self) -> bool:
-        """Return whether a first key may be made: no folder contains checkpoints of an earlier log."""
+        """Return True, which allows a first key, if no folder contains checkpoints of an earlier log."""
         self._problems.clear()
         for stored_log in await self._engine.read(stored.books):
             try:
@@ -147,9 +148,9 @@ class Sealer:
         return not self._problems
 
     async def _follow_key(self) -> bool:
-        """Make the key if there is none, and sign all logs again if the key has changed.
+        """Make the first key if there is none, and sign all logs again if the key has changed.
 
-        Return False if there is no key and none may be made.
+        Return False if there is no key and no first key may be made.
         """
         key = await self._engine.read(keys.current)
         if key is None:
@@ -162,8 +163,8 @@ class Sealer:
         key.private(self._seal)
         await self._engine.write(partial(keys.seal_secret, seal=self._seal))
         for stored_log in await self._engine.read(stored.every):
-            # Check each log at the start, so that a ledger that was rolled back is reported even if nothing
-            # is posted.
+            # Check each log now, and not only when its book has new events, so that a ledger that was rolled
+            # back is reported even if nothing is posted.
             edge = await self._edge(stored_log)
             if edge is None:
                 continue
@@ -191,7 +192,7 @@ class Sealer:
         return True
 
     async def _seal_book(self, log: StoredLog) -> bool:
-        """Seal some events of a book, and return whether more may wait."""
+        """Seal some events of a book, and return whether more events may wait."""
         edge = await self._edge(log)
         if edge is None:
             return False
@@ -208,7 +209,7 @@ class Sealer:
                 await self._engine.write(partial(entries.commit, book=log.book, salts=salts))
             elif len(part.ids) < READ_AT_ONCE:
                 break
-            # Pause for as long as the sealing took, because requests come first.
+            # Pause for as long as this turn took, because requests come first.
             await asyncio.sleep(time.monotonic() - began)
         if edge.size == log.size:
             return False
@@ -216,7 +217,8 @@ class Sealer:
         signer = self._key.of(log.book, self._seal)
         text = checkpoints.text_of(signer.verifier.name, edge.size, edge.root())
         new_log = StoredLog(log.book, edge.size, last, str(Note(text, (signer.sign(text),))))
-        # Store the signed checkpoint before anybody sees it, and only if no other server has signed since.
+        # Store the signed checkpoint before anybody sees it, and only if no other server has signed this log
+        # since it was read.
         storing = partial(stored.store, log=log, full=full, new_log=new_log)
         if await self._engine.write(BookWork(storing, LOG)):
             self._edges[log.book.number] = edge.size, edge
@@ -231,7 +233,10 @@ class Sealer:
             self._say(NOTICE, f"The log is not signed any more: {why}.")
 
     async def _edge(self, log: StoredLog) -> Edge | None:
-        """Return the right edge of a log, and remove it from memory; return None for a broken log."""
+        """Return the right edge of a log, or None if the log is broken.
+
+        The edge is removed from `_edges`, because the caller changes it; the caller puts it back.
+        """
         size, edge = self._edges.pop(log.book.number, (-1, None))
         if len(self._edges) >= EDGES_MAX:
             self._edges.pop(next(iter(self._edges)))
@@ -247,7 +252,7 @@ class Sealer:
             return None
 
     async def _compare_outside(self, stored_log: StoredLog) -> None:
-        """Raise BrokenLog if a checkpoint in one of the folders does not belong to this log."""
+        """Raise BrokenLog if a folder has a checkpoint of this book that does not belong to its log."""
         key = await self._engine.read(keys.current)
         origin = None if key is None else keys.origin_of(key.name, stored_log.book)
         for folder in self._outside.folders:

@@ -1,6 +1,7 @@
 """The stored parts of a book's log, and proofs made from these parts.
 
-The hashes of full tiles are stored from level 1 on. Level 0 is computed from the events, 256 at a time.
+From level 1 on, each hash in a tile is stored, because it is the hash of a full tile of the level below. The
+hashes of level 0 are not stored but computed from the events, 256 at a time.
 """
 
 from __future__ import annotations
@@ -34,12 +35,15 @@ _BEHIND = (
 
 
 class BrokenLog(StorageUnavailable):
-    """The stored hashes do not lead to the last checkpoint, so nothing may be signed on top of them."""
+    """The stored hashes do not lead to the last checkpoint, so the log must not be signed any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredLog:
-    """A book and the sealed part of its log. If there is no checkpoint, nothing is sealed."""
+    """A book and the sealed part of its log: the size, the last event, and the checkpoint.
+
+    `checkpoint` is None if no event of the book is sealed.
+    """
 
     book: LoggedBook
     size: int
@@ -61,7 +65,10 @@ class StoredLog:
 
 @dataclass(frozen=True, slots=True)
 class FullTile:
-    """The hash of a full tile, with its place in the level above."""
+    """The hash of a full tile, and its place: the level above the tile, and the number of the hash there.
+
+    `last` is the last event in the tile.
+    """
 
     level: int
     number: int
@@ -73,8 +80,8 @@ class FullTile:
 class SealState:
     """How far the logs of all books are sealed.
 
-    `sealed` is the time of the newest checkpoint, None without one, `events` the number of sealed events, and
-    `books_behind` the number of books with newer events.
+    `sealed` is the time of the newest checkpoint, or None if there is no checkpoint. `events` is the number
+    of sealed events, and `books_behind` the number of books with events that are not sealed yet.
     """
 
     sealed: int | None
@@ -90,17 +97,17 @@ def seal_state(unit: Unit) -> SealState:
 
 
 def behind(unit: Unit) -> list[StoredLog]:
-    """Return the books with events that are not sealed yet."""
+    """Return the logs of the books with events that are not sealed yet."""
     return [_log(row) for row in unit.execute(_BEHIND)]
 
 
 def books(unit: Unit) -> list[StoredLog]:
-    """Return all books, sealed or not."""
+    """Return the logs of all books, sealed or not."""
     return [_log(row) for row in unit.execute(f"{_BOOKS} ORDER BY b.book")]
 
 
 def every(unit: Unit) -> list[StoredLog]:
-    """Return the books with a sealed part."""
+    """Return the logs of the books with sealed events."""
     return [_log(row) for row in unit.execute(f"{_BOOKS} WHERE l.size IS NOT NULL ORDER BY b.book")]
 
 
@@ -131,7 +138,7 @@ def edge(unit: Unit, log: StoredLog) -> Edge:
 
 
 def require_begins_with(unit: Unit, log: StoredLog, checkpoint: Checkpoint) -> None:
-    """Raise BrokenLog unless the sealed part of the log begins with the content of the checkpoint."""
+    """Raise BrokenLog unless the sealed part of the log begins with the log in the checkpoint."""
     if checkpoint.size > log.size:
         raise BrokenLog(
             f"a kept checkpoint of {checkpoint.origin} has {checkpoint.size} entries, but this ledger has"
@@ -145,7 +152,7 @@ def require_begins_with(unit: Unit, log: StoredLog, checkpoint: Checkpoint) -> N
 
 
 def store(unit: Unit, log: StoredLog, full: Sequence[FullTile], new_log: StoredLog) -> bool:
-    """Store that a log has grown or was signed again.
+    """Replace `log` by `new_log`, because the log has grown or was signed again; store the `full` tiles.
 
     If the stored log no longer has the size of `log`, store nothing and return False.
     """
@@ -228,7 +235,7 @@ def index_of(unit: Unit, log: StoredLog, event: str) -> int:
 
 
 def event_at(unit: Unit, log: StoredLog, size: int) -> str:
-    """Return the last event of the first `size` entries; an empty text if there are fewer entries."""
+    """Return the event of the last of the first `size` entries; '' if the log has fewer entries."""
     if not 0 < size <= log.size:
         return ""
     before = _before(unit, log, size - 1)
@@ -246,7 +253,10 @@ def checkpoint_note(unit: Unit, tenant: Tenant) -> str:
 
 
 def tile_content(unit: Unit, tenant: Tenant, tile: LogTile) -> bytes:
-    """Return a tile of hashes or a bundle of entries. Raises NotFound for an entry that is not in the log."""
+    """Return a tile of hashes or a bundle of entries.
+
+    Raises NotFound if the log is too small to contain the tile.
+    """
     log = of_tenant(unit, tenant)
     if log.checkpoint is None or tile.size > log.size:
         raise NotFound("tile", tile.path)
@@ -263,8 +273,8 @@ def tile_content(unit: Unit, tenant: Tenant, tile: LogTile) -> bytes:
 def proof_of_event(unit: Unit, tenant: Tenant, event: str) -> str:
     """Return the proof that an event is in the log.
 
-    Raises NotFound, PermissionDenied for an event of a user without `read:users`, and Conflict
-    `not_sealed_yet`.
+    Raises NotFound, Conflict `not_sealed_yet`, and PermissionDenied if the event is about a user and the
+    tenant lacks `read:users`.
     """
     outbox.get(unit, tenant, event)
     log = of_tenant(unit, tenant)
@@ -295,7 +305,7 @@ def event_of_transaction(unit: Unit, tenant: Tenant, transaction: str) -> str:
 
 
 def bytes_to_check(unit: Unit, tenant: Tenant, event: str) -> bytes:
-    """Return the bytes that the proof of an event is checked against."""
+    """Return the bytes that are needed to check the proof of an event; see `entries.bytes_to_check`."""
     return entries.bytes_to_check(unit, of_tenant(unit, tenant).book, event)
 
 
@@ -331,13 +341,13 @@ def _hashes(log: StoredLog, rows: Sequence[Row]) -> list[bytes]:
 
 
 def _before(unit: Unit, log: StoredLog, first: int) -> str:
-    """Return the event before the first event of a tile."""
+    """Return the last event before the tile that contains the entry `first`; '' for the first tile."""
     number = first // TILE_WIDTH
     return _tiles(unit, log.book, 1, number - 1, number)[0]["last"] if number else ""
 
 
 def _leaves(unit: Unit, log: StoredLog, first: int, end: int) -> list[bytes]:
-    """Return the hashes of the entries of one tile of level 0, from index `first` on."""
+    """Return the hashes of entries in one tile of level 0, from the tile's first entry `first` to `end`."""
     if first == end:
         return []
     part = entries.leaves(unit, log.book, _before(unit, log, first), end - first)
@@ -347,9 +357,9 @@ def _leaves(unit: Unit, log: StoredLog, first: int, end: int) -> list[bytes]:
 
 
 def _witnessed(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | None:
-    """Return the checkpoint with the most signatures among those that include the entry.
+    """Return the cosigned checkpoint with the most signatures whose log contains the entry `index`.
 
-    If several have equally many signatures, return the newest of them.
+    If several have equally many signatures, return the newest of them. Return None if there is none.
     """
     rows = unit.execute(
         "SELECT checkpoint FROM log_cosignatures WHERE book = :book AND size > :index",
@@ -363,7 +373,7 @@ def _witnessed(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | None:
 
 
 def _cosigned(unit: Unit, book: LoggedBook, checkpoint: Checkpoint) -> Checkpoint:
-    """Return the checkpoint with its cosignatures, except unreadable ones."""
+    """Return the checkpoint with the stored cosignatures of this size, except unreadable cosignatures."""
     rows = unit.execute(
         "SELECT witness, line FROM log_cosignatures WHERE book = :book AND size = :size ORDER BY witness",
         {"book": book.number, "size": checkpoint.size},
@@ -385,7 +395,7 @@ def cosignature(row: Row) -> Signature | None:
 
 
 def garbled_cosignatures(unit: Unit) -> list[tuple[str, int]]:
-    """Return the witnesses whose last signature is unreadable, each with the book."""
+    """Return each witness whose stored signature is unreadable, with the number of the book."""
     rows = unit.execute("SELECT book, witness, line FROM log_cosignatures ORDER BY book, witness")
     return [(row["witness"], row["book"]) for row in rows if cosignature(row) is None]
 

@@ -1,6 +1,7 @@
-"""Tiles as C2SP defines them: their paths, the hashes in them, and bundles of entries.
+"""Tiles as C2SP defines them: their paths, and their content.
 
-A tile contains up to 256 hashes of one level of the tree.
+A tile contains up to 256 hashes. On level 0 these are the hashes of entries; on each higher level, each hash
+is the root of a full tile of the level below. A bundle contains up to 256 entries instead of hashes.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from typing import Literal, TypeAlias
 
 from ledger_engine.log.tree import TILE_HEIGHT, TILE_WIDTH, Subtrees, root_of
 
-ENTRIES: Literal["entries"] = "entries"  # replaces the level in a path
+ENTRIES: Literal["entries"] = "entries"  # in the path of a bundle, this word replaces the level
 LEVEL_MAX = 63
-ENTRY_MAX = 0xFFFF  # bytes; the length of an entry takes two bytes in a bundle
+ENTRY_MAX = 0xFFFF  # bytes, because a bundle has two bytes for the length of an entry
 _PATH = re.compile(r"(entries|0|[1-9][0-9]?)/((?:x[0-9]{3}/)*[0-9]{3})(?:\.p/([1-9][0-9]{0,2}))?", re.ASCII)
 _NUMBER_DIGITS_MAX = 18
 
 
 @dataclass(frozen=True, slots=True)
 class LogTile:
-    """A tile of hashes or of entries; a tile narrower than `TILE_WIDTH` is partial."""
+    """A tile of hashes, or a bundle of entries. If `width` is less than `TILE_WIDTH`, the tile is partial."""
 
     level: int | Literal["entries"]
     number: int
@@ -60,10 +61,10 @@ ReadHashes: TypeAlias = Callable[[int, int, int], "list[bytes]"]
 
 
 def subtrees(read: ReadHashes) -> Subtrees:
-    """Return a function for the hashes of a log's complete subtrees, computed from the hashes of its tiles.
+    """Return a function that computes the hashes of a log's complete subtrees from the hashes in its tiles.
 
-    `read(level, start, end)` returns the hashes from `start` up to but not including `end` on a level of
-    tiles.
+    `read(level, start, end)` must return the hashes in the tiles of `level`, from `start` up to but not
+    including `end`.
     """
 
     def hash_of(level: int, index: int) -> bytes:

@@ -1,6 +1,6 @@
 """The Merkle tree of RFC 6962: its hashes and its proofs.
 
-A proof is a list of hashes, each of a range of entries.
+A proof is a list of hashes. Each hash in it is the hash of the subtree over a range of entries.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from hashlib import sha256
 from typing import TypeAlias
 
 Range: TypeAlias = tuple[int, int]  # the index of the first entry, and the index after the last entry
-# A function (level, index) that returns the hash of a complete subtree: 2^level entries from index * 2^level
-# on.
+# A function that returns, for (level, index), the hash of the complete subtree over the 2^level entries that
+# begin at the entry index * 2^level.
 Subtrees: TypeAlias = Callable[[int, int], bytes]
 
 EMPTY = sha256(b"").digest()  # the root of a tree without entries
-TILE_HEIGHT = 8
-TILE_WIDTH = 1 << TILE_HEIGHT
+TILE_HEIGHT = 8  # levels of the tree
+TILE_WIDTH = 1 << TILE_HEIGHT  # the number of hashes in a full tile
 
 
 class BadProof(Exception):
-    """A proof is wrong, or does not fit its subject."""
+    """A proof is wrong, or does not belong to this entry or log."""
 
 
 def leaf_hash(entry: bytes) -> bytes:
@@ -34,7 +34,8 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 def root_of(hashes: Sequence[bytes]) -> bytes:
     """Return the root of the tree over these hashes.
 
-    `hashes` are the hashes of leaves, or of complete subtrees of one size. The last subtree may be smaller.
+    `hashes` are the hashes of leaves, or of subtrees that are complete and have the same size. Only the last
+    subtree may be smaller.
     """
     level = list(hashes) or [EMPTY]
     while len(level) > 1:
@@ -45,7 +46,7 @@ def root_of(hashes: Sequence[bytes]) -> bytes:
 
 
 def hash_of(entries: Range, subtrees: Subtrees) -> bytes:
-    """Return the hash of a range, which must be a range of a proof or a whole tree."""
+    """Return the hash of a range of entries: a range of a proof, or all entries of a tree."""
     start, end = entries
     size = end - start
     if size & (size - 1) == 0:
@@ -56,9 +57,10 @@ def hash_of(entries: Range, subtrees: Subtrees) -> bytes:
 
 
 def inclusion(index: int, size: int) -> list[Range]:
-    """Return the ranges whose hashes prove an entry, from the entry's sibling up to a child of the root.
+    """Return the ranges whose hashes prove that the entry `index` is in a tree of `size` entries.
 
-    Raises BadProof if the entry is not in the tree.
+    The first range is the sibling of the entry, the last one a child of the root. Raises BadProof if the tree
+    has no such entry.
     """
     if not 0 <= index < size:
         raise BadProof(f"a log of {size} entries has no entry {index}")
@@ -90,7 +92,7 @@ def check_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], r
 def consistency(old: int, size: int) -> list[Range]:
     """Return the ranges whose hashes prove that a tree of `size` entries begins with an older tree.
 
-    The older tree has `old` entries.
+    The older tree has `old` entries. Raises BadProof if `old` is larger than `size`.
     """
     if not 0 <= old <= size:
         raise BadProof(f"a log of {size} entries does not begin with {old}")
@@ -120,8 +122,8 @@ def check_consistency(old: int, old_root: bytes, size: int, root: bytes, path: S
         roots = (EMPTY, root if size else EMPTY)
     else:
         steps = list(zip(ranges, path, strict=True))
-        # The proof begins with the hash of the old tree's last subtree, unless the old tree is itself a
-        # subtree of the new one.
+        # The proof begins with the hash of the old tree's last complete subtree. If the whole old tree is a
+        # subtree of the new tree, this hash is the old root, and the proof leaves it out.
         begins = not (steps and steps[0][0][1] == old)
         first = old_root if begins else steps.pop(0)[1]
         old_node = new_node = first
@@ -136,7 +138,7 @@ def check_consistency(old: int, old_root: bytes, size: int, root: bytes, path: S
 
 
 class Edge:
-    """The right edge of a growing tree: for each level of tiles, the hashes in the tile that is not full."""
+    """The right edge of a growing tree: for each level of tiles, the hashes in the unfinished last tile."""
 
     def __init__(self, levels: Sequence[Sequence[bytes]] = ()) -> None:
         self.levels = [list(level) for level in levels]
@@ -146,9 +148,10 @@ class Edge:
         return sum(len(level) << (TILE_HEIGHT * number) for number, level in enumerate(self.levels))
 
     def add(self, leaves: Sequence[bytes]) -> list[tuple[int, bytes]]:
-        """Add the hashes of leaves. Return the level and hash of each tile that became full, in order.
+        """Add the hashes of leaves. Return the level and the hash of each tile that became full, in order.
 
-        The level is one above the level of the tile, because the hash is stored there.
+        The returned level is one above the level of the tile, because the tile's hash is stored in a tile of
+        that level.
         """
         full = []
         waiting = [*(self.levels[0] if self.levels else ()), *leaves]
@@ -158,7 +161,7 @@ class Edge:
         return full
 
     def add_tile(self, hash: bytes) -> None:
-        """Add the leaves of a whole tile, which is given by its hash."""
+        """Add all leaves of a full tile at once; `hash` is the hash of the tile."""
         self._put(1, hash)
 
     def root(self) -> bytes:
@@ -185,5 +188,8 @@ class Edge:
 
 
 def _middle(start: int, end: int) -> int:
-    """Return the place to split a range of several entries: after the largest power of two below its size."""
+    """Return the index at which RFC 6962 splits a range of several entries.
+
+    The first part has the largest power of two that is less than the number of entries.
+    """
     return start + (1 << ((end - start - 1).bit_length() - 1))

@@ -1,6 +1,8 @@
-"""A witness signs a checkpoint only if it continues the last checkpoint that it signed (C2SP's tlog-witness).
+"""A witness of logs, as C2SP's tlog-witness defines it.
 
-It stores its key and the last checkpoint of each log in a folder, and answers `add-checkpoint` over HTTP.
+A witness signs a checkpoint only if the log in it begins with the log in the last checkpoint that the witness
+signed. The witness stores its key and the last checkpoint of each log in a folder, and answers requests to
+`add-checkpoint` over HTTP.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from ledger_engine.log.tree import BadProof
 from ledger_engine.store.files import write_private
 
 _BODY_MAX = notes.NOTE_MAX
-_PATH_MAX = 63
-_SILENCE_S = 30
+_PATH_MAX = 63  # hashes in a proof
+_SILENCE_S = 30  # until a connection without traffic is closed
+# The media types of the answers.
 TEXT = "text/plain; charset=utf-8"
 SIZE = "text/x.tlog.size"
 
@@ -37,7 +40,7 @@ class WitnessAnswer(NamedTuple):
 
 
 class _Refusal(Exception):
-    """The refusal of a request, with a status that the standard defines."""
+    """The request is refused with this answer, whose status the standard defines."""
 
     def __init__(self, answer: WitnessAnswer) -> None:
         super().__init__(answer.text)
@@ -45,7 +48,7 @@ class _Refusal(Exception):
 
 
 class Witness:
-    """The witness of some logs; `logs` maps each origin to its keys."""
+    """The witness of some logs. `logs` maps the origin of each log to the log's public keys."""
 
     def __init__(
         self,
@@ -74,7 +77,7 @@ class Witness:
             return refusal.answer
 
     def last(self, origin_hash: str) -> WitnessAnswer:
-        """Answer a request for the last signed checkpoint of a log."""
+        """Answer a request for the last checkpoint of a log that this witness signed."""
         for origin in self._logs:
             if _hash(origin) == origin_hash and self._file(origin).exists():
                 return WitnessAnswer(200, self._file(origin).read_text(encoding="utf-8"))
@@ -102,8 +105,8 @@ class Witness:
         except BadProof as error:
             return WitnessAnswer(422, f"{error}.\n")
         line = self._key.cosign(checkpoint.note.text, int(self._now_s()))
-        # Store the checkpoint before anybody sees the signature, so that this witness never signs another
-        # tree.
+        # Store the checkpoint before anybody sees the signature: after a crash this witness must not sign a
+        # tree that contradicts it.
         write_private(self._file(checkpoint.origin), str(Note(checkpoint.note.text, (*signatures, line))))
         return WitnessAnswer(200, line.line())
 
@@ -118,7 +121,7 @@ class Witness:
 
 
 def listen(witness: Witness, host: str, port: int) -> ThreadingHTTPServer:
-    """Return the HTTP server of a witness. Raises OSError."""
+    """Return an HTTP server that listens for requests to the witness. Raises OSError."""
 
     def add_checkpoint(body: bytes) -> WitnessAnswer:
         try:
@@ -160,7 +163,7 @@ def listen(witness: Witness, host: str, port: int) -> ThreadingHTTPServer:
             )
 
         def log_message(self, *_: object) -> None:
-            """Log nothing, because the folder contains everything of interest."""
+            """Log nothing, because the witness's folder contains everything of interest."""
 
         def _answer(self, answer: WitnessAnswer) -> None:
             content = answer.text.encode()
@@ -188,7 +191,7 @@ def _parse(body: bytes) -> tuple[int, list[bytes], Checkpoint]:
 
 
 def _key_in(file: Path) -> SigningKey:
-    """Return the key in a file; create the key at the first start."""
+    """Return the key in a file; at the first start, create the key and the file."""
     if not file.exists():
         write_private(file, f"witness-{secrets.token_hex(8)} {notes.encode(notes.new_private())}\n")
     name, _, private = file.read_text(encoding="utf-8").strip().partition(" ")
