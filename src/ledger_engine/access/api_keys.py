@@ -24,7 +24,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest
 from ledger_engine.store.rows import insert, reader, update_row
 
-TOPIC = "credentials"  # announced to all readers when the rights of a credential change
+TOPIC = "credentials"  # a commit announces this topic if it changed the rights of a credential
 NAME_MAX = 255
 SECRET_LENGTH = 32
 _SECRET_ALPHABET = string.ascii_letters + string.digits
@@ -50,8 +50,9 @@ class ApiKey:
 class NewApiKey:
     """The fields of a new API key.
 
-    `session` marks the key of a program next to a server, such as a dashboard that runs its own server. The
-    key is revoked when the server ends. `server` is the id of the server, if several may serve the ledger.
+    `session` marks the key of a program that works with one server, such as a dashboard that runs its own
+    server. Such a key is revoked when the server ends. `server` is the id of this server if several servers
+    can serve the ledger.
     """
 
     name: str | None = None
@@ -62,9 +63,9 @@ class NewApiKey:
 
 
 def hash_secret(value: str) -> str:
-    """Return the hash under which an API key or token is stored.
+    """Return the hash under which the value of an API key or token is stored.
 
-    The values are long and random, so a plain SHA-256 is enough.
+    These values are long and random and cannot be guessed, so a plain SHA-256 is enough.
     """
     return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -116,10 +117,10 @@ def create(unit: Unit, tenant: Tenant, new: NewApiKey, value: str, key: str | No
 
 
 def ensure(unit: Unit, tenant: Tenant, value: str) -> None:
-    """Make sure that the tenant has an owner's key with this value.
+    """Create an owner's API key with this value, unless the tenant already has such a key.
 
-    Raises Conflict if the value belongs to a key that was revoked, has fewer rights or belongs to another
-    project. Raises the errors of `create` too.
+    Raises Conflict if a key with this value was revoked, has fewer rights or belongs to another project or
+    mode. Raises the errors of `create` too.
     """
     row = unit.first("SELECT * FROM api_keys WHERE hash = :hash", {"hash": hash_secret(value)})
     if row is None:
@@ -148,7 +149,7 @@ def page(unit: Unit, tenant: Tenant, request: PageRequest) -> Page[ApiKey]:
 
 
 def every(unit: Unit, project: str) -> list[ApiKey]:
-    """Return the API keys of both modes, newest first; for the local administrator."""
+    """Return a project's API keys of both modes, newest first; for the local administrator."""
     rows = unit.execute(
         "SELECT * FROM api_keys WHERE project = :project ORDER BY id DESC", {"project": project}
     )
@@ -156,7 +157,7 @@ def every(unit: Unit, project: str) -> list[ApiKey]:
 
 
 def in_use(unit: Unit) -> list[tuple[str, ApiKey]]:
-    """Return each valid key with its project, newest first, without the keys of sessions."""
+    """Return all valid API keys, each with its project, newest first. The keys of sessions are left out."""
     rows = unit.execute(
         "SELECT k.* FROM api_keys AS k JOIN projects AS p ON p.id = k.project"
         " WHERE k.revoked_at IS NULL AND k.session = 0 AND p.archived_at IS NULL ORDER BY k.id DESC"
@@ -170,7 +171,10 @@ def has_any(unit: Unit) -> bool:
 
 
 def tenant_of(unit: Unit, id: str) -> Tenant:
-    """Return a local administrator's tenant for the project and mode of this key. Raises NotFound."""
+    """Return the tenant for the project and mode of a key, with all rights, for the local administrator.
+
+    Raises NotFound.
+    """
     row = unit.first("SELECT project, livemode FROM api_keys WHERE id = :id", {"id": id})
     if row is None:
         raise NotFound("API key", id)
@@ -178,10 +182,11 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
 
 
 def revoke(unit: Unit, tenant: Tenant, id: str) -> ApiKey:
-    """Revoke the API key: the key and its tokens are refused from now on. A revoked key is not changed.
+    """Revoke the API key: the key and its tokens are refused from now on.
 
-    A caller may revoke its own key. Raises PermissionDenied if the key has more rights than the caller: a
-    credential must not lock out a credential with more rights.
+    A key that is already revoked is not changed. A caller may revoke its own key. Raises NotFound, and
+    PermissionDenied if the key has more rights than the caller: a credential must not lock out a credential
+    with more rights.
     """
     old = get(unit, tenant, id)
     _require_rights_of(tenant, old.role, old.scopes)
@@ -193,16 +198,16 @@ def revoke(unit: Unit, tenant: Tenant, id: str) -> ApiKey:
 
 
 def remove(unit: Unit, id: str) -> None:
-    """Delete an API key whose value was shown to nobody."""
+    """Delete an API key whose value was never shown to anybody."""
     unit.execute("DELETE FROM api_keys WHERE id = :id", {"id": id})
 
 
 def roll(unit: Unit, tenant: Tenant, id: str, value: str, key: str | None = None) -> ApiKey:
     """Revoke the API key, and create a key with this value and with the old key's name and rights.
 
-    If the key belongs to a session, the new key belongs to the same session and ends with its server. Raises
-    PermissionDenied as `revoke` does. Raises Conflict if the key is already revoked: to roll a key twice must
-    not make two new keys.
+    If the key belongs to a session, the new key belongs to the same session, and is revoked when the server
+    of the session ends. Raises PermissionDenied as `revoke` does. Raises Conflict if the key is already
+    revoked, because rolling a key twice must not create two new keys.
     """
     row = _LISTING.row(unit, tenant, id)
     old = _read(row)
@@ -254,17 +259,18 @@ _read = reader(ApiKey)
 _LISTING: Listing[ApiKey] = Listing("api_keys", "API key", _read)
 
 
-# Sessions: keys that end with their server, such as the key of a dashboard that runs its own server. If
-# several servers may serve one ledger, each server writes a row in `servers` and counts its `beats` there. If
-# a server's count stays the same during several beats of another server, the server has ended. So the servers
-# compare no clocks. If the server of a session has no row, the session ends with the next beat of any server.
+# Sessions: keys that are revoked when their server ends, such as the key of a dashboard that runs its own
+# server. If several servers can serve one ledger, each server has a row in `servers`, and increments the
+# count `beats` in this row at intervals. If a server's count stays the same during several beats of another
+# server, the server has ended; so the servers need not compare clocks. If the server of a session has no row,
+# the next beat of any server revokes the key of the session.
 
 
 _OPEN = "session = 1 AND revoked_at IS NULL"
 
 
 def end_all(unit: Unit) -> None:
-    """Revoke the keys of all sessions. Call this for a ledger that no other server serves."""
+    """Revoke the keys of all sessions. Call this only if no other server serves the ledger."""
     _revoke(unit, "session = 1")
 
 
@@ -272,7 +278,7 @@ def end_all(unit: Unit) -> None:
 async def key_of(
     engine: Engine, find_tenant: Callable[[Unit], Tenant], rights: NewApiKey
 ) -> AsyncIterator[str]:
-    """Yield the value of a new key for a program next to the server; revoke the key at the end."""
+    """Create an API key, and yield its value; at the end of the block, revoke the key."""
     tenant = await engine.read(find_tenant)
     value = new_value(tenant.livemode)
     key = await engine.write(partial(create, tenant=tenant, new=rights, value=value))
@@ -284,10 +290,10 @@ async def key_of(
 
 @dataclass(frozen=True, slots=True)
 class ServerEntry:
-    """The row of a server, for a ledger that several servers may serve.
+    """The row of a server, for a ledger that several servers can serve.
 
     `url` is None if another program owns the server's socket. `host` is the name of the server's machine.
-    `beaten` is the time of the last beat by the server's own clock.
+    `beaten` is the time of the server's last beat, by the server's own clock.
     """
 
     id: str
@@ -299,15 +305,16 @@ class ServerEntry:
 
 
 def begin(unit: Unit, server: ServerEntry) -> None:
-    """Note that a server has started."""
+    """Store the row of a server that has started."""
     _note_beat(unit, server, 0)
 
 
 def beat(unit: Unit, server: ServerEntry, silent: Mapping[str, int]) -> dict[str, int]:
-    """Count a beat of the server, end the sessions of ended servers, and return the other servers' beats.
+    """Count a beat of `server`, and return the counts of the other servers.
 
-    `silent` holds servers that sent no beat for too long, each with its last count of beats. If the stored
-    count of such a server is higher by now, its sessions stay.
+    `silent` are the servers whose count has not changed for too long, each with this count. If the stored
+    count of such a server is still the same, the server has ended: its row is deleted, and the keys of its
+    sessions are revoked.
     """
     _note_beat(unit, server, 1)
     for id, beats in silent.items():
@@ -318,14 +325,14 @@ def beat(unit: Unit, server: ServerEntry, silent: Mapping[str, int]) -> dict[str
 
 
 def servers(unit: Unit) -> list[ServerEntry]:
-    """Return the servers that have begun and not ended, in the order of their start."""
+    """Return the servers that have a row, in the order in which they started."""
     names = ("id", "url", "host", "version", "started", "beaten")
     rows = unit.execute(f"SELECT {', '.join(names)} FROM servers ORDER BY started, id")
     return [ServerEntry(*(row[name] for name in names)) for row in rows]
 
 
 def end(unit: Unit, server: str) -> None:
-    """Note that a server ends, and revoke the keys of its sessions."""
+    """Delete the row of a server that ends, and revoke the keys of its sessions."""
     unit.execute("DELETE FROM servers WHERE id = :id", {"id": server})
     _revoke(unit, "server = :server", {"server": server})
 

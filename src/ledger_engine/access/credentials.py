@@ -1,8 +1,8 @@
-"""Credentials: finds the API key or token with a bearer value, and its rights.
+"""Credentials: finds the API key or token with a bearer value, and the rights of this key or token.
 
 An access token is valid for an hour. A refresh token is valid for 30 days, and works once: see
-docs/interface.md#auth-access-token, #auth-refresh-once. Both tokens act with the project, mode, role and
-scopes of the API key that they were exchanged for, as long as this key is valid.
+docs/interface.md#auth-access-token, #auth-refresh-once. A client gets both tokens in exchange for an API key.
+They have the project, mode, role and scopes of this key, and work only as long as the key is valid.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ledger_engine.store.rows import insert
 
 @dataclass(slots=True)
 class Credential:
-    """A credential that is valid until `expires_at` (milliseconds; None for an API key).
+    """A valid credential and its rights. It expires at `expires_at`, in milliseconds; an API key never does.
 
-    `id` is the id of the API key, also for a token of the key; for a token of an app it is the app's id. An
-    app acts for the user `user`.
+    For an API key and for its tokens, `id` is the id of the key. For a token of an app, `id` is the id of the
+    app, and `user` is the user for whom the app acts.
     """
 
     kind: str  # "api_key", "access_token" or "oauth_token"
@@ -45,7 +45,7 @@ class Credential:
 
     @property
     def counted_on(self) -> str:
-        """Return the name under which this caller's requests are counted.
+        """Return the name under which the requests with this credential are counted for the rate limit.
 
         See docs/decisions.md#rate-limits-tokens.
         """
@@ -71,7 +71,8 @@ class Credential:
             raise ExpiredCredential("The access token has expired.", self.expires_at)
 
 
-# The columns of a credential and its project. Every statement that finds a credential reads the same columns.
+# The columns of a credential and its project. Each statement that finds a credential reads columns with these
+# names.
 _PROJECT = "p.plan, p.rate_limit, p.burst, p.overdraft, p.archived_at"
 _KEY = f"k.id, NULL AS user_id, k.project, k.livemode, k.role, k.scopes, k.revoked_at, {_PROJECT}"
 _API_KEY = (
@@ -84,18 +85,24 @@ _GRANT = (
 
 
 def find(unit: Unit, value: str) -> Credential:
-    """Return the credential with this bearer value. Raises AuthenticationError if none is valid."""
+    """Return the credential with this bearer value.
+
+    Raises AuthenticationError if there is none, or if it is not valid any more.
+    """
     return _find_token(unit, value) if value.startswith("at_") else find_key(unit, value)
 
 
 def find_key(unit: Unit, value: str, param: str | None = None) -> Credential:
-    """Return the API key with this value. Raises AuthenticationError with `param`."""
+    """Return the credential of the API key with this value.
+
+    Raises AuthenticationError if no valid key has this value; `param` is the field that the error names.
+    """
     row = unit.first(f"{_API_KEY} WHERE k.hash = :hash", {"hash": hash_secret(value)})
     return _read("api_key", row, param)
 
 
 def require_valid_key(unit: Unit, id: str, param: str) -> None:
-    """Raise AuthenticationError with `param` unless the API key with this id is valid."""
+    """Raise AuthenticationError, which names the field `param`, unless the API key with this id is valid."""
     _read("api_key", unit.first(f"{_API_KEY} WHERE k.id = :id", {"id": id}), param)
 
 
@@ -148,9 +155,11 @@ def _read(kind: str, row: Row | None, param: str | None = None) -> Credential:
 
 ACCESS_SECONDS = 3600
 REFRESH_SECONDS = 30 * 86_400
-# An expired token stays stored for this many milliseconds. Until then its error is `expired_credential`.
+# An expired token stays stored for this many milliseconds. During this time, a request with it gets the error
+# `expired_credential`.
 FORGOTTEN_AFTER_MS = 7 * DAY
-FORGOTTEN_AT_ONCE = 100  # the most expired tokens that one transaction deletes: there may be many
+# The highest number of expired tokens that one transaction deletes: if there are more, it must not take long.
+FORGOTTEN_AT_ONCE = 100
 
 
 @dataclass(slots=True)
@@ -164,7 +173,10 @@ class TokenPair:
 
 
 def new_pair() -> TokenPair:
-    """Return new random values. Call this outside the transaction, because a transaction may run twice."""
+    """Return new random values for a pair of tokens.
+
+    Call this outside the transaction that stores the pair, because a transaction may run twice.
+    """
     return TokenPair(new_secret("at"), "Bearer", ACCESS_SECONDS, new_secret("rt"))
 
 
@@ -175,9 +187,10 @@ def exchange(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
 
 
 def refresh(unit: Unit, refresh_token: str, pair: TokenPair) -> TokenPair:
-    """Use up the refresh token and store the new pair. Raises AuthenticationError.
+    """Mark the refresh token as used, and store the new pair. Raises AuthenticationError.
 
-    If several requests use the token at the same time, one succeeds: one statement checks and marks it.
+    One statement checks and marks the token. So if several requests use the token at the same time, exactly
+    one of them succeeds.
     """
     used = unit.first(
         "UPDATE tokens SET used_at = :now"
@@ -212,7 +225,7 @@ def _store(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
     for value, kind, seconds in secrets:
         token = {"hash": hash_secret(value), "kind": kind, "api_key": api_key}
         insert(unit, "tokens", token | {"created": unit.now, "expires": unit.now + seconds * 1000})
-    # Each new pair deletes some tokens that expired long ago: the table must not grow for ever.
+    # With each new pair, delete some tokens that expired long ago: the table must not grow for ever.
     unit.execute(
         "DELETE FROM tokens WHERE hash IN"
         " (SELECT hash FROM tokens WHERE expires < :expired ORDER BY expires LIMIT :limit)",

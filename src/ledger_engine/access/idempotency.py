@@ -23,13 +23,14 @@ _READ = (
 
 
 class UnusedKeys:
-    """Keys of a book that are known to be unused. `take` uses such a key without a query.
+    """Idempotency keys of a book that are known to be unused. For such a key, `take` needs no query.
 
-    Before a group of requests runs, one query looks up all its keys (`prefetch`).
+    Before a group of requests runs, one query looks up the keys of all its requests (`prefetch`). Implements
+    `CachedValues`.
     """
 
-    # No table's changes make this cache stale: `take` has already removed the key of each new row of
-    # `idempotency_keys`.
+    # Changes of tables do not make this cache stale: when a row is added to `idempotency_keys`, `take` has
+    # already removed its key from the cache.
     tables: ClassVar[frozenset[str]] = frozenset()
     __slots__ = ("_cache", "_keys", "_tenant")
 
@@ -44,26 +45,26 @@ class UnusedKeys:
         for first in range(0, len(distinct), _READ_TOGETHER):
             chunk: list[str | None] = [*distinct[first : first + _READ_TOGETHER]]
             self._keys.update(each for each in chunk if each is not None)
-            # Fill up with None: the same statement then serves any number of keys.
+            # Fill the list up with None, so that the same statement serves any number of keys.
             chunk += [None] * (_READ_TOGETHER - len(chunk))
             rows = self._cache.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, chunk, strict=True))))
             self._keys.difference_update(row["key"] for row in rows)
 
     def take(self, key: str) -> bool:
-        """Return whether the key is known to be unused. From now on the key counts as used."""
+        """Return whether the key is known to be unused; from now on, regard the key as used."""
         if key not in self._keys:
             return False
         self._keys.remove(key)
         return True
 
     def write(self) -> None:
-        """Do nothing: the rows of new keys are written together with other rows."""
+        """Do nothing: the function `take` of this module stores the rows of new keys."""
 
 
 def parse(key: str | None) -> str | None:
-    """Return the key as it was sent.
+    """Check the idempotency key of a request, and return it unchanged; None if the request has none.
 
-    Raises InvalidRequest unless it is 1 to 255 printable ASCII characters and contains no secret.
+    Raises InvalidRequest unless the key is 1 to 255 printable ASCII characters and contains no secret.
     """
     if key is None:
         return None
@@ -81,9 +82,9 @@ def parse(key: str | None) -> str | None:
 
 
 def fingerprint(method: str, target: bytes, body: bytes) -> int:
-    """Return a number that is the same for equal requests: 64 bits of a hash, with a sign.
+    """Return a number that is the same for equal requests: a hash of 64 bits, as a signed integer.
 
-    `target` is the path with its query. Two bodies are equal if all their bytes are equal.
+    `target` is the path with its query. The bodies of equal requests are equal byte by byte.
     """
     digest = blake2b(b"%b %b\n" % (method.encode(), target), digest_size=8)
     digest.update(body)
@@ -91,7 +92,7 @@ def fingerprint(method: str, target: bytes, body: bytes) -> int:
 
 
 def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey | None:
-    """Return the error for a key that was used before; None for an unused key."""
+    """Return the error for a key that was used before; return None if the key is unused."""
     row = unit.first(
         "SELECT object, fingerprint, originals FROM idempotency_keys"
         " WHERE project = :project AND livemode = :livemode AND key = :key",
@@ -99,7 +100,7 @@ def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey 
     )
     if row is None:
         return None
-    # The fingerprint is missing if an older version or a command stored the key.
+    # A key that was stored by an older version or by a command has no fingerprint to compare.
     comparable = row["fingerprint"] is not None and tenant.fingerprint is not None
     return DuplicateIdempotencyKey(
         row["object"],
@@ -109,10 +110,10 @@ def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey 
 
 
 def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
-    """Store `key` with the id of the object, in the transaction that creates the object; do nothing for None.
+    """Store `key` with the id of an object, in the transaction that creates the object.
 
-    Keys are separate for each project and mode. Raises DuplicateIdempotencyKey if the key was used before. If
-    the transaction fails, the key stays unused.
+    If `key` is None, do nothing. Keys are separate for each project and mode. If the transaction fails, the
+    key stays unused. Raises DuplicateIdempotencyKey if the key was used before.
     """
     if key is None:
         return
@@ -133,10 +134,10 @@ def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
 
 
 def name_all(unit: Unit, tenant: Tenant, key: str | None, ids: Sequence[str]) -> None:
-    """Store the ids of all objects of a request with its key; do nothing for None. Call `take` first.
+    """Store the ids of all objects of a request with its key. If `key` is None, do nothing.
 
-    These are the ids of a batch in its order, or the id of an action's object and the ids of the objects that
-    the action made.
+    Call `take` first. For a batch, `ids` are the ids of its objects in the order of the batch. For an action,
+    `ids` begin with the object of the action, and then come the objects that the action created.
     """
     if key is not None:
         unit.execute(
@@ -147,9 +148,9 @@ def name_all(unit: Unit, tenant: Tenant, key: str | None, ids: Sequence[str]) ->
 
 
 def _folded(ids: Sequence[str]) -> str:
-    """Return ids as one short text: their common beginning, and the rest of each id.
+    """Return ids as one short text: the beginning that all ids share, and then the rest of each id.
 
-    Ids of one batch differ only in 9 or 10 of their letters.
+    Ids of one batch differ only in their last 9 or 10 letters.
     """
     first, last = min(ids), max(ids)
     letters = zip(first, last, strict=False)

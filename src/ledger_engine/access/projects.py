@@ -1,8 +1,8 @@
 """Projects: a project owns the objects in it, and its plan sets the limits (docs/decisions.md#projects).
 
 A project that is created with a credential is a *child* of the credential's project. Over HTTP a credential
-sees its own project and the children; for every other project the answer is 404. The local administrator sees
-all projects.
+sees its own project and the children of this project; for every other project the answer is 404. The local
+administrator sees all projects.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class NewProject:
 
 @dataclass(slots=True)
 class NewChild:
-    """The fields of a new project over HTTP; None takes the parent's value."""
+    """The fields of a new child; a field that is None gets the value of the parent project."""
 
     name: str
     plan: str | None = None
@@ -96,7 +96,7 @@ class NewChild:
 
 @dataclass(slots=True)
 class ProjectChanges:
-    """The changes of a project; None leaves a field as it is."""
+    """The new values of a project's fields; a field that is None here does not change."""
 
     name: str | None = None
     plan: str | None = None
@@ -106,7 +106,10 @@ class ProjectChanges:
 
 
 def limits_of(plan: str, rate_limit: int | None, burst: int | None) -> Plan:
-    """Return the limits of a plan. On the plan enterprise, `rate_limit` and `burst` replace its limits."""
+    """Return the limits of a plan.
+
+    On the plan enterprise, `rate_limit` and `burst` replace the plan's limits unless they are None.
+    """
     limits = PLANS[plan]
     if plan != "enterprise":
         return limits
@@ -118,11 +121,11 @@ def limits_of(plan: str, rate_limit: int | None, burst: int | None) -> Plan:
     )
 
 
-# The local administrator's functions
+# Functions for the local administrator.
 
 
 def create(unit: Unit, new: NewProject, id: str | None = None) -> Project:
-    """Create a project, with a new id unless one is given."""
+    """Create a project, with a new id unless `id` is given. Raises InvalidRequest."""
     project = Project(
         id=id or unit.new_id("prj"),
         name=new.name,
@@ -147,24 +150,24 @@ def get(unit: Unit, id: str) -> Project:
 
 
 def first(unit: Unit) -> Project | None:
-    """Return the database's first project. Commands without `--project` use it."""
+    """Return the oldest project that is not archived. Commands without `--project` use this project."""
     row = unit.first("SELECT * FROM projects WHERE archived_at IS NULL ORDER BY id LIMIT 1")
     return read(row) if row else None
 
 
 def first_or_new(unit: Unit) -> tuple[Project, bool]:
-    """Return the database's first project, and whether this call created it.
+    """Return the project of `first`, or a new project if there is none, and whether it is new.
 
-    A new project is created without limits, because its owner also runs the server.
+    The new project is on the plan enterprise, because its owner also runs the server.
     """
     project = first(unit)
     return (create(unit, NewProject(FIRST_NAME, "enterprise")), True) if project is None else (project, False)
 
 
 def to_add_to(unit: Unit, id: str | None) -> Project:
-    """Return the project with this id, or the database's first project. Without a project, create one.
+    """Return the project with this id, to add objects to it; if `id` is None, the project of `first_or_new`.
 
-    Raises NotFound, and Conflict for an archived project, because nobody could see new objects in it.
+    Raises NotFound, and Conflict if the project is archived, because nobody could see new objects in it.
     """
     project = first_or_new(unit)[0] if id is None else get(unit, id)
     if project.archived_at is not None:
@@ -173,7 +176,7 @@ def to_add_to(unit: Unit, id: str | None) -> Project:
 
 
 def remove_unused(unit: Unit, id: str) -> None:
-    """Delete a project that was just created, unless a key exists for it."""
+    """Delete a project that was just created, unless the project has an API key."""
     project = {"id": id}
     if unit.first("SELECT 1 FROM api_keys WHERE project = :id LIMIT 1", project) is None:
         unit.execute("DELETE FROM books WHERE project = :id", project)
@@ -186,9 +189,9 @@ def every(unit: Unit) -> list[Project]:
 
 
 def update(unit: Unit, id: str, changes: ProjectChanges) -> Project:
-    """Change a project. If it leaves the enterprise plan, it loses its own rate and burst.
+    """Change a project. If it leaves the enterprise plan, it loses its own `rate_limit` and `burst`.
 
-    Raises NotFound, and PermissionDenied in a copy of another server.
+    Raises NotFound, and InvalidRequest for an invalid value.
     """
     project = get(unit, id)
     if changes.plan not in (None, "enterprise"):
@@ -205,11 +208,14 @@ def update(unit: Unit, id: str, changes: ProjectChanges) -> Project:
     return project
 
 
-# A credential's functions
+# Functions for the holder of a credential.
 
 
 def visible(unit: Unit, tenant: Tenant, id: str) -> Project:
-    """Return the caller's project or a child of it. Raises NotFound for every other project."""
+    """Return the project with this id if it is the caller's project or a child of this project.
+
+    Raises NotFound for every other project.
+    """
     row = unit.first(
         "SELECT * FROM projects WHERE id = :id AND (id = :project OR parent = :project)",
         {"id": id, "project": tenant.project},
@@ -247,17 +253,20 @@ def page(unit: Unit, tenant: Tenant, request: PageRequest) -> Page[Project]:
 def create_child_with_key(
     unit: Unit, tenant: Tenant, new: NewChild, value: str, key: str | None = None
 ) -> tuple[Project, ApiKey]:
-    """Create a child, and its first API key with this value and the caller's rights; see `create_child`."""
+    """Create a child as `create_child` does, and its first API key.
+
+    The key has this `value` and the caller's rights.
+    """
     project = create_child(unit, tenant, new, key)
     rights = NewApiKey(None, tenant.role, None if tenant.scopes is None else sorted(tenant.scopes))
     return project, api_keys.create(unit, replace(tenant, project=project.id), rights, value)
 
 
 def create_child(unit: Unit, tenant: Tenant, new: NewChild, key: str | None = None) -> Project:
-    """Create a child of the caller's project, with the same limits.
+    """Create a child of the caller's project; by default, the child has the same plan and limits.
 
-    Raises PermissionDenied for a plan that is higher than the parent's. A caller that may change the parent's
-    plan may choose any plan.
+    Raises PermissionDenied if the child's plan would be higher than the parent's, unless the caller has the
+    right to change the parent's plan too.
     """
     parent = get(unit, tenant.project)
     plan = parent.plan if new.plan is None else new.plan
@@ -281,9 +290,10 @@ def create_child(unit: Unit, tenant: Tenant, new: NewChild, key: str | None = No
 
 
 def change(unit: Unit, tenant: Tenant, id: str, changes: ProjectChanges) -> Project:
-    """Change a project that the caller sees. Raises NotFound, or PermissionDenied as `archive` does.
+    """Change a project that the caller sees. Raises NotFound, and PermissionDenied as `archive` does.
 
-    A key of the test mode must not change settings that also apply to the live mode.
+    PermissionDenied is raised only for changes of the plan and the overdraft: these settings also apply to
+    the live mode, so a key of the test mode must not change them.
     """
     project = visible(unit, tenant, id)
     if changes.overdraft not in (None, project.overdraft) or changes.plan not in (None, project.plan):
@@ -292,15 +302,16 @@ def change(unit: Unit, tenant: Tenant, id: str, changes: ProjectChanges) -> Proj
 
 
 def billing(unit: Unit, tenant: Tenant) -> Billing:
-    """Return the billing of the caller's project."""
+    """Return the plan of the caller's project, and its use in the caller's mode."""
     return _billing_of(unit, tenant, get(unit, tenant.project))
 
 
 def change_plan(unit: Unit, tenant: Tenant, plan: str) -> Billing:
     """Move the caller's project to another plan at once.
 
-    Objects beyond the quota of a lower plan stay; new objects are refused until the project is below the
-    quota. Raises PermissionDenied for a key of the test mode if the project has keys of the live mode.
+    If the project has more objects than a lower plan allows, the objects stay, and new objects are refused
+    until the project is below the quota. Raises PermissionDenied for a key of the test mode if the project
+    has keys of the live mode.
     """
     return _billing_of(unit, tenant, change(unit, tenant, tenant.project, ProjectChanges(plan=plan)))
 
@@ -308,8 +319,8 @@ def change_plan(unit: Unit, tenant: Tenant, plan: str) -> Billing:
 def archive(unit: Unit, tenant: Tenant, id: str) -> Project:
     """Archive a project that the caller sees: all its data stays, and its credentials stop working at once.
 
-    An archived project is not changed. Raises NotFound. Raises PermissionDenied for a key of the test mode if
-    the project has keys of the live mode: a test must not stop the live mode.
+    A project that is already archived is not changed. Raises NotFound. Raises PermissionDenied for a key of
+    the test mode if the project has keys of the live mode: a test must not stop the live mode.
     """
     project = visible(unit, tenant, id)
     if project.archived_at is not None:
@@ -323,8 +334,8 @@ def archive(unit: Unit, tenant: Tenant, id: str) -> Project:
 def restore(unit: Unit, id: str) -> Project:
     """Restore an archived project: its credentials work again.
 
-    Only the local administrator can do this. A request over HTTP would need a key of the project, and these
-    keys do not work. Raises NotFound, and Conflict for a project that is not archived.
+    Only the local administrator can do this: a request over HTTP would need a key of the project, and the
+    keys of an archived project do not work. Raises NotFound, and Conflict if the project is not archived.
     """
     if get(unit, id).archived_at is None:
         raise Conflict("not_recoverable", f"The project {id} is not archived.")

@@ -15,8 +15,8 @@ from ledger_engine.store import GroupCache, Unit
 class Plan:
     """The limits of a plan.
 
-    `requests_per_minute` and `burst` (requests in one second) apply to each API key; `stored_objects` and
-    `webhook_endpoints` apply to each project and mode, None for no limit.
+    `requests_per_minute` and `burst` (requests in one second) apply to each API key. `stored_objects` and
+    `webhook_endpoints` apply to each project and mode; None means no limit.
     """
 
     requests_per_minute: int
@@ -43,7 +43,10 @@ def stored_objects(unit: Unit, tenant: Tenant) -> int:
 
 
 class StoredObjects:
-    """The number of stored objects in a project and mode, cached for the works of a group."""
+    """The number of stored objects in a project and mode. Implements `CachedValues`.
+
+    The works of a group change the number in memory, and the group stores it once.
+    """
 
     tables: ClassVar = frozenset({"counters"})
     __slots__ = ("_cache", "_tenant", "_written_number", "number")
@@ -58,15 +61,15 @@ class StoredObjects:
         self.number = self._written_number = int(rows[0]["stored_objects"]) if rows else 0
 
     def count(self, tenant: Tenant, objects: int) -> None:
-        """Count new objects. Raises PermissionDenied if they exceed the tenant's quota."""
+        """Add to the number of objects. Raises PermissionDenied if the new number exceeds the quota."""
         self.number = self.with_new(tenant, objects, self.number)
         self._cache.change(self)
 
     def with_new(self, tenant: Tenant, objects: int, before: int) -> int:
-        """Return the number of objects with these new objects; they are not counted yet.
+        """Return the number of objects that there will be with `objects` new objects; change nothing.
 
-        Raises PermissionDenied if the new objects exceed the quota. `before` is the number before the
-        request.
+        Raises PermissionDenied if this number exceeds the quota. The error states how many objects were left
+        before the request; `before` is the number of objects at that time.
         """
         number, quota = self.number + objects, tenant.quota
         if quota is not None and number > quota:
@@ -90,5 +93,8 @@ class StoredObjects:
 
 
 def count_stored(unit: Unit, tenant: Tenant, objects: int = 1) -> None:
-    """Count new objects of the project and mode. Raises PermissionDenied if they exceed the quota."""
+    """Add new objects to the number for the project and mode.
+
+    Raises PermissionDenied if the new number exceeds the quota.
+    """
     unit.cached(StoredObjects, tenant).count(tenant, objects)

@@ -1,8 +1,8 @@
 """Apps: programs that may ask a project's users for authorization (docs/interface.md#auth-oauth).
 
-Apps are public clients: an app has no secret. The server sends users only to a registered address of the app,
-and so knows which app gets the answer. For 30 days after an app was deleted, the local administrator can
-restore it.
+Apps are public clients: an app has no secret. The server sends a user's browser only to a registered address
+of the app, and so knows which app gets the answer. For 30 days after an app was deleted, the local
+administrator can restore it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ledger_engine.store.rows import insert, reader
 NAME_MAX = 100  # characters; users read the name when they allow or deny the app's request
 REDIRECT_URIS_MAX = 20
 REDIRECT_URI_MAX = 2000  # characters
-# The characters of a redirect URI. Browsers and parsers read other characters in different ways: one address
-# could lead to two places.
+# The characters that a redirect URI may contain. Browsers and parsers read other characters in different
+# ways, so that one address could lead to two places.
 _PLAIN = re.compile(r"[A-Za-z0-9\-._~:/?\[\]@!$&'()+,;=%]+")
 _PORT = r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 _LOOPBACK = re.compile(rf"http://(127\.0\.0\.1|\[::1\])(?::(?:{_PORT}))?(?=[/?]|$)")
@@ -50,10 +50,10 @@ class App:
     deleted_at: Moment | None
 
     def may_redirect_to(self, uri: str) -> bool:
-        """Return whether `uri` is one of the app's redirect addresses, character by character.
+        """Return whether `uri` is, character by character, equal to one of the app's redirect addresses.
 
-        The port of a native app's loopback address may differ: such an app listens on any free port
-        (RFC 8252, 7.3).
+        Only the port of a native app's loopback address may differ, because such an app listens on any free
+        port (RFC 8252, 7.3).
         """
         if uri in self.redirect_uris:
             return True
@@ -70,7 +70,7 @@ class NewApp:
 
 
 def create(unit: Unit, tenant: Tenant, new: NewApp) -> App:
-    """Register an app for the users of the project and mode of the tenant."""
+    """Register an app, which may ask the users of the tenant's project and mode. Raises InvalidRequest."""
     _check(new)
     app = App(
         id=unit.new_id("app"),
@@ -94,7 +94,10 @@ def create(unit: Unit, tenant: Tenant, new: NewApp) -> App:
 
 
 def every(unit: Unit, project: str) -> list[App]:
-    """Return the apps of both modes, newest first, except deleted ones; for the local administrator."""
+    """Return a project's apps of both modes, newest first, without deleted apps.
+
+    This is for the local administrator.
+    """
     rows = unit.execute(
         "SELECT * FROM apps WHERE project = :project AND deleted_at IS NULL ORDER BY id DESC",
         {"project": project},
@@ -132,7 +135,7 @@ def delete(unit: Unit, id: str) -> App:
 def restore(unit: Unit, id: str) -> App:
     """Restore an app that was deleted at most 30 days ago.
 
-    Its grants stay ended: users must allow the app again. Raises NotFound, and Conflict for an app that is
+    The app's grants are revoked: users must allow the app again. Raises NotFound, and Conflict if the app is
     not deleted.
     """
     row = unit.first(
@@ -148,7 +151,7 @@ def restore(unit: Unit, id: str) -> App:
 
 
 def deleted(unit: Unit, project: str) -> list[App]:
-    """Return the apps of both modes that can be restored, newest first."""
+    """Return a project's deleted apps of both modes that can be restored, newest first."""
     rows = unit.execute(
         "SELECT * FROM apps WHERE project = :project AND deleted_at >= :oldest ORDER BY id DESC",
         {"project": project, "oldest": unit.now - RECOVERABLE_FOR},
@@ -159,8 +162,8 @@ def deleted(unit: Unit, project: str) -> list[App]:
 def purge(unit: Unit, before: int, limit: int) -> int:
     """Delete for ever the apps that were deleted before `before` (milliseconds), with their grants.
 
-    Each call deletes up to `limit` grants, and returns their number. The call that finds fewer also
-    deletes the apps.
+    Each call deletes up to `limit` grants, and returns their number. A call that finds fewer than `limit`
+    grants also deletes the apps.
     """
     rows = unit.execute(
         "SELECT g.id FROM apps AS a JOIN grants AS g ON g.app = a.id WHERE a.deleted_at < :before"
@@ -203,8 +206,8 @@ def _fault_of(uri: str) -> str | None:
         return "cannot be read"
     if parts.scheme in ("http", "https"):
         return _fault_of_web(parts, port)
-    # An app's own scheme must contain a dot, like a domain name in reverse, so that two apps do not share a
-    # scheme. This rule refuses javascript: and similar schemes too.
+    # An app's own scheme must contain a dot, like a reversed domain name, so that two apps do not use the
+    # same scheme. This rule also refuses `javascript:` and similar schemes.
     if "." not in parts.scheme:
         return "must begin with https://, http://127.0.0.1 or the app's own scheme, like com.example.app:"
     return None

@@ -1,8 +1,8 @@
-"""The operations of OAuth 2.0 (RFC 6749, 7009, 7636). Each makes one call to `server`.
+"""The operations of OAuth 2.0 (RFC 6749, 7009, 7636). Each operation makes one call to the module `server`.
 
 This module sets defaults for the parameters that the contract lets an app leave out
-(docs/decisions.md#oauth). Some refusals must store a change: the second use of a code ends its grant. Such an
-operation returns the error, because an exception would undo the change.
+(docs/decisions.md#oauth). An operation that is refused may have to store a change: for instance, the second
+use of a code ends the grant. Such an operation returns the error, because an exception would undo the change.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ledger_engine.store import Unit
 class AuthorizationRequest:
     """A valid authorization request, to show to a user (docs/interface.md#authorize-parameters).
 
-    `user` is the signed-in user. It is None if nobody is signed in, or if the app may not ask this user.
+    `user` is the signed-in user, or None if nobody is signed in or the app may not ask the signed-in user.
     """
 
     app: App
@@ -48,7 +48,7 @@ class AuthorizationRequest:
     user: SignedInUser | None = None
 
     def parameters(self) -> dict[str, str]:
-        """Return the parameters of the same request, for the form that the user submits."""
+        """Return the parameters of this request, to repeat it in the form that the user submits."""
         return {
             "client_id": self.app.id,
             "redirect_uri": self.redirect_uri,
@@ -59,9 +59,10 @@ class AuthorizationRequest:
 
 
 class RefusedToApp(Exception):
-    """A refused authorization request; the app gets the error at `redirect_uri`, one of its addresses.
+    """The authorization request is refused; the app gets the error at `redirect_uri`, one of its addresses.
 
-    `state` is the app's own value and goes back to the app; None if it was missing or cannot be sent.
+    `state` is the value of this parameter in the request, which goes back to the app; it is None if the
+    parameter is missing or has characters that cannot be sent.
     """
 
     def __init__(self, redirect_uri: str, error: str, description: str, state: str | None) -> None:
@@ -75,7 +76,7 @@ class RefusedToApp(Exception):
 def consider(
     unit: Unit, parameters: Sequence[tuple[str, str]], sign_in: str | None = None
 ) -> AuthorizationRequest:
-    """Return the authorization request in these parameters, for the user whose sign-in is `sign_in`, if any.
+    """Return the authorization request in these parameters. `sign_in` is the value of the user's sign-in.
 
     Raises InvalidRequest or NotFound if it is uncertain which app must get the error. Raises RefusedToApp for
     every other error, such as a scope that this user cannot grant.
@@ -95,10 +96,10 @@ def consider(
 
 
 def decide(unit: Unit, authorization: AuthorizationRequest, sign_in: str, code: str | None) -> None:
-    """Record under a new code that the user signed in with `sign_in` allows the request.
+    """Record under the new `code` that the user who is signed in with `sign_in` allows the request.
 
-    A `code` of None means that the user denies the request. The request is checked again. Raises the errors
-    of `consider`, and RefusedToApp `access_denied` if the user denies the request or has signed out.
+    If `code` is None, the user denies the request. The request is checked again. Raises the errors of
+    `consider`, and RefusedToApp `access_denied` if the user denies the request or has signed out.
     """
     server, request = Server(unit, code=code), OAuthRequest([*authorization.parameters().items()])
     user = sign_ins.find(unit, sign_in)
@@ -110,11 +111,11 @@ def decide(unit: Unit, authorization: AuthorizationRequest, sign_in: str, code: 
 
 
 def exchange(unit: Unit, parameters: Mapping[str, str], pair: TokenPair) -> OAuthTokens | LedgerError:
-    """Use up the code or the refresh token in `parameters`, and store the pair for its grant.
+    """Mark the code or the refresh token in `parameters` as used, and store the new pair for its grant.
 
-    If several requests use the same code or token at the same time, one succeeds; a second use ends the
-    grant. A request with other wrong parameters uses nothing up. OAuth's optional parameters are checked if
-    the app sends them.
+    If several requests use the same code or token at the same time, exactly one of them succeeds. A second
+    use ends the grant. A request that is refused for another reason leaves the code or token unused. OAuth's
+    optional parameters are checked if the app sends them. Returns an error instead of raising it.
     """
     credential = _find_stored(unit, parameters)
     complete = {"grant_type": AUTHORIZATION_CODE, **_own(credential), **parameters}
@@ -126,7 +127,10 @@ def exchange(unit: Unit, parameters: Mapping[str, str], pair: TokenPair) -> OAut
 
 
 def give_back(unit: Unit, token: str, client_id: str | None = None) -> LedgerError | None:
-    """End the grant of an access or a refresh token (RFC 7009). An unknown token changes nothing."""
+    """End the grant of an access or a refresh token (RFC 7009); an unknown token changes nothing.
+
+    Returns the error of a wrong request instead of raising it.
+    """
     stored_token = grants.find_token(unit, token)
     client = client_id or (stored_token.app if stored_token is not None else None)
     if client is None:
@@ -136,14 +140,14 @@ def give_back(unit: Unit, token: str, client_id: str | None = None) -> LedgerErr
 
 
 def _find_stored(unit: Unit, parameters: Mapping[str, str]) -> Code | Token | None:
-    """Return the stored code or refresh token of the request; its grant type decides which."""
+    """Return the stored code, or the stored refresh token, that the request uses; see its `grant_type`."""
     if parameters.get("grant_type", AUTHORIZATION_CODE) == AUTHORIZATION_CODE:
         return grants.find_code(unit, parameters.get("code", ""))
     return grants.find_token(unit, parameters.get("refresh_token", ""))
 
 
 def _own(credential: Code | Token | None) -> dict[str, str]:
-    """Return the parameters that an app may leave out; their values come from its code or refresh token."""
+    """Return values for the parameters that an app may leave out, from its code or refresh token."""
     if credential is None or credential.ended:
         return {}
     if isinstance(credential, Code):
@@ -152,7 +156,7 @@ def _own(credential: Code | Token | None) -> dict[str, str]:
 
 
 def _consent(server: Server, request: OAuthRequest, user: SignedInUser | None) -> BaseGrant:
-    """Return Authlib's grant for a valid request. Raises the errors of `consider`."""
+    """Check a request, and return Authlib's grant for it. Raises the errors of `consider`."""
     payload = request.payload
     if payload.client_id is None:
         raise InvalidRequest("missing_field", "The address has no client_id: it is unknown which app asks.")

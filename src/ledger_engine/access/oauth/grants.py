@@ -1,7 +1,7 @@
-"""Grants: the permissions that users gave to apps, from the one-time code to the last token.
+"""Grants: the permissions that users gave to apps, each with its one-time code and its tokens.
 
-A code or a refresh token works once. If somebody uses it a second time, one of the two users may be a thief.
-The server cannot know which, so it ends the whole grant (RFC 6749, 4.1.2; RFC 9700, 4.14.2).
+A code or a refresh token works once. If it is used a second time, one of the two uses may be by a thief. The
+server cannot know which one, so it ends the whole grant (RFC 6749, 4.1.2; RFC 9700, 4.14.2).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from ledger_engine.store import Unit, kept_time
 from ledger_engine.store.rows import insert
 
 CODE_SECONDS = 60
-# The least role that can grant a scope; every role can grant all other scopes (docs/interface.md#scopes).
+# For some scopes, the lowest role that can grant the scope; every role can grant the other scopes
+# (docs/interface.md#scopes).
 LEAST_ROLE = {"admin:billing": "owner"}
 # A result column of a query on `grants AS g`: whether the grant has ended.
 _ENDED = "coalesce(g.revoked_at, a.deleted_at, u.deactivated_at, p.archived_at) IS NOT NULL AS ended"
@@ -45,7 +46,7 @@ class NewGrant:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A one-time code, with its grant and the rights that an app gets for it.
+    """A one-time code, with its grant and the rights that an app gets in exchange for the code.
 
     `ended` means that the grant was revoked, the app deleted, the user deactivated or the project archived.
     """
@@ -63,9 +64,9 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An access or a refresh token; `kind` tells which.
+    """An access or a refresh token; its `kind` is `access` or `refresh`.
 
-    `scopes` are the token's scopes. An access token may have fewer than the user granted.
+    `scopes` are the token's scopes. An access token can have fewer scopes than the user granted.
     """
 
     hash: str
@@ -94,14 +95,14 @@ class OAuthTokens:
 
 
 class AnsweredBefore(Exception):
-    """The user's decision was already recorded under this code, and the code is no longer valid."""
+    """The user's decision was recorded under this code before, and the code is no longer valid."""
 
 
 def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
-    """Record under this code that the user allows the app's request.
+    """Record under a new code that the user allows the app's request.
 
-    If the grant is already recorded under this code, and the code is unused, nothing changes. Raises
-    AnsweredBefore if the code was used or has expired, or if the grant has ended.
+    If the same decision is sent again, it is already recorded under this code, and nothing changes. Raises
+    AnsweredBefore if the code was already used or has expired, or if the grant has ended.
     """
     row = unit.first(
         "INSERT INTO grants (id, app, user_id, scopes, redirect_uri, code_hash, code_challenge, code_expires,"
@@ -126,9 +127,9 @@ def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
 
 
 def find_code(unit: Unit, code: str) -> Code | None:
-    """Return the code with this value, used or not; None if there is none.
+    """Return the stored code with this value, used or not; None if there is none.
 
-    A code that has expired stays expired, even if a restart of the server sets the clock back.
+    A code that was found to be expired stays expired, even if a restart of the server sets the clock back.
     """
     row = unit.first(
         f"SELECT g.*, {_ENDED} FROM grants AS g {_WHOSE} WHERE g.code_hash = :hash",
@@ -153,7 +154,8 @@ def find_code(unit: Unit, code: str) -> Code | None:
 def take_code(unit: Unit, code: Code) -> bool:
     """Mark the code as used; return False if it was already used or has expired.
 
-    One statement checks and marks the code, so if several requests use it at the same time, one succeeds.
+    One statement checks and marks the code. So if several requests use the code at the same time, exactly one
+    of them succeeds.
     """
     row = unit.first(
         "UPDATE grants SET redeemed_at = :now WHERE id = :id AND redeemed_at IS NULL AND code_expires > :now"
@@ -164,7 +166,7 @@ def take_code(unit: Unit, code: Code) -> bool:
 
 
 def find_token(unit: Unit, value: str) -> Token | None:
-    """Return the access or refresh token with this value, used or not; None if there is none."""
+    """Return the stored access or refresh token with this value, used or not; None if there is none."""
     row = unit.first(
         f"SELECT t.*, g.app, g.user_id, {_ENDED} FROM oauth_tokens AS t JOIN grants AS g ON g.id = t.grant_id"
         f" {_WHOSE} WHERE t.hash = :hash",
@@ -226,9 +228,9 @@ def revoke(unit: Unit, grant: str) -> None:
 def store(
     unit: Unit, grant: str, granted_scopes: list[str], token_scopes: list[str], pair: TokenPair
 ) -> None:
-    """Store a pair for a grant.
+    """Store a pair of tokens for a grant.
 
-    The access token gets `token_scopes`, and the refresh token gets `granted_scopes`.
+    The access token gets the scopes `token_scopes`, and the refresh token the scopes `granted_scopes`.
     """
     secrets = (
         (pair.access_token, "access", token_scopes, ACCESS_SECONDS),
@@ -252,15 +254,18 @@ def _has_expired(unit: Unit, expires: int) -> bool:
 
 
 def _forget_expired(unit: Unit) -> None:
-    """Delete some rows that expired long ago. Each new pair calls this, so the tables stop growing."""
+    """Delete some rows that expired long ago.
+
+    This is called for each new pair of tokens, so that the tables do not grow for ever.
+    """
     long_ago = {"expired": unit.now - FORGOTTEN_AFTER_MS, "limit": FORGOTTEN_AT_ONCE}
     unit.execute(
         "DELETE FROM oauth_tokens WHERE hash IN"
         " (SELECT hash FROM oauth_tokens WHERE expires < :expired ORDER BY expires LIMIT :limit)",
         long_ago,
     )
-    # A grant expires no earlier than its last token. It is deleted once all its tokens are deleted, perhaps
-    # by a later call.
+    # A grant expires no earlier than its last token. A later call deletes the grant if this call has not
+    # deleted all its tokens.
     unit.execute(
         "DELETE FROM grants WHERE id IN"
         " (SELECT id FROM grants WHERE expires < :expired ORDER BY expires LIMIT :limit)"

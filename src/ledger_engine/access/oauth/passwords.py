@@ -1,4 +1,4 @@
-"""Passwords: users sign in with them to authorize an app. The ledger stores only argon2 hashes."""
+"""The passwords with which users sign in to authorize an app. The ledger stores only their argon2 hashes."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _hasher = PasswordHasher()
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A user who may sign in, and the hash of the user's password."""
+    """The id of a user who may sign in, and the hash of the user's password."""
 
     user: str
     password_hash: str
 
 
 def hash_password(password: str) -> str:
-    """Return the hash to store. Raises InvalidRequest.
+    """Return the hash of a new password. Raises InvalidRequest.
 
-    This is slow on purpose, so call it outside the transaction that stores the hash.
+    Hashing is slow on purpose, so call this outside the transaction that stores the hash.
     """
     if not LENGTH_MIN <= len(password) <= LENGTH_MAX:
         raise InvalidRequest(
@@ -43,9 +43,10 @@ def hash_password(password: str) -> str:
 
 
 def is_right(login: Login | None, password: str) -> bool:
-    """Return whether the password belongs to the login.
+    """Return whether `password` is the password of `login`. If `login` is None, return False.
 
-    This is slow on purpose. It is as slow without a login: the time must not reveal which addresses exist.
+    The comparison is slow on purpose. It takes as long if `login` is None, because the time must not reveal
+    which email addresses belong to users.
     """
     try:
         _hasher.verify(_DUMMY_HASH if login is None else login.password_hash, _normal(password))
@@ -55,7 +56,10 @@ def is_right(login: Login | None, password: str) -> bool:
 
 
 def find(unit: Unit, project: str, livemode: bool, email: str) -> Login | None:
-    """Return the login of the active user with this address; None without such a user or a password."""
+    """Return the login of the active user with this email address.
+
+    Return None if there is no such user, or if the user has no password.
+    """
     row = unit.first(
         "SELECT id, password_hash FROM users WHERE project = :project AND livemode = :livemode"
         " AND status = 'active' AND email_folded = :email",
@@ -65,12 +69,10 @@ def find(unit: Unit, project: str, livemode: bool, email: str) -> Login | None:
 
 
 def set_password(unit: Unit, tenant: Tenant, email: str, password_hash: str) -> str:
-    """Set the password of the active user with this address and return the user's id.
-
-    Raises NotFound, and PermissionDenied in a copy of another server.
+    """Set the password of the active user with this email address, and return the user's id.
 
     The user is signed out everywhere and all the user's grants end, because somebody else may have used the
-    former password.
+    former password. Raises NotFound.
     """
     row = unit.first(
         "UPDATE users SET password_hash = :hashed WHERE project = :project AND livemode = :livemode"
@@ -84,12 +86,15 @@ def set_password(unit: Unit, tenant: Tenant, email: str, password_hash: str) -> 
 
 
 def _normal(password: str) -> str:
-    """Return the password in one encoding: texts that look the same become equal (NIST SP 800-63B)."""
+    """Return the password in a normal form, so that texts that look the same are equal (NIST SP 800-63B)."""
     return unicodedata.normalize("NFKC", password)
 
 
 def _dummy_hash() -> str:
-    """Return a hash that no password matches. A comparison with it takes as long as with a user's hash."""
+    """Return a hash that no password matches.
+
+    Comparing a password with this hash takes as long as comparing it with a user's hash.
+    """
     salt, digest = (
         base64.b64encode(secrets.token_bytes(length)).decode().rstrip("=")
         for length in (_hasher.salt_len, _hasher.hash_len)

@@ -1,7 +1,7 @@
-"""Authlib's OAuth 2.0 server, on one unit of the database. Authlib makes most checks, in its own order.
+"""Authlib's OAuth 2.0 server, for one `Unit` of database work. Authlib makes most checks, in its own order.
 
-`apps` and `grants` find apps, codes and tokens. This module gives them to Authlib, and adds the checks that
-Authlib lacks.
+The modules `apps` and `grants` find apps, codes and tokens. This module gives these objects to Authlib, and
+adds the checks that Authlib lacks.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class OAuthParameters(OAuth2Payload):
 
     @property
     def response_type(self) -> str:
-        # The whole text is compared: a list of several types is refused, in every order.
+        # Return the whole text, although it may be a list of types: a list of several types is refused.
         return self._data.get("response_type", "code")
 
 
@@ -73,8 +73,8 @@ class OAuthRequest(OAuth2Request):
     """The parameters of a request in the form that Authlib reads."""
 
     def __init__(self, parameters: Sequence[tuple[str, str]]) -> None:
-        # Authlib reads the address only to require TLS. Pass an https address, because TLS may end at a proxy
-        # in front of the server.
+        # Authlib reads the address of the request only to require https. Pass any https address, because a
+        # proxy in front of the server may have ended TLS.
         super().__init__("POST", "https://localhost/")
         self.payload: OAuthParameters = OAuthParameters(parameters)
 
@@ -93,7 +93,7 @@ class OAuthClient(ClientMixin):
         return self.app.id
 
     def get_allowed_scope(self, scope: Any) -> str:
-        return str(scope)  # the user's role decides later which scopes can be granted
+        return str(scope)  # allows every scope: `_Rules` compares the scopes with the user's role
 
     def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
         return method == "none"
@@ -139,7 +139,8 @@ def app_of(request: OAuth2Request) -> App:
 _STATE = re.compile(r"[\x20-\x7e]+")  # the characters that RFC 6749, A.5 allows
 _CHALLENGE = re.compile(r"[A-Za-z0-9\-_]{43}")  # the base64url form of 32 bytes
 
-# No log may contain a token, but at the level DEBUG Authlib logs each token that it issues.
+# Authlib logs each token that it issues at the level DEBUG. Switch this off, because no log may contain a
+# token.
 logging.getLogger("authlib").setLevel(logging.INFO)
 
 
@@ -148,7 +149,7 @@ class _CodeGrant(AuthorizationCodeGrant):
 
     @classmethod
     def check_authorization_endpoint(cls, request: OAuth2Request) -> bool:
-        return True  # `_Rules` checks response_type, because it knows the app that gets the error
+        return True  # `_Rules` checks response_type: by then it is known which app gets the error
 
     @staticmethod
     def validate_no_multiple_request_parameter(request: OAuth2Request) -> None:
@@ -161,8 +162,8 @@ class _CodeGrant(AuthorizationCodeGrant):
 
     @staticmethod
     def validate_authorization_redirect_uri(request: OAuth2Request, client: ClientMixin) -> str:
-        # Replaces Authlib's check: Authlib's error repeats the address, and fails if the address contains
-        # characters that an error may not contain.
+        # Replaces Authlib's check, because Authlib repeats the address in its error: this fails if the
+        # address contains characters that an error must not contain.
         assert request.payload is not None
         assert isinstance(client, OAuthClient)
         uri = request.payload.redirect_uri
@@ -174,8 +175,8 @@ class _CodeGrant(AuthorizationCodeGrant):
         return uri
 
     def create_authorization_response(self, redirect_uri: str, grant_user: SignedInUser | None) -> Any:
-        # Replaces Authlib's redirect: Authlib encodes the query of the app's address again, but every
-        # character of the query must stay.
+        # Replaces Authlib's redirect, because Authlib encodes the query of the app's address again: every
+        # character of the query must stay as it is.
         if grant_user is None:
             raise AccessDeniedError("The user denied the request.", redirect_uri=redirect_uri)
         unit, payload = self.server.unit, self.request.payload
@@ -200,14 +201,17 @@ class _CodeGrant(AuthorizationCodeGrant):
         return StoredCode(stored_code)
 
     def authenticate_user(self, authorization_code: StoredCode) -> str:
-        """Use up the code and return its user. Authlib calls this last, just before it issues tokens."""
+        """Mark the code as used, and return its user.
+
+        Authlib calls this last, just before it issues tokens.
+        """
         code = authorization_code.stored
         if not grants.take_code(self.server.unit, code):
             _end(self.server, code)
         return code.user
 
     def delete_authorization_code(self, authorization_code: StoredCode) -> None:
-        """Do nothing: the code is already marked as used. It stays stored to recognise a second use."""
+        """Do nothing: the code is already marked as used, and stays stored to recognise a second use."""
 
 
 class _RefreshGrant(RefreshTokenGrant):
@@ -232,7 +236,7 @@ class _RefreshGrant(RefreshTokenGrant):
         return StoredToken(token)
 
     def authenticate_user(self, refresh_token: StoredToken) -> str:
-        """Use up the refresh token and return its user.
+        """Mark the refresh token as used, and return its user.
 
         Authlib calls this last, just before it issues tokens.
         """
@@ -242,7 +246,7 @@ class _RefreshGrant(RefreshTokenGrant):
         return token.user
 
     def revoke_old_credential(self, refresh_token: Any) -> None:
-        """Do nothing: the token was already used up."""
+        """Do nothing: the refresh token is already marked as used."""
 
 
 class _Revocation(RevocationEndpoint):
@@ -259,7 +263,10 @@ class _Revocation(RevocationEndpoint):
 
 
 class _Rules(CodeChallenge):
-    """PKCE with S256 only, and the checks that Authlib lacks. Their errors can go to the app."""
+    """Checks PKCE, with S256 only, and makes the checks that Authlib lacks.
+
+    The app gets the errors, because the app and its address are already checked.
+    """
 
     SUPPORTED_CODE_CHALLENGE_METHOD = ["S256"]
 
@@ -291,7 +298,7 @@ class _Rules(CodeChallenge):
         try:
             super().validate_code_verifier(grant, result)
         except OAuth2Error as error:
-            # A malformed verifier gets the error of a wrong verifier (RFC 7636, 4.6).
+            # A malformed verifier gets the same error as a verifier that does not match (RFC 7636, 4.6).
             message = "code_verifier does not match the code_challenge."
             raise InvalidGrantError(message) from error
 
@@ -299,8 +306,8 @@ class _Rules(CodeChallenge):
 class Server(AuthorizationServer):
     """Authlib's server for one unit.
 
-    `stored` is the code or the token in the request; None for an unknown value. `pair` and `code` are new
-    values that Authlib may issue.
+    `stored` is the stored code or token that the request uses, or None if its value is unknown. `pair` and
+    `code` are new values that Authlib may issue.
     """
 
     def __init__(
@@ -321,12 +328,15 @@ class Server(AuthorizationServer):
         self.register_endpoint(_Revocation)
 
     def consent_grant(self, request: OAuthRequest, user: SignedInUser | None) -> BaseGrant:
-        """Return the grant to ask the user for. Raises OAuth2Error and LedgerError."""
+        """Check an authorization request, and return Authlib's grant for it.
+
+        Raises OAuth2Error and LedgerError.
+        """
         find: Callable[[OAuthRequest, SignedInUser | None], BaseGrant] = self.get_consent_grant
         return find(request, user)
 
     def revocation(self, request: OAuthRequest) -> LedgerError | None:
-        """Revoke a token; return the error of a wrong request, None without an error."""
+        """Revoke a token. Return the error if the request is wrong; otherwise return None."""
         respond: Callable[[str, OAuthRequest], LedgerError | None] = self.create_endpoint_response
         return respond("revocation", request)
 
@@ -395,12 +405,12 @@ def _require_valid(credential: Code | Token) -> None:
 
 
 def listed(scope: str) -> list[str]:
-    """Return the scopes in a text, which separates them by spaces; in the usual order, without duplicates."""
+    """Return the scopes in a text with spaces between them, in the order of SCOPES and without duplicates."""
     return [name for name in SCOPES if name in scope.split(" ")]
 
 
 def refusal(error: OAuth2Error, request: OAuth2Request) -> LedgerError:
-    """Return Authlib's error as a LedgerError."""
+    """Return the LedgerError for an error of Authlib."""
     assert request.payload is not None
     code, description = str(error.error), error.description
     if isinstance(error, InvalidClientError):

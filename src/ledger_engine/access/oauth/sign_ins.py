@@ -1,4 +1,4 @@
-"""Sign-ins: a user signs in with a browser to decide on the requests of apps."""
+"""Sign-ins: a user signs in with a browser to allow or deny the requests of apps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ledger_engine.access.api_keys import hash_secret
 from ledger_engine.access.credentials import FORGOTTEN_AT_ONCE
 from ledger_engine.store import Unit
 
-# A sign-in lasts for a working day (milliseconds), or until the browser is closed.
+# A sign-in lasts for 12 hours, enough for a working day, or until the browser is closed.
 LASTS_MS = 12 * 3_600_000
 
 
@@ -25,10 +25,11 @@ class SignedInUser:
 
 
 def begin(unit: Unit, user: str, password_hash: str, value: str, replaces: str | None) -> bool:
-    """Sign the user in with the `value` of the browser's cookie, and end the former sign-in `replaces`.
+    """Sign a user in: from now on, a browser whose cookie has this `value` belongs to the user.
 
-    The caller has verified the password with the hash `password_hash`. Return False if the user was
-    deactivated since, or if the password has changed.
+    `replaces` is the value of the browser's former cookie; its sign-in ends. The caller has compared the
+    password with `password_hash`. Return False if the user was deactivated or the password was changed since
+    then.
     """
     login = unit.first(
         "SELECT 1 FROM users WHERE id = :user AND status = 'active' AND password_hash = :hashed",
@@ -51,7 +52,7 @@ def begin(unit: Unit, user: str, password_hash: str, value: str, replaces: str |
 
 
 def find(unit: Unit, value: str) -> SignedInUser | None:
-    """Return the user who is signed in with this value; None if nobody is."""
+    """Return the user who is signed in with this value of the cookie; None if nobody is."""
     row = unit.first(
         "SELECT u.* FROM sign_ins AS s JOIN users AS u ON u.id = s.user_id"
         " JOIN projects AS p ON p.id = u.project WHERE s.hash = :hash AND s.expires > :now"
@@ -66,7 +67,10 @@ def find(unit: Unit, value: str) -> SignedInUser | None:
 
 
 def expired_at(unit: Unit, value: str) -> int | None:
-    """Return when the sign-in with this value expired (milliseconds); None if it has not expired."""
+    """Return when the sign-in with this value of the cookie expired, in milliseconds.
+
+    Return None if this sign-in has not expired, and if there is none.
+    """
     row = unit.first(
         "SELECT expires FROM sign_ins WHERE hash = :hash AND expires <= :now",
         {"hash": hash_secret(value), "now": unit.now},
@@ -75,7 +79,7 @@ def expired_at(unit: Unit, value: str) -> int | None:
 
 
 def end(unit: Unit, value: str) -> None:
-    """End the sign-in of the browser with this value."""
+    """End the sign-in with this value of the cookie."""
     unit.execute("DELETE FROM sign_ins WHERE hash = :hash", {"hash": hash_secret(value)})
 
 
