@@ -1,9 +1,9 @@
-"""The audit: computes every stored result again from its sources, and compares the two.
+"""The audit: computes every stored result again from the data that it follows from, and compares the two.
 
 The whole audit reads one snapshot, in three parts: the database checks its own files; a pass over each book
 reads the transactions and events; and SQL statements check the other tables. The parts run in parallel if
-several readers can share the snapshot. In memory each part holds at most some thousand rows, and the balances
-of recently read accounts.
+several readers can share the snapshot. Each part holds at most some thousand rows in memory, and the pass
+also the balances of recently read accounts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ READERS = 3  # one for each part of the audit
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """The number of checked objects, and the faults."""
+    """How many objects of each kind were checked, and the faults."""
 
     checked: dict[str, Any]
     faults: tuple[Discrepancy, ...]
@@ -57,13 +57,13 @@ class AuditReport:
 
 
 class Starter(Protocol):
-    """Runs a part of the audit, at once or in parallel with others. All parts share one snapshot."""
+    """Runs a part of the audit, at once or in parallel with other parts. All parts read the same snapshot."""
 
     def __call__(self, work: AuditWork[T], /) -> Future[T]: ...
 
 
 def verify(unit: AuditUnit) -> AuditReport:
-    """Run every check on all projects and both modes, one after the other."""
+    """Run all checks one after the other, for all projects and both modes."""
 
     def at_once(work: AuditWork[T], /) -> Future[T]:
         future: Future[T] = Future()
@@ -74,11 +74,12 @@ def verify(unit: AuditUnit) -> AuditReport:
 
 
 def verify_all(start: Starter, checkpoints: Checkpoints = (), since: Checkpoints = ()) -> AuditReport:
-    """Run every check, and compare the ledger with `checkpoints` that were kept outside the ledger.
+    """Run all checks, and compare the ledger with `checkpoints` that were kept outside the ledger.
 
-    With `since`, the audit skips the transactions and events up to these checkpoints, and the pages and
-    indexes of the file. It reports to `AuditUnit.note_read` how many rows it has read, in total READINGS for
-    each transaction. Raises OtherLog for a checkpoint of another ledger.
+    With `since`, also compare the ledger with these checkpoints, but do not check the transactions and events
+    up to these checkpoints, nor the database's files. The audit reports to `AuditUnit.note_read` how many
+    rows it has read, in total READINGS for each transaction. Raises OtherLog for a checkpoint of another
+    ledger.
     """
     outside = start(partial(by_book, checkpoints=checkpoints)).result()
     by_books = start(partial(by_book, checkpoints=since)).result()
@@ -98,7 +99,7 @@ def verify_all(start: Starter, checkpoints: Checkpoints = (), since: Checkpoints
 
 
 def _of_storage(unit: AuditUnit) -> tuple[Discrepancies, dict[str, int]]:
-    """Let the database check its files, and compare the tables with the ledger's definitions."""
+    """Let the database check its files, and compare its tables with the definitions in the program."""
     faults = Discrepancies()
 
     def tables() -> None:
@@ -119,7 +120,7 @@ def _pass_all(
     checkpoints: Mapping[LoggedBook, Sequence[KeptCheckpoint]],
     since: Mapping[LoggedBook, Sequence[KeptCheckpoint]],
 ) -> tuple[Discrepancies, dict[str, int]]:
-    """Check the transactions and events of each book, and all values that follow from them."""
+    """Check each book's transactions and events, and the log and counters that are computed from them."""
     faults, counts = Discrepancies(), Counter[str]()
     transactions: dict[int, int] = {}
     books: list[LoggedBook] = []
@@ -178,7 +179,7 @@ def _newest(points: Sequence[KeptCheckpoint]) -> KeptCheckpoint | None:
 
 
 def with_care(unit: AuditUnit, faults: Discrepancies, check: Callable[[], object]) -> None:
-    """Run a check. If it meets unreadable data, note a fault, so that the other checks can still run."""
+    """Run a check. If unreadable data makes it fail, note a fault, so that the other checks can still run."""
     try:
         check()
     except Exception as error:  # a changed file may contain anything, and so cause any error
@@ -197,5 +198,5 @@ def count_transactions(unit: AuditUnit) -> int:
 
 
 def unreadable(reason: str) -> AuditReport:
-    """Return the report on a file that cannot be read at all."""
+    """Return a report on a file that cannot be read at all; its one fault has the message `reason`."""
     return AuditReport({}, (Discrepancy("damage", "", reason),))

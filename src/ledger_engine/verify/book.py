@@ -1,9 +1,9 @@
 """The pass over one book: reads its transactions and its events side by side, in the order of their ids.
 
 Each balance must follow from the previous balance of its account. Each transaction must match its event, and
-each event of a posting its transaction. The content of each event must match the log (`sealed`). In memory
-the pass holds only the balances of recently read accounts, transfers with one side read, and the entries of
-one tile.
+each event of a posting must match its transaction. The content of each event must match the log (see the
+module `sealed`). The pass needs little memory: it holds the balances of recently read accounts, transfers of
+which it has read only one side, and the entries of one tile.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ledger_engine.verify.sealed import EntryAudit
 
 ROWS_AT_ONCE = 4_000
 # The pass remembers the balances of accounts in two dicts of at most this size. When the newer dict is full,
-# it becomes the older dict, and the former older dict is dropped.
+# it becomes the older dict, and the pass drops the former older dict.
 BALANCES_MAX = 150_000
-CURRENCIES_MAX = 10_000  # the currencies of so many accounts are remembered, for the check of transfers
-UNPAIRED_MAX = 100_000  # the most transactions without an event at the expected place that are remembered
+CURRENCIES_MAX = 10_000  # accounts whose currency is remembered, for the check of transfers
+UNPAIRED_MAX = 100_000  # remembered transactions whose event was not at the expected place
 _COLUMNS = (
     "id, account, amount, type, coalesce(long_description, description) AS description, balance_after,"
     " destination, transfer, reverses, created"
@@ -49,19 +49,19 @@ _BEFORE = (
 
 
 class BookDamaged(Exception):
-    """The database returned rows that were not requested, or that are not in the order of their key."""
+    """The database returned rows that the statement did not request, or returned rows in a wrong order."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassStart:
-    """The event and the transaction after which a pass begins; '' means the start of the book."""
+    """The ids of the event and the transaction after which a pass begins; '' means the start of the book."""
 
     event: str = ""
     transaction: str = ""
 
 
 class _Side(NamedTuple):
-    """One side of a transfer, until the pass meets the other side."""
+    """One of the two transactions of a transfer, remembered until the pass reads the other transaction."""
 
     id: str
     account: str
@@ -71,7 +71,7 @@ class _Side(NamedTuple):
 
 
 def rows_of(unit: AuditUnit, sql: str, book: int, after: str) -> Iterator[Row]:
-    """Yield the rows of a book after an id. Raises BookDamaged if a row is out of order."""
+    """Yield the rows of a book after the id `after`. Raises BookDamaged if a row is out of order."""
     while True:
         rows = unit.execute(sql, {"book": book, "after": after, "rows": ROWS_AT_ONCE})
         unit.note_read(len(rows))
@@ -97,12 +97,13 @@ class BookPass:
     transactions: int = 0
     events: int = 0
     _balances: dict[str, int] = field(default_factory=dict)
-    _older: dict[str, int] = field(
-        default_factory=dict
-    )  # the accounts that were read before the accounts in _balances
+    # The balances of accounts that were read before the accounts in `_balances`.
+    _older: dict[str, int] = field(default_factory=dict)
     _currencies: dict[str, str | None] = field(default_factory=dict)
+    # By the transfer's id, the side that was read, of transfers whose other side was not read yet.
     _open: dict[str, _Side] = field(default_factory=dict)
     _ahead: Row | None = None  # a transaction that was read before its event
+    # The ids of transactions whose event was not at the expected place.
     _unpaired_sides: dict[str, None] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -122,7 +123,7 @@ class BookPass:
         self.entries.finish()
 
     def _body(self, event: Row, postings: Iterator[Row]) -> bytes:
-        """Return the body of an event, and note its faults."""
+        """Return the body of an event, and note the faults of the event."""
         id, kind, object, body, created = event
         posting = self._posting_of(id, object, postings) if kind == outbox.POSTING else None
         if body is not None:
@@ -143,7 +144,10 @@ class BookPass:
         return text.encode(errors="replace")
 
     def _posting_of(self, id: str, object: str, postings: Iterator[Row]) -> Row | None:
-        """Return the transaction with this id, usually the next one, because events have the same order."""
+        """Return the transaction `object`, to which the event `id` belongs; None if there is none.
+
+        It is usually the next transaction in `postings`, because events and transactions have the same order.
+        """
         while (posting := self._ahead or next(postings, None)) is not None:
             self._ahead = None
             if posting[0] == object:
@@ -158,7 +162,10 @@ class BookPass:
         return row
 
     def _unpair(self, posting: Row) -> None:
-        """Note a transaction that its event does not follow; versions before 1.0 used another order."""
+        """Remember a transaction whose event was not at the expected place.
+
+        This need not be a fault, because versions before 1.0 stored events in another order.
+        """
         self._unpaired_sides[posting[0]] = None
         if len(self._unpaired_sides) > UNPAIRED_MAX:
             self._no_event(next(iter(self._unpaired_sides)))
@@ -182,7 +189,7 @@ class BookPass:
             self.faults.add("event", id, f"event {id}: its body does not match its columns ({columns}).")
 
     def _follow(self, posting: Row) -> Row:
-        """Check a transaction, and return it."""
+        """Check a transaction and its account's balance, and return the transaction."""
         id, account, amount, type, _, balance, destination, transfer, _, created = posting
         self.transactions += 1
         change = amount if type == "credit" else -amount
@@ -213,7 +220,11 @@ class BookPass:
         return posting
 
     def _meet(self, account: str, id: str) -> None:
-        """Begin to follow the balance of an account, at the first transaction of it that the pass reads."""
+        """Put the balance of an account before the transaction `id` into `_balances`.
+
+        This is called for the first transaction of the account that the pass reads, or the first one since
+        the account's balance was moved to `_older` or dropped.
+        """
         if len(self._balances) == BALANCES_MAX:
             self._older, self._balances = self._balances, {}
         if (balance := self._older.get(account)) is not None:
@@ -260,7 +271,7 @@ class BookPass:
 
 
 def start_after(unit: Unit, book: int, event: str) -> PassStart:
-    """Return the start of a pass that reads everything after this event."""
+    """Return the start of a pass over the events after `event` and the transactions that belong to them."""
     row = unit.first(
         "SELECT object FROM events WHERE book = :book AND id <= :event AND type = :posting"
         " ORDER BY id DESC LIMIT 1",

@@ -1,4 +1,4 @@
-"""The checks of the audit that are one SQL statement each: the statement selects the bad rows.
+"""The checks of the audit that are one SQL statement each, which selects the bad rows, and some small checks.
 
 The module `book` checks transactions and events; the module `state` compares other objects with their events.
 """
@@ -23,16 +23,18 @@ from ledger_engine.store.read_snapshot import AuditUnit
 from ledger_engine.verify.faults import NAMED_MAX, Discrepancies
 
 _ROWS_AT_ONCE = 1000
-FAR_MS = 366 * DAY
-# A killed server may leave the events of its last second unsealed. An hour is far longer than a second.
+FAR_MS = 366 * DAY  # a stored time that is later than all others by more than this is a fault
+# If a server was still running this long after a book's first event, the book must have a log. Before that, a
+# killed server may have left the events of its last second unsealed; an hour is far longer than a second.
 LONG_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check: `sql` selects the bad rows, each with an `id`; `message` is filled in from their columns.
+    """A check: `sql` selects the bad rows. `message` names columns of a bad row in braces, such as `{id}`.
 
-    An audit of only the transactions after `:transaction` in `:book` adds the conditions in `since`.
+    If the audit covers only the transactions after a checkpoint, the conditions in `since` are added to the
+    statement, with the parameters `:book` and `:transaction`. If `since` is empty, all rows are checked.
     """
 
     kind: str
@@ -239,7 +241,10 @@ WHERE r.status = 201 AND r.idempotency_key IS NOT NULL AND k.key IS NULL
 
 
 def run(unit: AuditUnit, check: Check, since: Mapping[LoggedBook, str] | None, faults: Discrepancies) -> None:
-    """Note the bad rows that the check finds. `since` names for each book the transaction to start after."""
+    """Note the bad rows that a check finds.
+
+    `since` has, for each book, the transaction after which the audit begins; None if it covers all rows.
+    """
     if since is None or not check.since:
         _note(unit, check, check.sql, {}, faults)
         return
@@ -254,7 +259,7 @@ def _note(unit: AuditUnit, check: Check, sql: str, bounds: dict[str, Value], fau
 
 
 def miscounted(unit: AuditUnit, counts: Mapping[int, int], faults: Discrepancies) -> None:
-    """Note the projects and modes with wrong counters; `counts` gives the transactions of each book."""
+    """Note the projects and modes with wrong counters; `counts` has each book's number of transactions."""
     rows = unit.execute(
         """
 SELECT min(b.book) AS book, project AS id, livemode, sum(objects) AS objects_off, sum(numbers) AS numbers_off
@@ -284,10 +289,10 @@ GROUP BY project, livemode ORDER BY project, livemode"""
 
 
 def misplaced_time(unit: AuditUnit, faults: Discrepancies) -> None:
-    """Note a stored time far in the future: the ledger's clock would start there, and never goes back.
+    """Note a fault if the stored time is far in the future: the ledger's clock would start at this time.
 
-    If a test moved the clock, the ledger contains events of that time, or a server ran at that time. Then the
-    stored time is no fault.
+    The clock never goes back. If a test moved the clock forward, the ledger contains events of that time, or
+    a server ran at that time; in this case the stored time is no fault.
     """
     reached_time, newest = kept_time.get(unit), unit.first(kept_time.NEWEST_EVENT)
     event = 0 if newest is None or newest["id"] is None else moment_of(newest["id"])
@@ -302,7 +307,11 @@ def misplaced_time(unit: AuditUnit, faults: Discrepancies) -> None:
 
 
 def misplaced_log(unit: AuditUnit, faults: Discrepancies) -> None:
-    """Note the books whose log is gone. A served book has a log, because a server seals within a second."""
+    """Note the books whose log was removed.
+
+    If a server has served the ledger, each book with events has a log, because a server seals an event within
+    a second.
+    """
     served_at = kept_time.get(unit).served
     if served_at is None:
         return  # the ledger was never served
@@ -321,13 +330,13 @@ def misplaced_log(unit: AuditUnit, faults: Discrepancies) -> None:
 
 
 def _sealed_long_ago(unit: AuditUnit, book: int, key: LogKey, served_at: int) -> bool:
-    """Return whether a server ran long after the book's first event and after the key was made."""
+    """Return whether a server was still running LONG_MS after the key was made and the book had an event."""
     row = unit.first("SELECT min(created) AS first FROM events WHERE book = :book", {"book": book})
     return row is not None and max(row["first"] or served_at, key.created) + LONG_MS < served_at
 
 
 def misnamed_originals(unit: AuditUnit, faults: Discrepancies) -> None:
-    """Note the idempotency keys that do not name the first object that their request made."""
+    """Note the idempotency keys that do not name the first object that their request created."""
     values: dict[str, Value] = {"project": "", "livemode": 0, "key": ""}
     while rows := unit.execute(
         "SELECT project, livemode, key, object, originals FROM idempotency_keys"
@@ -347,10 +356,10 @@ def misnamed_originals(unit: AuditUnit, faults: Discrepancies) -> None:
 
 
 def _is_first(unit: AuditUnit, object: str, ids: list[str]) -> bool:
-    """Return whether the object of a key is the first that its request made.
+    """Return whether `object`, which an idempotency key names, is the first object that the request created.
 
-    `ids` are all objects of the request. A reversal begins with the reversed transaction, and the roll of an
-    API key with the old key; the object that the request made comes after it.
+    `ids` are all objects of the request, as `idempotency.name_all` stores them. For a reversal, the reversed
+    transaction comes first, and for the roll of an API key, the old key; the created object comes second.
     """
     about, *objects_made = ids or [""]
     if len(objects_made) != 1:

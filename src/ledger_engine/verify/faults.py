@@ -1,16 +1,19 @@
-"""The faults that an audit finds, each with its kind and the wrong object."""
+"""The faults that an audit finds, each with its kind and the object that is wrong."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
 
-NAMED_MAX = 1000  # so many faults of one kind are listed; further faults are only counted
+NAMED_MAX = 1000  # faults of one kind that are listed; further faults of the kind are only counted
 
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """A broken rule: its `kind` as in docs/verify.md#faults, and the id of the `object`, or ''."""
+    """A fault: its `kind` is one of those in docs/verify.md#faults.
+
+    `object` is the id of the object that is wrong; '' if the fault belongs to no object.
+    """
 
     kind: str
     object: str
@@ -19,13 +22,16 @@ class Discrepancy:
 
 @dataclass(slots=True)
 class Discrepancies:
-    """The faults so far, each once. If a kind is frequent, only its first NAMED_MAX faults are listed."""
+    """The faults that were found so far, without duplicates.
+
+    `found` lists the first NAMED_MAX faults of each kind, and `counts` counts all faults of each kind.
+    """
 
     found: dict[Discrepancy, None] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, kind: str, object: str, message: str) -> None:
-        """Note a fault."""
+        """Note a fault, unless it is already listed."""
         fault = Discrepancy(kind, object, message)
         if fault not in self.found:
             self.counts[kind] += 1
@@ -33,7 +39,7 @@ class Discrepancies:
                 self.found[fault] = None
 
     def all(self) -> tuple[Discrepancy, ...]:
-        """Return the faults, and for each frequent kind the number of further faults."""
+        """Return the listed faults, and for each kind with further faults a fault with their number."""
         more = [
             Discrepancy(kind, "", f"there are {count - NAMED_MAX:,} more faults of this kind: {kind}.")
             for kind, count in self.counts.items()

@@ -1,4 +1,4 @@
-"""Checkpoints in files outside the ledger, where an attacker who changes the ledger cannot change them."""
+"""Checkpoints in files outside the ledger. An attacker who changes the ledger cannot change these files."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ledger_engine.verify.book import books_of
 from ledger_engine.verify.sealed import KeptCheckpoint
 
 Checkpoints: TypeAlias = Sequence[KeptCheckpoint]
-_SIZE_MAX = 10_000_000  # the most bytes of a file
+_SIZE_MAX = 10_000_000  # bytes of a file that are read
 
 
 class OtherLog(Exception):
-    """A checkpoint that belongs to no log of this ledger, or a text that is not a checkpoint."""
+    """A checkpoint belongs to no log of this ledger, or a file does not contain checkpoints."""
 
 
 def read(file: Path) -> list[KeptCheckpoint]:
-    """Return the checkpoints in a file. Raises OtherLog for a file without any, and OSError."""
+    """Return the checkpoints in a file. Raises OSError, and OtherLog if the file contains anything else."""
     with file.open("rb") as stream:
         text = stream.read(_SIZE_MAX).decode(errors="replace")
     try:
@@ -51,7 +51,7 @@ def _notes(text: str) -> list[str]:
 
 
 def waits_for_seal(unit: Unit) -> bool:
-    """Return whether the ledger was served and has a book with events but without a checkpoint."""
+    """Return whether a server has made the log's key, but a book with events has no checkpoint yet."""
     return keys.current(unit) is not None and any(each.checkpoint is None for each in stored.behind(unit))
 
 
@@ -70,7 +70,10 @@ def save(unit: Unit, file: Path) -> None:
 
 
 def require_replaceable(file: Path) -> None:
-    """Raise Conflict if the file cannot be written, or exists and contains no checkpoints."""
+    """Raise Conflict unless `save` may write this file.
+
+    The folder of the file must exist. The file itself must be missing or empty, or contain checkpoints.
+    """
     if not file.parent.is_dir():
         raise Conflict("not_recoverable", f"There is no folder {file.parent}.")
     if file.exists() and file.stat().st_size:
@@ -83,7 +86,7 @@ def require_replaceable(file: Path) -> None:
 
 
 def by_book(unit: Unit, checkpoints: Checkpoints) -> Mapping[LoggedBook, list[KeptCheckpoint]]:
-    """Return the checkpoints by their book. Raises OtherLog."""
+    """Return the checkpoints by book. Raises OtherLog if a checkpoint belongs to no book of this ledger."""
     by_books: dict[LoggedBook, list[KeptCheckpoint]] = {}
     if not checkpoints:
         return by_books

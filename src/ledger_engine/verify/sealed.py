@@ -1,6 +1,6 @@
-"""Compares a book's log with its events: the tiles, the signed checkpoint, and checkpoints kept elsewhere.
+"""Compares a book's events with its log: the tiles, the signed checkpoint, and checkpoints kept elsewhere.
 
-The audit computes the leaves of the log's tree again from the events. It trusts nothing in the log except
+The audit computes the leaves of the log's tree again from the events. In the log, the audit trusts only
 signed checkpoints.
 """
 
@@ -35,7 +35,7 @@ _COMMITMENT = "SELECT commitment, salt FROM log_commitments WHERE book = :book A
 
 @dataclass(frozen=True, slots=True)
 class KeptCheckpoint:
-    """A checkpoint that was kept outside the ledger, and the name of its file."""
+    """A checkpoint to compare the log with, and a name for it in messages, such as the path of its file."""
 
     name: str
     checkpoint: Checkpoint
@@ -45,8 +45,9 @@ class KeptCheckpoint:
 class EntryAudit:
     """The audit of one book's log. Call `add` for each event, then `finish`.
 
-    `edge` is the edge of the log's tree after the entries that this audit skips. The audit recognises a
-    stored tile by its last event. So if an event is missing from one tile, the following tiles still match.
+    `edge` is the right edge of the log's tree after the entries that this audit skips. The audit ends a tile
+    at the stored id of the tile's last event, and not after 256 events. So if an event is missing from one
+    tile, the following tiles still match.
     """
 
     unit: AuditUnit
@@ -55,17 +56,18 @@ class EntryAudit:
     kept: Sequence[KeptCheckpoint]
     faults: Discrepancies
     _signed_checkpoints: list[KeptCheckpoint] = field(default_factory=list)
-    # The root of the computed tree at the size of each checkpoint.
+    # By size: the root of the computed tree when it had the size of a checkpoint.
     _roots: dict[int, bytes | None] = field(default_factory=dict)
-    _sizes: list[int] = field(default_factory=list)  # the sizes of checkpoints that are not reached yet
-    _last: dict[int, str] = field(
-        default_factory=dict
-    )  # the last event at each size of a checkpoint that was reached
+    # The sizes of the checkpoints whose size the computed tree has not reached yet, the largest first.
+    _sizes: list[int] = field(default_factory=list)
+    # By size: the last event in the computed tree when it had the size of a checkpoint.
+    _last: dict[int, str] = field(default_factory=dict)
     _tiles: list[Row] = field(default_factory=list)  # the next stored tiles
     _number: int = 0  # the number of the next tile to read
-    _ids: list[str] = field(default_factory=list)  # the ids of the entries in the current tile
-    _leaves: list[bytes] = field(default_factory=list)
+    _ids: list[str] = field(default_factory=list)  # the ids of the events in the current tile
+    _leaves: list[bytes] = field(default_factory=list)  # the hashes of the entries in the current tile
     _count_added: int = 0  # how many entries of the current tile the edge already contains
+    # Tiles that do not match their stored hash: the first and the last event, and a message.
     _wrong: list[tuple[str, str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -86,7 +88,7 @@ class EntryAudit:
 
     @property
     def size(self) -> int:
-        """Return the number of entries."""
+        """Return the number of entries in the computed tree."""
         return self.edge.size + len(self._leaves) - self._count_added
 
     def add(self, id: str, kind: str, created: int, body: bytes) -> None:
@@ -126,7 +128,7 @@ class EntryAudit:
         self._compare_kept()
 
     def _read_signed(self) -> list[KeptCheckpoint]:
-        """Return the ledger's own checkpoints, except unreadable ones."""
+        """Return the checkpoints that the ledger itself stores, except unreadable ones; note their faults."""
         rows = self.unit.execute(
             "SELECT witness, size, checkpoint, line FROM log_cosignatures WHERE book = :book"
             " ORDER BY witness",
@@ -163,7 +165,7 @@ class EntryAudit:
         self._tiles = self.unit.execute(_TILES, parameters)
 
     def _end_tile(self) -> None:
-        """Compare the entries of the next tile with their stored hashes."""
+        """Compare the entries of the current tile with the tile's stored hash, and begin the next tile."""
         row = self._tiles.pop(0)
         hash = tree.root_of(self._leaves)
         whole = len(self._leaves) == TILE_WIDTH
@@ -186,7 +188,10 @@ class EntryAudit:
         self._wrong.append((first, last, message))
 
     def _added_one(self, row: Row) -> str:
-        """Return a text that names the entry added to the tile; "" if the entry is unknown."""
+        """Return a text that names the event that somebody added to the current tile.
+
+        Return "" unless the tile without exactly one of its events matches the stored hash.
+        """
         if len(self._leaves) == TILE_WIDTH + 1:
             for at, id in enumerate(self._ids):
                 rest = self._leaves[:at] + self._leaves[at + 1 :]
@@ -195,9 +200,10 @@ class EntryAudit:
         return ""
 
     def _into_edge(self, hash: bytes | None = None) -> None:
-        """Add the tile's entries to the edge, and note the roots on the way.
+        """Add the entries of the current tile to the edge.
 
-        `hash` is the root of a whole tile, if it is computed already.
+        Also store the root of the tree at the size of each checkpoint that is reached. `hash` is the root of
+        the tile if the tile is full and its root is already computed.
         """
         leaves, ids = self._leaves[self._count_added :], self._ids[self._count_added :]
         while self._sizes and self._sizes[-1] <= self.edge.size + len(leaves):
@@ -214,7 +220,7 @@ class EntryAudit:
         self._leaves, self._ids, self._count_added = [], [], 0
 
     def _committed(self, id: str, kind: str, created: int, body: bytes) -> bytes:
-        """Return the log's entry for an event whose entry contains a commitment instead of the body."""
+        """Return the log entry of an event that has a commitment instead of the body, and note its faults."""
         row = self.unit.first(_COMMITMENT, {"book": self.log.book.number, "id": id})
         if row is None:
             if id <= self.log.last:
@@ -310,7 +316,10 @@ class EntryAudit:
 
 
 def look_at_key(unit: AuditUnit, faults: Discrepancies) -> None:
-    """Note a key that cannot sign. An encrypted key is not checked: only the server can read it."""
+    """Note a fault if the log's key cannot sign.
+
+    An encrypted key is not checked, because only the server can read it.
+    """
     key = keys.current(unit)
     if key is None:
         return

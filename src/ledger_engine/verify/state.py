@@ -1,7 +1,8 @@
 """Compares objects with their events: accounts, invoices, users and orders.
 
-The events of an object must be in a possible order, and its row must match the last event. A column that no
-event contains, such as the folded e-mail address, must follow from other columns.
+The events of an object must be in an order that is possible, and the row of the object must match its last
+event. A column that no event contains, such as the folded email address, must have the value that follows
+from other columns.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from ledger_engine.store.read_snapshot import AuditUnit
 from ledger_engine.verify.faults import Discrepancies
 
 _ROWS_AT_ONCE = 1000
-_LETTERS_AT_ONCE = 1_000_000  # the most letters in rows that are read together; one row may hold more
-_REPEATED = "updated"  # an object may have any number of these events one after the other
+_LETTERS_AT_ONCE = 1_000_000  # letters in rows that are read together; a single row may have more
+_REPEATED = "updated"  # an object may have any number of events of this type one after the other
 _EVENTS = (
     f"SELECT e.book, e.id, e.object, e.type, {outbox.SHORT_BODY}, e.created FROM events AS e"
     " WHERE e.body IS NOT NULL AND e.object >= :object AND e.object <= :last"
@@ -33,11 +34,12 @@ _EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class ObjectKind:
-    """A kind of object: its table, the order of its events, and the columns that the events do not contain.
+    """A kind of object: its table, the possible orders of its events, and how its columns are compared.
 
-    `events` is a pattern for the types of the object's events in their order. In the matched text each event
-    is a word and a comma, for instance `paid,` for `invoice.paid`. `texts` are the columns that can be long.
-    `summed` names the column with the sum, and the column that is added up.
+    `events` is a pattern for the types of the object's events in their order. In the text that must match,
+    each event is a word and a comma, for instance `paid,` for `invoice.paid`. `texts` are the columns that
+    can be long. `apart` are the fields that are not compared with the events. `summed` names the column with
+    a sum, and the column with the items that must add up to this sum.
     """
 
     noun: str
@@ -75,7 +77,7 @@ KINDS = (
 
 @dataclass(slots=True)
 class _History:
-    """The events of one object: the words of their types in order, and the last event."""
+    """The events of one object: the second words of their types in order, and the last event."""
 
     words: list[str] = field(default_factory=list)
     last: Row | None = None
@@ -105,7 +107,10 @@ def look_at(unit: AuditUnit, kind: ObjectKind, counts: Counter[str], faults: Dis
 
 
 def _ends(unit: AuditUnit, kind: ObjectKind) -> Iterator[str]:
-    """Yield the last id of each group of objects to read together. Long texts make small groups."""
+    """Yield the last id of each group of objects to read together.
+
+    The longer the texts of the objects are, the fewer objects are in a group.
+    """
     letters = " + ".join([f"coalesce(length({name}), 0)" for name in kind.texts]) or "0"
     after, waiting = "", 0
     while rows := unit.execute(
@@ -123,7 +128,7 @@ def _ends(unit: AuditUnit, kind: ObjectKind) -> Iterator[str]:
 
 
 def _histories(unit: AuditUnit, first: str, last: str) -> dict[tuple[int, str], _History]:
-    """Return the events of the objects between two ids, by book and object."""
+    """Return the events of the objects from the id `first` to the id `last`, by book and object."""
     histories: dict[tuple[int, str], _History] = {}
     for row in _events(unit, first, last):
         history = histories.setdefault((row["book"], row["object"]), _History())
@@ -135,7 +140,7 @@ def _histories(unit: AuditUnit, first: str, last: str) -> dict[tuple[int, str], 
 
 
 def _events(unit: AuditUnit, first: str, last: str) -> Iterator[Row]:
-    """Yield the events of the objects between two ids, in order."""
+    """Yield the events of the objects from the id `first` to the id `last`, by object, book and event id."""
     place: dict[str, Value] = {"object": first, "book": -1, "id": ""}
     while rows := unit.execute(_EVENTS, {**place, "last": last, "rows": _ROWS_AT_ONCE}):
         yield from rows
@@ -145,7 +150,7 @@ def _events(unit: AuditUnit, first: str, last: str) -> Iterator[Row]:
 
 
 def _fault(unit: AuditUnit, kind: ObjectKind, row: Row, history: _History) -> str | None:
-    """Return the fault of an object as the end of a sentence; None without a fault."""
+    """Return the fault of an object as the end of a sentence; None if it has no fault."""
     try:
         object_json = as_json(kind.read(row))
         if not isinstance(object_json.get("metadata", {}), dict):
@@ -177,7 +182,7 @@ def _fault(unit: AuditUnit, kind: ObjectKind, row: Row, history: _History) -> st
 
 
 def _unlike(stated: Mapping[str, Any], due: Mapping[str, Any]) -> list[str]:
-    """Return the names in `stated` that `due` lacks, or for which it holds another value.
+    """Return the names in `stated` that `due` does not contain, or for which `due` has another value.
 
     Names that only `due` contains are not compared, because events of older versions contain fewer fields.
     """
@@ -189,9 +194,10 @@ def _body(unit: AuditUnit, event: Row) -> str:
 
 
 def _is_as_erased(body: str, event: Row, object_json: Mapping[str, Any], livemode: bool) -> bool:
-    """Return whether the event of an erased user has the form that erasing leaves.
+    """Return whether an event of an erased user has the content that it must have after the user was erased.
 
-    The log cannot prove the event, because its salt is destroyed.
+    For such an event, this check replaces the check with the log: the log cannot prove the event, because the
+    salt is destroyed.
     """
     message = json.loads(body)
     stated = message["data"]["object"]
@@ -207,7 +213,11 @@ def _is_as_erased(body: str, event: Row, object_json: Mapping[str, Any], livemod
 
 
 def _unlike_user(row: Row, unlike: list[str]) -> list[str]:
-    """Return further wrong columns of a user, and remove from `unlike` the fields that erasing clears."""
+    """Return the wrong columns of a user that are not in the user's events.
+
+    If the user is erased, also remove `name` and `email` from `unlike`, because they differ from the event
+    for this reason.
+    """
     if row["erased_at"] is None:
         return [] if row["email_folded"] == emails.fold(row["email"]) else ["email_folded"]
     columns = [name for name in ("name", "email", "email_folded", "password_hash") if row[name] is not None]
@@ -216,7 +226,7 @@ def _unlike_user(row: Row, unlike: list[str]) -> list[str]:
 
 
 def _total(items: Any) -> int | None:
-    """Return the sum of quantity × unit_amount; None if `items` is not a list of such objects.
+    """Return the sum of quantity × unit_amount over all items; None if `items` is not a list of such objects.
 
     A missing quantity is 1 and a missing unit amount is 0, as in `orders.create`.
     """
