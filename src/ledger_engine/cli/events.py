@@ -225,7 +225,7 @@ def list_deliveries(ledger: LedgerSource, id: str, limit: int) -> None:
 def _new_secret() -> tuple[str, str]:
     """Return a new signing secret, and the form in which the ledger stores it."""
     secret = endpoints.new_secret()
-    return secret, Seal.from_environment().close(secret)
+    return secret, Seal.from_environment().seal(secret)
 
 
 def _change(

@@ -99,7 +99,7 @@ def rotate(unit: Unit, private: bytes, seal: Seal) -> LogKey:
 def seal_secret(unit: Unit, seal: Seal) -> None:
     """Encrypt the secret of the log's key with the present key of `seal`, unless it already is."""
     key = current(unit)
-    if key is not None and (secret := seal.closed_again(key.secret)) is not None:
+    if key is not None and (secret := seal.reseal(key.secret)) is not None:
         unit.execute("UPDATE log_keys SET secret = :secret WHERE id = :id", {"secret": secret, "id": key.id})
 
 
@@ -127,7 +127,7 @@ def public(unit: Unit, book: LoggedBook) -> list[PublicKey]:
 
 
 def _insert(unit: Unit, id: int, name: str, private: bytes, seal: Seal) -> LogKey:
-    secret = seal.close(notes.encode(private))
+    secret = seal.seal(notes.encode(private))
     public = notes.encode(SigningKey(name, notes.LOG, private).verifier.public)
     unit.execute(
         "INSERT INTO log_keys (id, name, public_key, secret, created)"

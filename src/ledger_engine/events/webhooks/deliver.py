@@ -187,7 +187,7 @@ class OwnEndpoints:
         """Encrypt the secrets of all endpoints with the present key, unless they already are."""
         secrets = await engine.read(endpoints.sealed_secrets)
         for id, secret in [*secrets, *await engine.read(endpoints.sealed_previous_secrets)]:
-            if (new_form := self._seal.closed_again(secret)) is not None:
+            if (new_form := self._seal.reseal(secret)) is not None:
                 await engine.write(partial(endpoints.replace_sealed, id=id, old=secret, new=new_form))
 
     async def follow(self) -> None:

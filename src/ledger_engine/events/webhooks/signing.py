@@ -24,7 +24,7 @@ def sign(secret: str, body: bytes) -> str:
 
     The key is the secret's whole text in UTF-8, `whsec_` included (docs/interface.md#auth-webhook-signature).
     """
-    mac = _keyed(secret.encode()).copy()
+    mac = _hmac_of(secret.encode()).copy()
     mac.update(body)
     return mac.hexdigest()
 
@@ -34,7 +34,7 @@ def sign_standard(secret: str, id: str, seconds: int, body: bytes) -> str:
 
     `seconds` is the Unix time in the header `webhook-timestamp`.
     """
-    mac = _keyed(_key(secret)).copy()
+    mac = _hmac_of(_standard_key(secret)).copy()
     mac.update(b"%b.%d.%b" % (id.encode(), seconds, body))
     return "v1," + base64.b64encode(mac.digest()).decode()
 
@@ -60,7 +60,7 @@ def signed_headers(
 
 
 @lru_cache(maxsize=256)
-def _key(secret: str) -> bytes:
+def _standard_key(secret: str) -> bytes:
     """Return the key of Standard Webhooks: the text after `whsec_`, decoded from base64.
 
     This server's secrets are always base64. The `listen` command also works with other servers, whose secret
@@ -74,7 +74,7 @@ def _key(secret: str) -> bytes:
 
 
 @lru_cache(maxsize=512)
-def _keyed(key: bytes) -> hmac.HMAC:
+def _hmac_of(key: bytes) -> hmac.HMAC:
     """Return an HMAC object with this key.
 
     Copy the object for each use: a copy takes three quarters of the time of a new object.
@@ -114,7 +114,7 @@ class Seal:
         """Return the seal with the keys in LEDGER_SECRET_KEY and LEDGER_SECRET_KEY_PREVIOUS."""
         return _seal_of(os.environ.get(VARIABLE), os.environ.get(PREVIOUS))
 
-    def close(self, secret: str) -> str:
+    def seal(self, secret: str) -> str:
         """Return the form in which a secret is stored: sealed, or in clear text if there is no key."""
         return secret if self._key is None else _MARK + _fernet(self._key).encrypt(secret.encode()).decode()
 
@@ -124,14 +124,14 @@ class Seal:
             return text
         if self._key is None:
             raise WrongKey(f"It is encrypted, and {VARIABLE} is not set.")
-        secret = _decrypted(self._key, text)
+        secret = _decrypt(self._key, text)
         if secret is None and self._previous is not None:
-            secret = _decrypted(self._previous, text)
+            secret = _decrypt(self._previous, text)
         if secret is None:
             raise WrongKey(f"It was encrypted with another {VARIABLE}.")
         return secret
 
-    def closed_again(self, text: str) -> str | None:
+    def reseal(self, text: str) -> str | None:
         """Seal a stored secret with the present key, and return the new form; None if nothing must change.
 
         The stored form stays if the secret is already sealed with the present key, if the secret cannot be
@@ -140,10 +140,10 @@ class Seal:
         if self._key is None:
             return None
         if not text.startswith(_MARK):
-            return self.close(text)
-        if self._previous is None or (secret := _decrypted(self._previous, text)) is None:
+            return self.seal(text)
+        if self._previous is None or (secret := _decrypt(self._previous, text)) is None:
             return None
-        return self.close(secret)
+        return self.seal(secret)
 
 
 @cache
@@ -162,7 +162,7 @@ def _fernet(key: str) -> Fernet:
     return Fernet(base64.urlsafe_b64encode(key_bytes))
 
 
-def _decrypted(key: str, text: str) -> str | None:
+def _decrypt(key: str, text: str) -> str | None:
     from cryptography.fernet import InvalidToken
 
     try:

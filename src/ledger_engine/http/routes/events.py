@@ -59,7 +59,7 @@ async def create_webhook_endpoint(call: Call, body: CreateWebhookEndpoint) -> En
     """Register a webhook endpoint for the events from now on; its signing secret is shown only once."""
     await check_url(body.url, livemode=call.authenticate().livemode)
     secret = endpoints.new_secret()
-    sealed_secret = Seal.from_environment().close(secret)
+    sealed_secret = Seal.from_environment().seal(secret)
     new = NewEndpoint(body.url, body.events or [endpoints.EVERY])
     return await call.write(endpoints.create, new, secret, sealed_secret, call.idempotency_key)
 
@@ -82,7 +82,7 @@ async def delete_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
 async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     """Restore a webhook endpoint within 30 days of its deletion; its new secret is shown only once."""
     secret = endpoints.new_secret()
-    sealed_secret = Seal.from_environment().close(secret)
+    sealed_secret = Seal.from_environment().seal(secret)
     # With If-Match, the request will fail, because `endpoints.get` does not find a deleted endpoint.
     if call.condition is None:
         await endpoints.end_deliveries(call.engine, call.authenticate(), id)
@@ -95,7 +95,7 @@ async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
 async def roll_webhook_secret(call: Call, id: str) -> EndpointWithSecret:
     """Replace the signing secret at once; the new secret is shown only once."""
     secret = endpoints.new_secret()
-    sealed_secret = Seal.from_environment().close(secret)
+    sealed_secret = Seal.from_environment().seal(secret)
     return await call.write(endpoints.roll_secret, id, secret, sealed_secret, call.idempotency_key)
 
 

@@ -240,7 +240,7 @@ def _register(unit: Unit, tenant: Tenant, receivers: Sequence[DemoReceiver], roo
     for each in reversed(receivers):
         secret = endpoints.new_secret()
         new = NewEndpoint(root + each.path, [*each.kinds])
-        endpoints.create(unit, tenant, new, secret, Seal.from_environment().close(secret))
+        endpoints.create(unit, tenant, new, secret, Seal.from_environment().seal(secret))
 
 
 def _make_keys(unit: Unit, tenant: Tenant, keys: dict[str, str]) -> None:

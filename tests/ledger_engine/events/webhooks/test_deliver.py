@@ -78,7 +78,7 @@ class Delivering:
     async def endpoint(self, receiver: Receiver, *kinds: str, seal: Seal | None = None) -> EndpointWithSecret:
         secret = endpoints.new_secret()
         new = NewEndpoint(receiver.url, list(kinds) or ["*"])
-        sealed = (seal or Seal(None)).close(secret)
+        sealed = (seal or Seal(None)).seal(secret)
         return await self.engine.write(lambda unit: endpoints.create(unit, self.tenant, new, secret, sealed))
 
     async def happen(self, count: int = 1) -> list[str]:

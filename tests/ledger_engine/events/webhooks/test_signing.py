@@ -22,16 +22,16 @@ SECRET = "whsec_0123456789abcdef"
 
 
 def test_without_a_key_a_secret_is_stored_as_it_is() -> None:
-    stored = Seal(None).close(SECRET)
+    stored = Seal(None).seal(SECRET)
     assert stored == SECRET
     assert Seal(None).open(stored) == SECRET
 
 
 def test_with_a_key_nothing_of_it_can_be_read() -> None:
     seal = Seal("correct horse")
-    stored = seal.close(SECRET)
+    stored = seal.seal(SECRET)
     assert SECRET not in stored
-    assert stored != seal.close(SECRET), "equal secrets do not look equal"
+    assert stored != seal.seal(SECRET), "equal secrets do not look equal"
     assert Seal("correct horse").open(stored) == SECRET
 
 
@@ -41,31 +41,31 @@ def test_a_secret_from_before_there_was_a_key_is_still_read() -> None:
 
 @pytest.mark.parametrize("key", [None, "", "battery staple"])
 def test_another_key_or_none_does_not_open_it(key: str | None) -> None:
-    stored = Seal("correct horse").close(SECRET)
+    stored = Seal("correct horse").seal(SECRET)
     with pytest.raises(WrongKey, match=VARIABLE):
         Seal(key).open(stored)
 
 
 def test_the_keys_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "correct horse")
-    stored = Seal.from_environment().close(SECRET)
+    stored = Seal.from_environment().seal(SECRET)
     assert Seal("correct horse").open(stored) == SECRET
     monkeypatch.setenv(VARIABLE, "battery staple")
     monkeypatch.setenv(PREVIOUS, "correct horse")
     assert Seal.from_environment().open(stored) == SECRET
     monkeypatch.delenv(VARIABLE)
-    assert Seal.from_environment().close(SECRET) == SECRET
+    assert Seal.from_environment().seal(SECRET) == SECRET
 
 
 def test_a_secret_sealed_with_another_key_or_none_is_sealed_again() -> None:
     before, now = Seal("correct horse"), Seal("battery staple", previous="correct horse")
-    for old in (SECRET, before.close(SECRET)):
-        again = now.closed_again(old)
+    for old in (SECRET, before.seal(SECRET)):
+        again = now.reseal(old)
         assert again is not None
         assert Seal("battery staple").open(again) == SECRET
-        assert now.closed_again(again) is None
-    assert now.closed_again(Seal("a third").close(SECRET)) is None
-    assert Seal(None).closed_again(SECRET) is None
+        assert now.reseal(again) is None
+    assert now.reseal(Seal("a third").seal(SECRET)) is None
+    assert Seal(None).reseal(SECRET) is None
 
 
 # Signatures
