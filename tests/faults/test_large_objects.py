@@ -41,7 +41,7 @@ async def add_orders(database: Path, tenant: Tenant, count: int) -> str:
     engine = open_engine(database)
     new = NewUser("Ada", "ada@example.com", "member")
     user = (await engine.write(partial(users.create, tenant=tenant, new=new))).id
-    last = await engine.read(partial(outbox.last_change, tenant=tenant))
+    last = await engine.read(partial(outbox.newest_event, tenant=tenant))
     for number in range(count):
         await engine.write(partial(add_order, tenant=tenant, user=user, number=number))
     await engine.close()

@@ -95,7 +95,7 @@ def whole_body(unit: Unit, row: Row) -> str:
 def data_of(row: Row) -> dict[str, Any]:
     """Return the field `data` of an event; the row has the columns of `COLUMNS`, and `livemode`."""
     text: str | None = row["body"]
-    data: dict[str, Any] = (_posting(row) if text is None else json.loads(text))["data"]
+    data: dict[str, Any] = (_posting_message(row) if text is None else json.loads(text))["data"]
     return data
 
 
@@ -114,7 +114,7 @@ def message(id: str, kind: str, created: int, *, livemode: bool, subject: dict[s
     }
 
 
-def _posting(row: Row) -> dict[str, Any]:
+def _posting_message(row: Row) -> dict[str, Any]:
     livemode = bool(row["livemode"])
     created: int = row["created"]
     subject = {
@@ -148,7 +148,7 @@ def posting_text(
     reverses: str | None,
     livemode: bool,
 ) -> str:
-    """Return the same text as `dumps(_posting(row))`, in a fifth of the time.
+    """Return the same text as `dumps(_posting_message(row))`, in a fifth of the time.
 
     The speed matters because each delivery and the log render this text. All values except the description
     are formatted as they are: only the description can contain characters that JSON escapes.
@@ -161,13 +161,13 @@ def posting_text(
         f'"amount":{amount},"type":"{direction}",'
         f'"description":{"null" if description is None else dumps(description)},'
         f'"balance_after":{balance},"created":"{created}","livemode":{mode},'
-        f'"destination":{"null" if destination is None else _id(destination)},'
-        f'"transfer":{"null" if transfer is None else _id(transfer)},'
-        f'"reverses":{"null" if reverses is None else _id(reverses)}}}}}}}'
+        f'"destination":{"null" if destination is None else _quoted(destination)},'
+        f'"transfer":{"null" if transfer is None else _quoted(transfer)},'
+        f'"reverses":{"null" if reverses is None else _quoted(reverses)}}}}}}}'
     )
 
 
-def _id(id: str) -> str:
+def _quoted(id: str) -> str:
     return f'"{id}"'
 
 
@@ -253,7 +253,7 @@ def about(
     If the object belongs to another tenant, the page is empty.
     """
     if is_id(object, "txn"):
-        return _of_posting(unit, tenant, request, object, at)
+        return _page_of_posting(unit, tenant, request, object, at)
     condition = _shown_to(tenant)
     where = "e.object = :object AND e.body IS NOT NULL" + ("" if condition is None else f" AND {condition}")
     return _LISTING.page(unit, tenant, request, {}, until=_end_of(at), where=where, values={"object": object})
@@ -313,7 +313,7 @@ def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
     return row["id"] if row else BEFORE_ALL
 
 
-class _LastChange:
+class _NewestEvent:
     """The id of a book's newest event. Implements `CachedValues`."""
 
     tables: ClassVar = frozenset({"events", *books.TABLES})
@@ -327,9 +327,9 @@ class _LastChange:
         """Do nothing, because the value is only read."""
 
 
-def last_change(unit: Unit, tenant: Tenant) -> str:
+def newest_event(unit: Unit, tenant: Tenant) -> str:
     """Return the id of the newest event, or an id before all events if there is none."""
-    return unit.cached(_LastChange, tenant).id
+    return unit.cached(_NewestEvent, tenant).id
 
 
 def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Message], str]:
@@ -402,7 +402,7 @@ def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
     return rows[-1]["id"] if len(rows) == limit else None
 
 
-def _of_posting(
+def _page_of_posting(
     unit: Unit, tenant: Tenant, request: PageRequest, transaction: str, at: int | None
 ) -> Page[Event]:
     """Return a page with the one event of a transaction.

@@ -48,7 +48,7 @@ PATH_MAX = 2048  # characters; a longer path is a mistake, and its beginning is 
 KEY_MAX = 255  # characters; the server refuses a longer idempotency key
 # Beginnings of the paths whose requests are not logged: the paths of the request log itself, and the paths
 # that receive passwords and authorization codes.
-_NOT_NOTED = ("/v1/requests", "/oauth/")
+_NOT_LOGGED = ("/v1/requests", "/oauth/")
 
 Traceparent = Annotated[str, Pattern(r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")]
 
@@ -141,12 +141,14 @@ def get(unit: Unit, tenant: Tenant, id: str) -> RequestWithEvents:
     Raises NotFound, also if the request is still in the queue.
     """
     row = _LISTING.row(unit, tenant, id)
-    return RequestWithEvents(**asdict(_shown(tenant, _read(row))), events=_caused(unit, tenant, row))
+    return RequestWithEvents(
+        **asdict(_without_hidden_bodies(tenant, _read(row))), events=_event_ids(unit, tenant, row)
+    )
 
 
 def events_of(unit: Unit, tenant: Tenant, request: PageRequest, id: str) -> Page[Event]:
     """Return a page of the events that a request caused, newest first. Raises NotFound as `get` does."""
-    events = _caused(unit, tenant, _LISTING.row(unit, tenant, id))[::-1]
+    events = _event_ids(unit, tenant, _LISTING.row(unit, tenant, id))[::-1]
     if request.after is not None:
         if request.after not in events:
             raise bad_cursor("cursor")
@@ -185,7 +187,7 @@ def page(
         page = _LISTING.page(
             unit, tenant, request, equal, until=until, where=_AT_OR_BELOW, values=parameters, is_bounded=True
         )
-    return replace(page, items=[_shown(tenant, item) for item in page.items])
+    return replace(page, items=[_without_hidden_bodies(tenant, item) for item in page.items])
 
 
 def newest(unit: Unit) -> list[str]:
@@ -213,25 +215,25 @@ def purge(unit: Unit, project: str, livemode: bool, before_id: str, limit: int) 
     return len(rows)
 
 
-def _caused(unit: Unit, tenant: Tenant, row: Row) -> list[str]:
+def _event_ids(unit: Unit, tenant: Tenant, row: Row) -> list[str]:
     """Return the ids of the events that the request in `row` caused, oldest first."""
     latest = row["created"] + row["duration_us"] // 1000 + _CLOCKS_DIFFER_MS
     first, end = first_at("evt", row["created"]), first_at("evt", latest)
     return outbox.between(unit, tenant, first, end, row["id"])
 
 
-def _shown(tenant: Tenant, request: LoggedRequest) -> LoggedRequest:
+def _without_hidden_bodies(tenant: Tenant, request: LoggedRequest) -> LoggedRequest:
     """Return the request, without its bodies unless the tenant may read everything."""
     return request if tenant.may_see_bodies() else replace(request, request_body=None, response_body=None)
 
 
 def _read(row: Row) -> LoggedRequest:
-    request = _stored(row)
+    request = _read_columns(row)
     request.duration_ms /= 1000
     return request
 
 
-_stored = reader(LoggedRequest, duration_ms="duration_us")
+_read_columns = reader(LoggedRequest, duration_ms="duration_us")
 _LISTING = Listing("requests", "request", _read, was_listed=expires_with("req", LOGS_KEPT_FOR))
 
 
@@ -265,7 +267,7 @@ class RequestRecorder:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._waiting: deque[SeenRequest] = deque()
-        self._note_event = asyncio.Event()
+        self._queue_event = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         # If the outcome of the last commit is unknown, this many requests at the front of the queue may
@@ -274,17 +276,17 @@ class RequestRecorder:
         self._too_many = 0  # requests dropped since the last warning, because the queue was full
         self.dropped = 0
 
-    def note(self, note: SeenRequest) -> None:
+    def note(self, exchange: SeenRequest) -> None:
         """Queue a request, or drop it if the queue is full.
 
         A request without an answer is ignored, and so are requests to the paths that are never logged.
         """
-        if not note.status or note.path.startswith(_NOT_NOTED):
+        if not exchange.status or exchange.path.startswith(_NOT_LOGGED):
             return
         if len(self._waiting) < WAITING_MAX:
             if not self._waiting:
-                self._note_event.set()
-            self._waiting.append(_cut(note))
+                self._queue_event.set()
+            self._waiting.append(_shorten(exchange))
         else:
             self.dropped += 1
             self._too_many += 1
@@ -297,15 +299,15 @@ class RequestRecorder:
     async def stop(self) -> None:
         """Write the queued requests, then stop."""
         self._stopping.set()
-        self._note_event.set()
+        self._queue_event.set()
         if self._task is not None:
             await self._task
 
     async def _write_until_stopped(self) -> None:
         while not self._stopping.is_set() or self._waiting:
             if not self._waiting:
-                await self._note_event.wait()
-                self._note_event.clear()
+                await self._queue_event.wait()
+                self._queue_event.clear()
                 await self._pause(EVERY_S)
                 continue
             if not await self._write_batch():
@@ -324,7 +326,7 @@ class RequestRecorder:
     async def _write_batch(self) -> bool:
         batch = list(islice(self._waiting, BATCH_MAX))
         try:
-            entries: list[tuple[Value, ...]] = [_entry(note) for note in batch]
+            entries: list[tuple[Value, ...]] = [_entry(exchange) for exchange in batch]
             await self._engine.write(BookWork(partial(add, entries=entries, doubtful=self._doubtful), OWN))
         except StorageUnavailable:
             self._doubtful = len(batch)
@@ -350,49 +352,49 @@ class RequestRecorder:
             self._too_many = 0
 
 
-def _cut(note: SeenRequest) -> SeenRequest:
+def _shorten(exchange: SeenRequest) -> SeenRequest:
     if (
-        len(note.body) <= BODY_KEPT_MAX
-        and len(note.answer) <= BODY_KEPT_MAX
-        and len(note.path) + len(note.query) <= PATH_MAX
-        and len(note.idempotency_key) <= KEY_MAX
+        len(exchange.body) <= BODY_KEPT_MAX
+        and len(exchange.answer) <= BODY_KEPT_MAX
+        and len(exchange.path) + len(exchange.query) <= PATH_MAX
+        and len(exchange.idempotency_key) <= KEY_MAX
     ):
-        return note
-    return note._replace(
-        body=note.body[:BODY_KEPT_MAX],
-        answer=note.answer[:BODY_KEPT_MAX],
-        path=note.path[:PATH_MAX],
-        query=note.query[:PATH_MAX],
-        idempotency_key=note.idempotency_key[:KEY_MAX],
+        return exchange
+    return exchange._replace(
+        body=exchange.body[:BODY_KEPT_MAX],
+        answer=exchange.answer[:BODY_KEPT_MAX],
+        path=exchange.path[:PATH_MAX],
+        query=exchange.query[:PATH_MAX],
+        idempotency_key=exchange.idempotency_key[:KEY_MAX],
     )
 
 
-def _entry(note: SeenRequest) -> Entry:
-    caller, answer, key = note.caller, note.answer, note.idempotency_key
-    path, query = note.path, note.query.decode("latin-1")
+def _entry(exchange: SeenRequest) -> Entry:
+    caller, answer, key = exchange.caller, exchange.answer, exchange.idempotency_key
+    path, query = exchange.path, exchange.query.decode("latin-1")
     request_body = response_body = ""
     if not caller.livemode:
-        request_body, response_body = _text(note.body), _text(answer)
+        request_body, response_body = _text(exchange.body), _text(answer)
     if may_hold_secrets(f"{path} {query} {request_body} {response_body}"):
         path, query, request_body, response_body = map(masked, (path, query, request_body, response_body))
     return Entry(
         caller.project,
         caller.livemode,
-        note.request,
-        note.method,
+        exchange.request,
+        exchange.method,
         path,
         query,
-        note.status,
-        int(note.duration_s * 1_000_000),
+        exchange.status,
+        int(exchange.duration_s * 1_000_000),
         caller.id,
-        _masked_credential(note.authorization),
-        note.address,
-        note.error_code,
+        _masked_credential(exchange.authorization),
+        exchange.address,
+        exchange.error_code,
         masked(key.decode("latin-1")) if key else None,
-        note.traceparent,
+        exchange.traceparent,
         request_body or None,
         response_body or None,
-        note.created,
+        exchange.created,
     )
 
 

@@ -150,7 +150,7 @@ class Etags:
         An `exact` tag is made from the event that is newest now. Only an exact tag may be compared with the
         tag of a request.
         """
-        work = partial(outbox.last_change, tenant=tenant)
+        work = partial(outbox.newest_event, tenant=tenant)
         read = self._engine.read_at_once(work)
         newest = self._newest.get(tenant.book) if read is None else read[0]
         if read is None and (exact or newest is None):

@@ -207,7 +207,7 @@ async def test_an_event_leads_to_its_project_and_mode_and_to_its_request(
     assert await between(ids[0], ids[3]) == [ids[0]]
     assert await between(ids[1], "evu") == [ids[3]]
     for each, last in ((tenant, ids[3]), (live, ids[1])):
-        assert await engine.write(partial(outbox.last_change, tenant=each)) == last
+        assert await engine.write(partial(outbox.newest_event, tenant=each)) == last
 
 
 async def test_a_user_is_erased_from_so_many_events_and_it_says_where_that_ended(

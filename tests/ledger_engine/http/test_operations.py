@@ -30,7 +30,7 @@ async def test_only_what_reads_a_few_rows_by_an_index_is_short(
     found: list[str] = []
 
     def note(_: object, work: Work[object]) -> None:
-        if getattr(work, "func", None) not in (outbox.last_change, credentials.find):  # for every operation
+        if getattr(work, "func", None) not in (outbox.newest_event, credentials.find):  # for every operation
             found.append(path)
 
     readers: type[ReadingThreads] = type(engine._database._readers)  # type: ignore[attr-defined]

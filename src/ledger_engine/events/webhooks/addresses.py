@@ -87,21 +87,21 @@ def parse_url(url: str, *, livemode: bool) -> ParsedUrl:
         or not url.isascii()
         or any(c <= " " or c in '\\"<>^`{|}\x7f' for c in url)
     ):
-        raise _refused(f"must be an http(s) address of at most {URL_MAX} printable ASCII characters")
+        raise _invalid_url(f"must be an http(s) address of at most {URL_MAX} printable ASCII characters")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise _refused("is not an address that can be connected to") from error
+        raise _invalid_url("is not an address that can be connected to") from error
     scheme = parts.scheme.lower()
     if scheme not in _PORTS:
-        raise _refused("must begin with https:// (in test mode also http:// on this machine)")
+        raise _invalid_url("must begin with https:// (in test mode also http:// on this machine)")
     if scheme == "http" and livemode:
-        raise _refused("must begin with https:// in live mode")
+        raise _invalid_url("must begin with https:// in live mode")
     if "@" in parts.netloc or "#" in url:
-        raise _refused("must not contain a user name, password or fragment")
+        raise _invalid_url("must not contain a user name, password or fragment")
     if port == 0:
-        raise _refused("must not use port 0")
+        raise _invalid_url("must not use port 0")
     host = (parts.hostname or "").lower()
     _check_host(host, parts.netloc.startswith("["), tls=scheme == "https", livemode=livemode)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -114,11 +114,11 @@ def check_resolved(addresses: list[str], target: ParsedUrl, *, livemode: bool) -
     A name without an address is accepted for https, because the name is resolved again for each connection.
     """
     if not addresses and not target.tls:
-        raise _refused("may begin with http:// only for a name of this machine, such as localhost")
+        raise _invalid_url("may begin with http:// only for a name of this machine, such as localhost")
     for address in addresses:
         reason = refusal(address, tls=target.tls, livemode=livemode)
         if reason is not None:
-            raise _refused(f"leads to {address}: {reason}")
+            raise _invalid_url(f"leads to {address}: {reason}")
 
 
 def refusal(address: str, *, tls: bool, livemode: bool) -> str | None:
@@ -145,21 +145,21 @@ def is_address(host: str) -> bool:
 
 def _check_host(host: str, in_brackets: bool, *, tls: bool, livemode: bool) -> None:
     if not in_brackets and not _NAME.fullmatch(host):
-        raise _refused("has no valid host name (write an international one as xn--…)")
+        raise _invalid_url("has no valid host name (write an international one as xn--…)")
     if not in_brackets and not is_address(host):
         return
     if "%" in host:
-        raise _refused("must not name a network interface")
+        raise _invalid_url("must not name a network interface")
     try:
-        is_right = str(ipaddress.ip_address(host)) == host or in_brackets
+        is_usual_form = str(ipaddress.ip_address(host)) == host or in_brackets
     except ValueError:
-        is_right = False
-    if not is_right:
-        raise _refused("must write an address as four decimal numbers or as IPv6 in brackets")
+        is_usual_form = False
+    if not is_usual_form:
+        raise _invalid_url("must write an address as four decimal numbers or as IPv6 in brackets")
     reason = refusal(host, tls=tls, livemode=livemode)
     if reason is not None:
-        raise _refused(f"leads to {host}: {reason}")
+        raise _invalid_url(f"leads to {host}: {reason}")
 
 
-def _refused(reason: str) -> InvalidRequest:
+def _invalid_url(reason: str) -> InvalidRequest:
     return InvalidRequest("invalid_value", f"url {reason}.", "url")

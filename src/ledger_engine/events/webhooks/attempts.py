@@ -104,10 +104,10 @@ class _StoredDelivery(NamedTuple):
     resends: int
 
 
-def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, bytes_left: int) -> Feed:
+def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, characters_left: int) -> Feed:
     """Return the next events after `after` that the endpoint wants and that were not attempted yet.
 
-    Stop after `count_max` events, or once the bodies in the result have `bytes_left` characters in total.
+    Stop after `count_max` events, or once the bodies in the result have `characters_left` characters.
     """
     type_list, parameters = any_of(sorted(subscription.kinds or ()))
     types_match = "TRUE" if subscription.kinds is None else f"e.type IN ({type_list})"
@@ -124,7 +124,7 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
     messages: list[Message] = []
     resent: dict[str, int] = {}
     looked_through = 0
-    while len(messages) < count_max and bytes_left > 0 and looked_through < _LOOKED_THROUGH_MAX:
+    while len(messages) < count_max and characters_left > 0 and looked_through < _LOOKED_THROUGH_MAX:
         rows = unit.execute(
             f"SELECT {outbox.SHORT_COLUMNS}, :livemode AS livemode, e.book,"
             f" {types_match}{not_attempted} AS wanted, {resends} AS resends, e.traceparent"
@@ -134,13 +134,13 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
         )
         for row in rows:
             if row["wanted"]:
-                if len(messages) == count_max or bytes_left <= 0:
+                if len(messages) == count_max or characters_left <= 0:
                     return Feed(messages, after, True, resent)
                 if row["resends"]:
                     resent[row["id"]] = row["resends"]
                 body = outbox.whole_body(unit, row)
                 messages.append(Message(row["id"], row["type"], body, row["traceparent"]))
-                bytes_left -= len(body)
+                characters_left -= len(body)
             after = row["id"]
         looked_through += len(rows)
         if len(rows) < _ROWS:
@@ -191,12 +191,12 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, 
     of each such delivery. If the endpoint was deleted during the attempt, a failure is final, even if the
     endpoint was restored since.
     """
-    outcomes = _of_events(unit, outcomes)
+    outcomes = _with_existing_events(unit, outcomes)
     rows = _stored_deliveries(unit, outcomes)
     restores = endpoints.restores(unit, {outcome.endpoint for outcome in outcomes})
     resent: set[tuple[str, str]] = set()
     new: list[tuple[Value, ...]] = []
-    again: list[dict[str, Value]] = []
+    updates: list[dict[str, Value]] = []
     attempts: list[tuple[Value, ...]] = []
     for outcome in outcomes:
         if outcome.error is None:
@@ -214,7 +214,9 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, 
             if resends != outcome.resends:
                 resent.add((outcome.endpoint, outcome.event))
             row: dict[str, Value] = {"id": delivery, "status": status, "attempts": number, "retries": retries}
-            again.append(row | {"due": due, "attempted_at": outcome.attempted_at, "resends": outcome.resends})
+            updates.append(
+                row | {"due": due, "attempted_at": outcome.attempted_at, "resends": outcome.resends}
+            )
         else:
             delivery = unit.new_id("dlv")
             of = (delivery, outcome.project, outcome.livemode, outcome.endpoint, outcome.event)
@@ -238,7 +240,7 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, 
         " status = CASE WHEN resends = :resends THEN :status ELSE status END,"
         " retries = CASE WHEN resends = :resends THEN :retries ELSE retries END,"
         " due = CASE WHEN resends = :resends THEN :due ELSE due END WHERE id = :id",
-        again,
+        updates,
     )
     unit.insert_many("delivery_attempts", _ATTEMPT, attempts)
     return resent
@@ -260,9 +262,9 @@ def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
         {"endpoint": endpoint, "now": now, "pace": pace_ms},
     )
     # The first multiple of the pace that is at least `pace_ms` from now.
-    second = (-(-now // pace_ms) + 1) * pace_ms
+    second_due = (-(-now // pace_ms) + 1) * pace_ms
     return [
-        Respread(row["id"], row["due"], second + (number - 1) * pace_ms if number else now)
+        Respread(row["id"], row["due"], second_due + (number - 1) * pace_ms if number else now)
         for number, row in enumerate(rows)
     ]
 
@@ -275,15 +277,15 @@ def set_due(unit: Unit, spread: Sequence[Respread]) -> None:
     )
 
 
-def _of_events(unit: Unit, outcomes: Sequence[Outcome]) -> list[Outcome]:
+def _with_existing_events(unit: Unit, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Return the outcomes whose events exist."""
     of_book: defaultdict[tuple[str, bool], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         of_book[outcome.project, outcome.livemode].append(outcome)
     outcomes_to_record: list[Outcome] = []
-    for (project, livemode), of_the_book in of_book.items():
-        for first in range(0, len(of_the_book), _READ_TOGETHER):
-            chunk = of_the_book[first : first + _READ_TOGETHER]
+    for (project, livemode), book_outcomes in of_book.items():
+        for first in range(0, len(book_outcomes), _READ_TOGETHER):
+            chunk = book_outcomes[first : first + _READ_TOGETHER]
             parameters: dict[str, Value] = dict.fromkeys(_EVENTS) | {"project": project, "livemode": livemode}
             parameters |= {name: outcome.event for name, outcome in zip(_EVENTS, chunk, strict=False)}
             event_ids = {row["id"] for row in unit.execute(_READ_EVENTS, parameters)}
@@ -308,7 +310,7 @@ def _stored_deliveries(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[st
         for number, outcome in enumerate(candidates[first : first + _READ_TOGETHER]):
             parameters[_ENDPOINTS[number]] = outcome.endpoint
             parameters[_EVENTS[number]] = outcome.event
-        for row in unit.execute(_READ, parameters):
+        for row in unit.execute(_READ_DELIVERIES, parameters):
             rows[row["endpoint"], row["event"]] = _StoredDelivery(row["id"], row["attempts"], row["resends"])
     return rows
 
@@ -337,7 +339,7 @@ _PAIRS = ", ".join(f"(:{endpoint}, :{event})" for endpoint, event in zip(_ENDPOI
 _READ_EVENTS = (
     f"SELECT id FROM events WHERE {OF_BOOK} AND id IN ({', '.join(f':{event}' for event in _EVENTS)})"
 )
-_READ = (
+_READ_DELIVERIES = (
     f"WITH wanted (endpoint, event) AS (VALUES {_PAIRS})"
     " SELECT d.id, d.endpoint, d.event, d.attempts, d.resends FROM wanted AS w CROSS JOIN deliveries AS d"
     " WHERE d.endpoint = w.endpoint AND d.event = w.event"

@@ -108,7 +108,7 @@ class _Run:
         pace = Pace()
         self.clock = clock
         self._recorder = Recorder(engine, retries_s, jobs, clock, pace)
-        self._sender = make_sender(self._recorder.take_answer)
+        self._sender = make_sender(self._recorder.take_result)
         self.own = OwnEndpoints(seal, self._sender, EndpointLeases(engine, self._sender))
         self.feeder = Feeder(engine, self.own, self._sender, jobs, clock, pace)
         self._tasks: list[asyncio.Task[None]] = []
@@ -125,7 +125,7 @@ class _Run:
         await self._sender.stop(STOP_TIMEOUT_S)
         self._recorder.finish()
         await recording
-        await try_step(self.feeder.keep_cursors)
+        await try_step(self.feeder.save_cursors)
 
 
 class EndpointLeases:
@@ -138,14 +138,14 @@ class EndpointLeases:
         self._names: frozenset[str] = frozenset()  # the leases held after the last call of `take`
         self._sends_until = math.inf  # the time that was last passed to the sender's `send_until`
 
-    async def take(self, draining: set[str]) -> list[Subscription]:
+    async def take(self, in_progress: set[str]) -> list[Subscription]:
         """Acquire leases; return the endpoints to which this server sends, with their current cursors.
 
-        `draining` are the endpoints with deliveries in progress. This server keeps their leases until all
+        `in_progress` are the endpoints with deliveries in progress. This server keeps their leases until all
         their attempts are recorded, even if it is to send no more to them.
         """
         subscriptions = await self._engine.read(endpoints.subscriptions)
-        names = {each.endpoint for each in subscriptions}.difference(self._leases.releasing) | draining
+        names = {each.endpoint for each in subscriptions}.difference(self._leases.releasing) | in_progress
         names_held = await self._leases.hold("webhooks", names)
         # If this server got a new lease, read the endpoints again: the former holder of the lease may have
         # moved the cursor since the first read.
@@ -181,7 +181,7 @@ class OwnEndpoints:
         self.changed = True
         self.expect_more()
         for outgoing in self.outgoing.values():
-            outgoing.looks_at = 0
+            outgoing.next_read_at = 0
 
     async def seal_secrets(self, engine: Engine) -> None:
         """Encrypt the secrets of all endpoints with the present key, unless they already are."""
@@ -204,13 +204,13 @@ class OwnEndpoints:
             if subscription is None or not subscription.is_sent_as(outgoing.subscription):
                 outgoing.drains = True
                 self._sender.drop(id)
-            if outgoing.drains and outgoing.with_sender == 0:
+            if outgoing.drains and outgoing.unrecorded == 0:
                 del self.outgoing[id]
         for id, new_subscription in subscriptions.items():
-            if id not in self.outgoing and (new := self._opened(new_subscription)) is not None:
+            if id not in self.outgoing and (new := self._open(new_subscription)) is not None:
                 self.outgoing[id] = new
 
-    def _opened(self, subscription: Subscription) -> Outgoing | None:
+    def _open(self, subscription: Subscription) -> Outgoing | None:
         try:
             secret = self._seal.open(subscription.secret)
             target = parse_url(subscription.url, livemode=subscription.livemode)
@@ -260,22 +260,22 @@ class Feeder:
         """Submit all deliveries that are due, until cancelled."""
         await try_until_done(self._clock.begin)
         await try_step(partial(self._own.seal_secrets, self._engine))
-        polled_at = kept_cursors_at = time.monotonic()
+        polled_at = saved_cursors_at = time.monotonic()
         while True:
             now = time.monotonic()  # not the ledger's time, which may be frozen
             if now - polled_at >= POLL_INTERVAL_S:
                 polled_at = now
                 self.look_everywhere()
-            if now - kept_cursors_at >= CURSORS_EVERY_S:
-                kept_cursors_at = now
-                await try_step(self.keep_cursors)
+            if now - saved_cursors_at >= CURSORS_EVERY_S:
+                saved_cursors_at = now
+                await try_step(self.save_cursors)
             self._woken.clear()
             if not await try_step(self._look):
                 await wait_to_retry()
             self._pace.measure()
             await asyncio.sleep(self._pace.pause_s)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._rest_s()):
+                async with asyncio.timeout(self._wait_s()):
                     await self._woken.wait()
 
     def look_for_events(self) -> None:
@@ -289,12 +289,12 @@ class Feeder:
         self._own.expect_changes()
         self._woken.set()
 
-    def notice_recorded(self, is_drained: bool) -> None:
-        """Continue, because results were recorded; `is_drained` is true if one of their endpoints drains."""
-        self._own.changed |= is_drained
+    def notice_recorded(self, any_drains: bool) -> None:
+        """Continue, because results were recorded; `any_drains` is true if one of their endpoints drains."""
+        self._own.changed |= any_drains
         self._woken.set()
 
-    async def keep_cursors(self) -> None:
+    async def save_cursors(self) -> None:
         """Save the cursors of endpoints that wanted none of the events that were read."""
         # An endpoint with deliveries in progress is left out: recording their results saves its cursor.
         cursors = {
@@ -307,7 +307,7 @@ class Feeder:
                 partial(store, batch=OutcomeBatch([], cursors), now=self._clock.followed_to)
             )
             for id, cursor in cursors.items():
-                self._own.outgoing[id].recorded_to(cursor)
+                self._own.outgoing[id].note_cursor(cursor)
 
     async def _look(self) -> None:
         """Submit deliveries for each endpoint, up to the number that it may have in progress."""
@@ -330,28 +330,28 @@ class Feeder:
         times = self._engine.clock.now(), int(time.time())
         if demand.firsts:
             for message in outgoing.take_feed(feed):
-                attempt = SentJob(outgoing, message, True, 0, feed.resends.get(message.id, 0), "")
-                self._submit(attempt, 1, *times)
+                job = SentJob(outgoing, message, True, 0, feed.resends.get(message.id, 0), "")
+                self._submit(job, 1, *times)
         if demand.retries:
             for retry in outgoing.take_retries(retries, demand.retries, now):
-                attempt = SentJob(outgoing, retry.message, False, retry.retries, retry.resends, "")
-                self._submit(attempt, retry.attempts + 1, *times)
+                job = SentJob(outgoing, retry.message, False, retry.retries, retry.resends, "")
+                self._submit(job, retry.attempts + 1, *times)
         if outgoing.may_have_more:
             self._woken.set()
 
-    def _submit(self, delivery: SentJob, attempt: int, now: int, seconds: int) -> None:
+    def _submit(self, sent_job: SentJob, attempt: int, now: int, seconds: int) -> None:
         number = next(self._numbers)
-        job = delivery.outgoing.job(
-            number, delivery.message, attempt, is_first=delivery.is_first, now=now, seconds=seconds
+        job = sent_job.outgoing.job(
+            number, sent_job.message, attempt, is_first=sent_job.is_first, now=now, seconds=seconds
         )
-        delivery.headers = job.headers
-        self._jobs[number] = delivery
+        sent_job.headers = job.headers
+        self._jobs[number] = sent_job
         self._sender.submit(job)
 
-    def _rest_s(self) -> float:
+    def _wait_s(self) -> float:
         """Return the seconds after which the feeder must look again, even if nothing wakes it."""
         outgoing = self._own.outgoing.values()
         if outgoing and not self._sender.is_ready:
             return PACE_S
-        soonest = min((each.looks_for_retries_at for each in outgoing), default=NEVER)
+        soonest = min((each.next_possible_read_at for each in outgoing), default=NEVER)
         return min(POLL_INTERVAL_S, max(0.0, (soonest - self._engine.clock.now()) / 1000))

@@ -131,7 +131,7 @@ def create(
     endpoints, and if the credential may not read one of the kinds.
     """
     parse_url(new.url, livemode=tenant.livemode)
-    kinds = _shown_to(tenant, _check_kinds(new.events))
+    kinds = _permitted_kinds(tenant, _check_kinds(new.events))
     endpoint = WebhookEndpoint(
         id=unit.new_id("whe"),
         url=new.url,
@@ -160,7 +160,7 @@ def add(
 
     Raises PermissionDenied if the plan allows no more endpoints.
     """
-    _check_number(unit, tenant)
+    _check_quota(unit, tenant)
     values = tenant.bind(
         id=endpoint.id,
         url=endpoint.url,
@@ -258,7 +258,7 @@ async def end_deliveries(engine: Engine, tenant: Tenant, id: str) -> None:
     """
 
     async def turn() -> int:
-        return await engine.write(partial(_end_some, tenant=tenant, id=id, limit=AT_ONCE))
+        return await engine.write(partial(_fail_some, tenant=tenant, id=id, limit=AT_ONCE))
 
     await take_turns(turn)
 
@@ -465,7 +465,7 @@ def purge(unit: Unit, before: int, limit: int) -> int:
     return len(rows)
 
 
-def _end_some(unit: Unit, tenant: Tenant, id: str, limit: int) -> int:
+def _fail_some(unit: Unit, tenant: Tenant, id: str, limit: int) -> int:
     """Set up to `limit` pending deliveries of a deleted endpoint to `failed`; return how many were set."""
     rows = unit.execute(
         "UPDATE deliveries SET status = 'failed', due = NULL WHERE id IN (SELECT d.id FROM deliveries AS d"
@@ -487,7 +487,7 @@ def _check_kinds(kinds: list[str]) -> list[str]:
     return [EVERY] if EVERY in kinds else list(dict.fromkeys(kinds))
 
 
-def _shown_to(tenant: Tenant, kinds: list[str]) -> list[str]:
+def _permitted_kinds(tenant: Tenant, kinds: list[str]) -> list[str]:
     """Return the kinds of events that are sent to an endpoint that this credential registers.
 
     If the credential may not read users, `*` becomes all kinds that are not about users, and a kind about
@@ -502,7 +502,7 @@ def _shown_to(tenant: Tenant, kinds: list[str]) -> list[str]:
     return kinds
 
 
-def _check_number(unit: Unit, tenant: Tenant) -> None:
+def _check_quota(unit: Unit, tenant: Tenant) -> None:
     most = projects.get(unit, tenant.project).limits.webhook_endpoints
     row = unit.first(
         "SELECT count(*) AS endpoints FROM webhook_endpoints"

@@ -70,7 +70,7 @@ class Outgoing:
     cursor: str
     previous: str | None = None  # the secret before the last roll
     may_have_more: bool = True
-    looks_at: int = 0  # the ledger's time at which retries are read next
+    next_read_at: int = 0  # the ledger's time at which retries are read next
     drains: bool = False
     # The events whose first attempts are in progress, and whether each attempt has a result.
     firsts: dict[str, bool] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Outgoing:
     # Events whose retries were recorded since the last demand. A read that began before the recording may
     # still return these retries as pending.
     recorded_since_demand: set[str] = field(default_factory=set)
-    with_sender: int = 0  # jobs whose results are not recorded yet
+    unrecorded: int = 0  # jobs whose results are not recorded yet
     # The headers that are the same for all events, as the beginning of a JSON array.
     _fixed_headers: str = field(init=False)
 
@@ -96,17 +96,17 @@ class Outgoing:
 
     def has_demand(self, now: int) -> bool:
         """Return whether the database should be read for this endpoint; `now` is the ledger's time."""
-        return not self.drains and (self._takes_firsts or now >= self.looks_for_retries_at)
+        return not self.drains and (self._takes_firsts or now >= self.next_possible_read_at)
 
     def demand(self, now: int, share: int) -> Demand:
         """Return how much to read, with at most `share` first attempts; `now` is the ledger's time."""
         firsts = min(share, FIRSTS_AHEAD - self.unanswered) if self._takes_firsts else 0
         # Read more retries by the number of those in progress: they are still pending in the database, and a
         # read returns them before the other retries.
-        retries = RETRIES_AHEAD + len(self.retrying) if now >= self.looks_for_retries_at else 0
+        retries = RETRIES_AHEAD + len(self.retrying) if now >= self.next_possible_read_at else 0
         # Reset these fields before the read, so that changes during the read are not missed.
         self.may_have_more = self.may_have_more and not firsts
-        self.looks_at = NEVER if retries else self.looks_at
+        self.next_read_at = NEVER if retries else self.next_read_at
         self.recorded_since_demand.clear()
         bytes_left = BYTES_AHEAD - self.bytes
         return Demand(self.subscription, self.read_to, firsts, bytes_left, retries, frozenset(self.retrying))
@@ -121,9 +121,9 @@ class Outgoing:
         )
 
     @property
-    def looks_for_retries_at(self) -> int:
+    def next_possible_read_at(self) -> int:
         """Return the ledger's time at which retries are read next, unless something changes earlier."""
-        return self.looks_at if len(self.retrying) < RETRIES_AHEAD and not self.drains else NEVER
+        return self.next_read_at if len(self.retrying) < RETRIES_AHEAD and not self.drains else NEVER
 
     def take_feed(self, feed: Feed) -> list[Message]:
         """Note that the first attempts in the feed are in progress from now on; return their messages."""
@@ -133,7 +133,7 @@ class Outgoing:
             self.firsts[message.id] = False
             self.bytes += len(message.body)
         self.unanswered += len(feed.messages)
-        self.with_sender += len(feed.messages)
+        self.unrecorded += len(feed.messages)
         return feed.messages
 
     def take_retries(self, retries: list[Retry], limit: int, now: int) -> list[Retry]:
@@ -143,17 +143,17 @@ class Outgoing:
         """
         due: list[Retry] = []
         if len(retries) == limit:  # more retries may follow; read them as soon as fewer are in progress
-            self.looks_at = now
+            self.next_read_at = now
         for retry in retries:
             if retry.due > now:
-                self.looks_at = min(self.looks_at, retry.due)
+                self.next_read_at = min(self.next_read_at, retry.due)
                 break
             if retry.message.id in self.retrying or retry.message.id in self.recorded_since_demand:
                 continue
             if len(self.retrying) < RETRIES_AHEAD:
                 self.retrying.add(retry.message.id)
                 due.append(retry)
-        self.with_sender += len(due)
+        self.unrecorded += len(due)
         return due
 
     def job(
@@ -211,7 +211,7 @@ class Outgoing:
             cursor = event
         return max(cursor, self.read_to)
 
-    def recorded_to(self, cursor: str) -> None:
+    def note_cursor(self, cursor: str) -> None:
         """Forget the events up to the cursor, because they are recorded now."""
         self.cursor = max(self.cursor, cursor)
         while self.firsts and (event := next(iter(self.firsts))) <= self.cursor:
@@ -223,20 +223,20 @@ class Outgoing:
         If the job is a retry, it stays in `retrying` until the next deliverer starts, because otherwise it
         would be sent again and again.
         """
-        self.with_sender -= 1
+        self.unrecorded -= 1
 
-    def is_recorded(self, job: SentJob, retry_at: int | None) -> None:
+    def note_recorded(self, job: SentJob, retry_at: int | None) -> None:
         """Note that the result of a job is recorded.
 
         `retry_at` is the ledger's time at which the delivery is due again; None if it is not.
         """
-        self.with_sender -= 1
+        self.unrecorded -= 1
         if not job.is_first:
             self.retrying.discard(job.message.id)
             self.recorded_since_demand.add(job.message.id)
-            self.looks_at = 0
+            self.next_read_at = 0
         if retry_at is not None:
-            self.looks_at = min(self.looks_at, retry_at)
+            self.next_read_at = min(self.next_read_at, retry_at)
 
 
 def find(unit: Unit, demands: list[Demand]) -> list[tuple[Demand, Feed, list[Retry]]]:

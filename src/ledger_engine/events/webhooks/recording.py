@@ -164,7 +164,7 @@ class OutcomeBatch:
     cursors: dict[str, str]
     bare: bool = False
 
-    def smaller(self) -> list[OutcomeBatch]:
+    def split(self) -> list[OutcomeBatch]:
         """Split this batch into smaller batches, and return them; return [] if this is impossible.
 
         A batch of several endpoints gives one batch for each endpoint. A batch of one endpoint gives one for
@@ -202,48 +202,48 @@ class Recorder:
         self._jobs = jobs
         self._clock = clock
         self._pace = pace
-        self._answers: list[tuple[SendResult, int]] = []  # results, each with the time at which it arrived
-        self._answer_event = asyncio.Event()
+        self._results: list[tuple[SendResult, int]] = []  # results, each with the time at which it arrived
+        self._result_event = asyncio.Event()
         self._finishing = False
 
-    def take_answer(self, answer: SendResult) -> None:
+    def take_result(self, result: SendResult) -> None:
         """Take a result from the sender, to record it soon."""
-        self._answers.append((answer, self._engine.clock.now()))
-        self._answer_event.set()
+        self._results.append((result, self._engine.clock.now()))
+        self._result_event.set()
 
     def finish(self) -> None:
         """Make `run` end when it has tried to record all results that have arrived."""
         self._finishing = True
-        self._answer_event.set()
+        self._result_event.set()
 
     async def run(self, on_recorded: Callable[[bool], None]) -> None:
         """Record results until `finish`.
 
         After each recording, call `on_recorded`, with true if an endpoint of the recorded results drains.
         """
-        while not (self._finishing and not self._answers):
-            await self._answer_event.wait()
-            self._answer_event.clear()
-            answers, self._answers = self._answers[:RECORDED_AT_ONCE], self._answers[RECORDED_AT_ONCE:]
-            await try_step(partial(self._record, answers, on_recorded))
-            if self._answers:
-                self._answer_event.set()
+        while not (self._finishing and not self._results):
+            await self._result_event.wait()
+            self._result_event.clear()
+            results, self._results = self._results[:RECORDED_AT_ONCE], self._results[RECORDED_AT_ONCE:]
+            await try_step(partial(self._record, results, on_recorded))
+            if self._results:
+                self._result_event.set()
             if not self._finishing:
                 await asyncio.sleep(self._pace.pause_s)
 
     async def _record(
-        self, answers: list[tuple[SendResult, int]], on_recorded: Callable[[bool], None]
+        self, results: list[tuple[SendResult, int]], on_recorded: Callable[[bool], None]
     ) -> None:
-        results: list[tuple[SentJob, Outcome | None]] = []
-        for answer, at in answers:
-            job = self._jobs.pop(answer.number, None)
+        jobs_done: list[tuple[SentJob, Outcome | None]] = []
+        for result, at in results:
+            job = self._jobs.pop(result.number, None)
             if job is None:
-                log.error("the webhook sender returned a result for an unknown job: %d", answer.number)
+                log.error("the webhook sender returned a result for an unknown job: %d", result.number)
                 continue
-            job.outgoing.take_back(job, was_made=answer.made)
-            results.append((job, self._outcome(job, answer, at) if answer.made else None))
-        outcomes = [outcome for _, outcome in results if outcome is not None]
-        endpoints = {job.outgoing.subscription.endpoint: job.outgoing for job, _ in results}
+            job.outgoing.take_back(job, was_made=result.made)
+            jobs_done.append((job, self._outcome(job, result, at) if result.made else None))
+        outcomes = [outcome for _, outcome in jobs_done if outcome is not None]
+        endpoints = {job.outgoing.subscription.endpoint: job.outgoing for job, _ in jobs_done}
         cursors = {id: outgoing.answered_to() for id, outgoing in endpoints.items()}
         recording = Recording(self._engine, outcomes, cursors)
 
@@ -255,22 +255,22 @@ class Recorder:
                 return  # the next deliverer repeats all attempts that were not recorded
             await wait_to_retry()
         for id, outgoing in endpoints.items():
-            outgoing.recorded_to(cursors[id])
-        for job, outcome in results:
+            outgoing.note_cursor(cursors[id])
+        for job, outcome in jobs_done:
             if outcome is not None and recording.is_given_up(outcome):
                 job.outgoing.give_up()
             else:
-                job.outgoing.is_recorded(job, None if outcome is None else recording.retry_at(outcome))
+                job.outgoing.note_recorded(job, None if outcome is None else recording.retry_at(outcome))
         on_recorded(any(outgoing.drains for outgoing in endpoints.values()))
 
-    def _outcome(self, job: SentJob, answer: SendResult, at: int) -> Outcome:
+    def _outcome(self, job: SentJob, result: SendResult, at: int) -> Outcome:
         subscription = job.outgoing.subscription
         log.debug(
             *("%s to %s: %s in %d ms", job.message.id, subscription.endpoint),
-            *(answer.error or answer.status, answer.latency_ms),
+            *(result.error or result.status, result.latency_ms),
         )
         retry_in_ms = None
-        if answer.error is not None and answer.status != GONE and job.retries < len(self._retries_s):
+        if result.error is not None and result.status != GONE and job.retries < len(self._retries_s):
             retry_in_ms = round(self._retries_s[job.retries] * (1000 + random.uniform(0, 1000 * JITTER)))
         return Outcome(
             endpoint=subscription.endpoint,
@@ -278,13 +278,13 @@ class Recorder:
             livemode=subscription.livemode,
             event=job.message.id,
             retries=job.retries,
-            attempted_at=at - answer.latency_ms,
-            latency_ms=answer.latency_ms,
-            status=answer.status,
-            error=answer.error,
+            attempted_at=at - result.latency_ms,
+            latency_ms=result.latency_ms,
+            status=result.status,
+            error=result.error,
             request_headers=job.headers,
-            response_headers=answer.headers,
-            response_body=answer.body,
+            response_headers=result.headers,
+            response_body=result.body,
             retry_in_ms=retry_in_ms,
             resends=job.resends,
             enables=subscription.enables,
@@ -319,7 +319,7 @@ class Recording:
             except StorageUnavailable:
                 raise
             except Exception:
-                smaller = batch.smaller()
+                smaller = batch.split()
                 self._batches[:1] = smaller
                 if not smaller:
                     self._give_up(batch)

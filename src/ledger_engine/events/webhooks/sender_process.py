@@ -190,9 +190,9 @@ class SenderProcess:
                 if not line.endswith(b"\n"):
                     break  # a partial line: somebody killed the process while it wrote
                 for fields in json.loads(line):
-                    answer = SendResult(*fields)
-                    self._open_numbers.discard(answer.number)
-                    self._report(answer)
+                    result = SendResult(*fields)
+                    self._open_numbers.discard(result.number)
+                    self._report(result)
         finally:
             self._process = None
             self._unwritten.clear()
@@ -237,10 +237,10 @@ async def _serve() -> None:
             writer.write(dumps(results).encode() + b"\n")
         results.clear()
 
-    def report(answer: SendResult) -> None:
+    def report(result: SendResult) -> None:
         if not results:
             loop.call_later(_GATHERED_S, flush)
-        results.append(answer)
+        results.append(result)
 
     sender = Sender(report)
     messages = Messages()

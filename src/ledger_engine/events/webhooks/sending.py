@@ -338,7 +338,7 @@ class Sender:
         self._shared_count = 0  # attempts in progress that count for the shared limit
         self._until = math.inf
         # Queues that wait until the shared limit allows another attempt, the longest waiting first.
-        self._wanting: dict[_Queue, None] = {}
+        self._waiting_queues: dict[_Queue, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def submit(self, job: AttemptJob) -> None:
@@ -388,7 +388,7 @@ class Sender:
     def _start_waiting(self, queue: _Queue) -> None:
         while queue.waiting and queue.head is None and queue.under_way < queue.most:
             if queue.under_way and self._shared_count >= SHARED_MAX:
-                self._wanting[queue] = None
+                self._waiting_queues[queue] = None
                 return
             job = queue.waiting.popleft()
             self._shared_count += queue.under_way > 0
@@ -400,20 +400,20 @@ class Sender:
 
     async def _make(self, queue: _Queue, job: AttemptJob) -> None:
         """Make one attempt and report it, then start the jobs that waited for it."""
-        answer = SendResult(job.number, made=False)
+        result = SendResult(job.number, made=False)
         try:
             if time.monotonic() < self._until:
-                answer = await self._attempt(queue, job)
+                result = await self._attempt(queue, job)
             else:
                 self.drop(job.endpoint)  # otherwise later jobs of the endpoint would be sent before this job
         finally:
             queue.under_way -= 1
             self._shared_count -= queue.under_way > 0
-            self._report(answer)
+            self._report(result)
             self._pass_on(queue, job)
-            while self._wanting and self._shared_count < SHARED_MAX:
-                oldest = next(iter(self._wanting))
-                del self._wanting[oldest]
+            while self._waiting_queues and self._shared_count < SHARED_MAX:
+                oldest = next(iter(self._waiting_queues))
+                del self._waiting_queues[oldest]
                 self._start_waiting(oldest)
             self._forget_if_empty(queue.lane)
 

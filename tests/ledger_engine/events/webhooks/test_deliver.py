@@ -69,11 +69,11 @@ class Delivering:
         return self._deliverer._run.clock
 
     @property
-    def with_sender(self) -> int:
+    def unrecorded(self) -> int:
         """How many requests the sender has, begun or waiting in a lane."""
         assert self._deliverer is not None
         assert self._deliverer._run is not None
-        return sum(outgoing.with_sender for outgoing in self._deliverer._run.own.outgoing.values())
+        return sum(outgoing.unrecorded for outgoing in self._deliverer._run.own.outgoing.values())
 
     async def endpoint(self, receiver: Receiver, *kinds: str, seal: Seal | None = None) -> EndpointWithSecret:
         secret = endpoints.new_secret()
@@ -516,7 +516,7 @@ async def test_a_rolled_secret_counts_for_what_waits_in_the_lane(engine: Engine,
         await ledger.change(endpoints.roll_secret, endpoint.id, "whsec_new", "whsec_new")
         await ledger.happen()
         # What was not begun comes back from the lane, to be signed anew.
-        await until(lambda: ledger.with_sender == len(receiver.received))
+        await until(lambda: ledger.unrecorded == len(receiver.received))
         begun = len(receiver.received)
         go_on.set()
         await ledger.until_settled(endpoint.id, 31)
@@ -760,7 +760,7 @@ async def test_of_several_servers_one_sends_to_an_endpoint_from_where_the_one_be
         with monkeypatch.context() as patch:
             patch.setattr(leases, "hold", take_over)
             await receiver.until_received(2)
-        await until(lambda: not delivering_here.with_sender)
+        await until(lambda: not delivering_here.unrecorded)
         await delivering_here.happen(1)
         await asyncio.sleep(0.2)
         assert receiver.events == rest

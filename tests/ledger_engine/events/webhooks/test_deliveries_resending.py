@@ -220,13 +220,13 @@ async def test_the_deliveries_of_a_deleted_endpoint_are_ended_in_turns(
     heard: list[int] = []
     engine.listen(lambda _: heard.append(1))
     left = []
-    end_some = endpoints._end_some
+    fail_some = endpoints._fail_some
 
     def watched(unit: Unit, **given: object) -> int:
-        left.append(end_some(unit, **given))  # type: ignore[arg-type]
+        left.append(fail_some(unit, **given))  # type: ignore[arg-type]
         return left[-1]
 
-    monkeypatch.setattr(endpoints, "_end_some", watched)
+    monkeypatch.setattr(endpoints, "_fail_some", watched)
     await endpoints.end_deliveries(engine, tenant, endpoint)
     assert left == [2, 2, 1, 0]
     assert await sending.pending() == []

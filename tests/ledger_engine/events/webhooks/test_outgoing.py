@@ -69,10 +69,10 @@ def test_an_answer_stays_until_it_is_recorded(outgoing: Outgoing) -> None:
     outgoing.take_back(first, was_made=True)
     assert outgoing.answered_to() == outgoing.answered_to() == "evt_001"
     assert list(outgoing.firsts) == ["evt_001", "evt_002"]
-    outgoing.recorded_to("evt_001")
+    outgoing.note_cursor("evt_001")
     assert (outgoing.cursor, list(outgoing.firsts)) == ("evt_001", ["evt_002"])
     outgoing.take_back(second, was_made=True)
-    outgoing.recorded_to("evt_002")
+    outgoing.note_cursor("evt_002")
     assert (outgoing.cursor, outgoing.firsts) == ("evt_002", {})
 
 
@@ -95,10 +95,10 @@ def test_something_new_while_the_database_is_read_is_not_overlooked(outgoing: Ou
 
 def test_a_retry_announced_while_the_database_is_read_is_not_overlooked(outgoing: Outgoing) -> None:
     demand = outgoing.demand(100, 10)
-    assert outgoing.looks_for_retries_at == NEVER
-    outgoing.looks_at = 0
+    assert outgoing.next_possible_read_at == NEVER
+    outgoing.next_read_at = 0
     outgoing.take_retries([retry(1, 500)], demand.retries, 100)
-    assert outgoing.looks_for_retries_at == 0
+    assert outgoing.next_possible_read_at == 0
 
 
 def test_no_more_is_handed_over_than_there_is_room_for(outgoing: Outgoing) -> None:
@@ -110,7 +110,7 @@ def test_no_more_is_handed_over_than_there_is_room_for(outgoing: Outgoing) -> No
     outgoing.may_have_more = True
     feed(outgoing, FIRSTS_AHEAD, FIRSTS_AHEAD + 1, FIRSTS_AHEAD + 2)
     outgoing.may_have_more = True
-    outgoing.looks_at = NEVER
+    outgoing.next_read_at = NEVER
     assert not outgoing.has_demand(0)
     outgoing.take_back(sent[0], was_made=True)
     assert outgoing.has_demand(0)
@@ -119,7 +119,7 @@ def test_no_more_is_handed_over_than_there_is_room_for(outgoing: Outgoing) -> No
 def test_large_bodies_take_the_room_of_many(outgoing: Outgoing) -> None:
     large = message(1, size=BYTES_AHEAD)
     outgoing.take_feed(Feed([large], "evt_001", True))
-    outgoing.looks_at = NEVER
+    outgoing.next_read_at = NEVER
     assert not outgoing.has_demand(0)
     outgoing.take_back(SentJob(outgoing, large, True, 0, 0, ""), was_made=True)
     assert outgoing.has_demand(0)
@@ -129,7 +129,7 @@ def test_of_the_pending_those_due_are_taken_and_the_next_is_waited_for(outgoing:
     demand = outgoing.demand(100, 10)
     due = outgoing.take_retries([retry(1, 50), retry(2, 100), retry(3, 700)], demand.retries, 100)
     assert [each.message.id for each in due] == ["evt_001", "evt_002"]
-    assert outgoing.looks_for_retries_at == 700
+    assert outgoing.next_possible_read_at == 700
 
 
 def test_a_retry_on_its_way_is_not_taken_twice(outgoing: Outgoing) -> None:
@@ -140,11 +140,11 @@ def test_a_retry_on_its_way_is_not_taken_twice(outgoing: Outgoing) -> None:
 def test_a_retry_recorded_while_the_database_was_read_is_not_taken_again(outgoing: Outgoing) -> None:
     first = outgoing.demand(100, 10)
     (due,) = outgoing.take_retries([retry(1, 50)], first.retries, 100)
-    outgoing.looks_at = 0
+    outgoing.next_read_at = 0
     second = outgoing.demand(100, 10)  # its reading sees the delivery as it was before what follows
     sent = SentJob(outgoing, due.message, False, 1, 0, "")
     outgoing.take_back(sent, was_made=True)
-    outgoing.is_recorded(sent, None)
+    outgoing.note_recorded(sent, None)
     assert not outgoing.take_retries([retry(1, 50)], second.retries, 100)
     third = outgoing.demand(100, 10)
     assert outgoing.take_retries([retry(1, 50)], third.retries, 100), "it may be sent anew after that"
@@ -155,20 +155,20 @@ def test_when_all_places_are_taken_retries_wait_for_one(outgoing: Outgoing) -> N
     pending = [retry(number, number) for number in range(demand.retries)]
     taken = outgoing.take_retries(pending, demand.retries, 100)
     assert len(taken) == RETRIES_AHEAD
-    assert outgoing.looks_for_retries_at == NEVER
+    assert outgoing.next_possible_read_at == NEVER
     sent = SentJob(outgoing, taken[0].message, False, 1, 0, "")
     outgoing.take_back(sent, was_made=True)
-    outgoing.is_recorded(sent, None)
-    assert outgoing.looks_for_retries_at <= 100
+    outgoing.note_recorded(sent, None)
+    assert outgoing.next_possible_read_at <= 100
 
 
 def test_a_recorded_failure_is_looked_for_when_it_is_due(outgoing: Outgoing) -> None:
     (sent,) = feed(outgoing, 1)
     outgoing.demand(100, 10)
     outgoing.take_back(sent, was_made=True)
-    outgoing.is_recorded(sent, 5_100)
-    assert outgoing.looks_for_retries_at == 5_100
-    assert outgoing.with_sender == 0
+    outgoing.note_recorded(sent, 5_100)
+    assert outgoing.next_possible_read_at == 5_100
+    assert outgoing.unrecorded == 0
 
 
 def test_one_that_drains_takes_nothing(outgoing: Outgoing) -> None:
