@@ -21,7 +21,7 @@ _SIZE = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 _FIRST_LINE = "c2sp.org/tlog-proof@v1"
 _PATH_MAX = 63  # hashes
 # The fields of an entry that contains a commitment to an event's body instead of the body.
-COMMITTED = ("commitment", "created", "id", "livemode", "type")
+COMMITMENT_FIELDS = ("commitment", "created", "id", "livemode", "type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Checkpoint:
         if self.note.signature_of(key) is None:
             raise BadNote(f"this checkpoint of {self.origin} is not signed by this key")
 
-    def witnessed(self, key: VerifierKey) -> int | None:
+    def witness_time(self, key: VerifierKey) -> int | None:
         """Return the Unix time at which this witness signed the checkpoint; None if it did not sign.
 
         Raises BadNote if `key` is not the key of a witness, or if its signature is wrong.
@@ -117,10 +117,10 @@ class Proof:
         BadNote and BadProof.
         """
         self.checkpoint.require_log(log)
-        times = {key.name: self.checkpoint.witnessed(key) for key in witnesses}
+        times = {key.name: self.checkpoint.witness_time(key) for key in witnesses}
         if missing := sorted(name for name, time in times.items() if time is None):
             raise BadNote(f"the checkpoint is not signed by {', '.join(missing)}")
-        entry = body if self.salt is None else committed(body, self.salt)
+        entry = body if self.salt is None else commitment_entry(body, self.salt)
         checkpoint = self.checkpoint
         check_inclusion(leaf_hash(entry), self.index, checkpoint.size, self.path, checkpoint.root)
         return {name: time for name, time in times.items() if time is not None}
@@ -131,7 +131,7 @@ def commitment_to(body: bytes, salt: bytes) -> str:
     return notes.encode(sha256(salt + body).digest())
 
 
-def committed(body: bytes, salt: bytes) -> bytes:
+def commitment_entry(body: bytes, salt: bytes) -> bytes:
     """Return the log entry that contains the commitment to this body instead of the body.
 
     Raises BadProof if `body` is not the body of an event.
@@ -145,5 +145,5 @@ def committed(body: bytes, salt: bytes) -> bytes:
 
 def entry_of(event: dict[str, Any], commitment: str) -> bytes:
     """Return the log entry with this commitment; `event` supplies the other fields of the entry."""
-    fields = {name: commitment if name == "commitment" else event[name] for name in COMMITTED}
+    fields = {name: commitment if name == "commitment" else event[name] for name in COMMITMENT_FIELDS}
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()

@@ -46,15 +46,17 @@ class EntryRange:
 
 def read(unit: Unit, book: LoggedBook, after: str, limit: int) -> EntryRange:
     """Return the entries of up to `limit` events after the id `after`."""
-    return _part(unit, book, after, limit, bytes)
+    return _range_after(unit, book, after, limit, bytes)
 
 
 def leaves(unit: Unit, book: LoggedBook, after: str, limit: int) -> EntryRange:
     """Return what `read` returns, but with the leaf hash of each entry instead of the entry."""
-    return _part(unit, book, after, limit, tree.leaf_hash)
+    return _range_after(unit, book, after, limit, tree.leaf_hash)
 
 
-def _part(unit: Unit, book: LoggedBook, after: str, limit: int, form: Callable[[bytes], bytes]) -> EntryRange:
+def _range_after(
+    unit: Unit, book: LoggedBook, after: str, limit: int, form: Callable[[bytes], bytes]
+) -> EntryRange:
     """Return the range after the id `after`, with the result of `form` for each entry.
 
     Only one long body is in memory at a time.
@@ -79,13 +81,13 @@ def _part(unit: Unit, book: LoggedBook, after: str, limit: int, form: Callable[[
             break
         if not part.uncommitted:
             if commitment is not None:
-                entry = checkpoints.entry_of(_shown(row), commitment)
+                entry = checkpoints.entry_of(_shown_fields(row), commitment)
             part.ids.append(id)
             part.entries.append(form(entry))
     return part
 
 
-def commit(unit: Unit, book: LoggedBook, salts: Mapping[str, bytes]) -> None:
+def store_commitments(unit: Unit, book: LoggedBook, salts: Mapping[str, bytes]) -> None:
     """Store commitments to the bodies of some events; `salts` maps each event's id to its salt.
 
     The same work reads the bodies and stores the commitments, so that no user can be erased in between.
@@ -111,7 +113,7 @@ def bytes_to_check(unit: Unit, book: LoggedBook, id: str) -> bytes:
     assert row is not None, "an event with a proof is stored"
     commitment = _commitments(unit, book, id, id).get(id)
     if commitment is not None and salt_of(unit, book, id) is None:
-        return checkpoints.entry_of(_shown(row), commitment)
+        return checkpoints.entry_of(_shown_fields(row), commitment)
     return outbox.body_of(row).encode()
 
 
@@ -144,7 +146,7 @@ def _commitments(unit: Unit, book: LoggedBook, first: str, last: str) -> dict[st
     return {row["event"]: row["commitment"] for row in rows}
 
 
-def _shown(row: Row) -> dict[str, Any]:
+def _shown_fields(row: Row) -> dict[str, Any]:
     """Return the fields of an event that its entry contains next to the commitment."""
     return {
         "id": row["id"],

@@ -96,7 +96,7 @@ class VerifierKey:
         value = signature.value
         message = text.encode()
         if self.kind == WITNESS:
-            message, value = _cosigned(text, signature.time), value[_TIME:]
+            message, value = _text_to_cosign(text, signature.time), value[_TIME:]
         if len(signature.value) != _SIGNATURE + (_TIME if self.kind == WITNESS else 0):
             return False
         # Imported here and in SigningKey, because a server must start quickly, and needs this library only
@@ -126,7 +126,7 @@ class SigningKey:
 
     def cosign(self, text: str, seconds: int) -> Signature:
         """Return a witness's signature under a checkpoint's text and the Unix time `seconds`."""
-        value = seconds.to_bytes(_TIME, "big") + self._key.sign(_cosigned(text, seconds))
+        value = seconds.to_bytes(_TIME, "big") + self._key.sign(_text_to_cosign(text, seconds))
         return Signature(self.verifier.name, self.verifier.id, value)
 
 
@@ -184,5 +184,5 @@ def _parse_signature(line: str) -> Signature:
     return Signature(match[1], value[:4], value[4:])
 
 
-def _cosigned(text: str, seconds: int) -> bytes:
+def _text_to_cosign(text: str, seconds: int) -> bytes:
     return f"cosignature/v1\ntime {seconds}\n{text}".encode()

@@ -81,7 +81,7 @@ def _read(file: Path) -> Checkpoint:
         raise BadNote(f"{file.name} is not UTF-8") from None
 
 
-def about(witness: str, book: int) -> str:
+def notice_name(witness: str, book: int) -> str:
     """Return the name of the notice that a witness does not sign the log of a book.
 
     The notice is removed when the witness signs.
@@ -105,13 +105,13 @@ class Publisher:
         # For each witness and book, the size of the log that the witness has signed.
         self._sizes_by_witness: dict[tuple[str, int], int] = {}
         # For each witness and book, the earliest time of the next request, if the witness did not sign.
-        self._put_off: dict[tuple[str, int], float] = {}
+        self._retry_at: dict[tuple[str, int], float] = {}
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Start publishing. This needs a running event loop."""
         self._sizes_by_witness.clear()
-        self._put_off.clear()
+        self._retry_at.clear()
         if self._outside.folders or self._outside.witnesses:
             self._task = asyncio.create_task(self._publish_on())
 
@@ -171,12 +171,12 @@ class Publisher:
         for stored_log in list(self._latest.values()):
             place = (witness.key.name, stored_log.book.number)
             now = asyncio.get_running_loop().time()
-            if self._sizes_by_witness.get(place) == stored_log.size or now < self._put_off.get(place, 0):
+            if self._sizes_by_witness.get(place) == stored_log.size or now < self._retry_at.get(place, 0):
                 continue
             refusal = await self._sign(client, witness, stored_log)
-            self._say(about(witness.key.name, stored_log.book.number), refusal)
+            self._say(notice_name(witness.key.name, stored_log.book.number), refusal)
             if refusal is not None:
-                self._put_off[place] = now + RETRY_AFTER_S
+                self._retry_at[place] = now + RETRY_AFTER_S
 
     async def _sign(
         self, client: BoundedClient, witness: WitnessAddress, stored_log: StoredLog

@@ -183,7 +183,7 @@ class Sealer:
                 self._latest[stored_log.book.number] = new_log
         for witness, book in await self._engine.read(stored.garbled_cosignatures):
             self._say(
-                publishing.about(witness, book),
+                publishing.notice_name(witness, book),
                 f"The stored signature of the witness {witness} for book {book} cannot be read, and is left"
                 " out until the witness signs again.",
             )
@@ -206,7 +206,7 @@ class Sealer:
             last = part.ids[-1] if part.ids else last
             if part.uncommitted:
                 salts = {id: secrets.token_bytes(SALT) for id in part.uncommitted}
-                await self._engine.write(partial(entries.commit, book=log.book, salts=salts))
+                await self._engine.write(partial(entries.store_commitments, book=log.book, salts=salts))
             elif len(part.ids) < READ_AT_ONCE:
                 break
             # Pause for as long as this turn took, because requests come first.

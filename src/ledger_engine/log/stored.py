@@ -249,7 +249,7 @@ def event_at(unit: Unit, log: StoredLog, size: int) -> str:
 def checkpoint_note(unit: Unit, tenant: Tenant) -> str:
     """Return the last checkpoint with its stored cosignatures. Raises Conflict `not_sealed_yet`."""
     log = of_tenant(unit, tenant)
-    return str(_cosigned(unit, log.book, log.require()).note)
+    return str(_with_cosignatures(unit, log.book, log.require()).note)
 
 
 def tile_content(unit: Unit, tenant: Tenant, tile: LogTile) -> bytes:
@@ -283,7 +283,7 @@ def proof_of_event(unit: Unit, tenant: Tenant, event: str) -> str:
             "not_sealed_yet", f"{event} is not in the log yet: a server adds it within a second. Try again."
         )
     index = index_of(unit, log, event)
-    checkpoint = _witnessed(unit, log.book, index) or _cosigned(unit, log.book, log.require())
+    checkpoint = _most_cosigned(unit, log.book, index) or _with_cosignatures(unit, log.book, log.require())
     path = hashes(unit, log, tree.inclusion(index, checkpoint.size))
     return str(Proof(index, path, checkpoint, entries.salt_of(unit, log.book, event)))
 
@@ -356,7 +356,7 @@ def _leaves(unit: Unit, log: StoredLog, first: int, end: int) -> list[bytes]:
     return part.entries
 
 
-def _witnessed(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | None:
+def _most_cosigned(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | None:
     """Return the cosigned checkpoint with the most signatures whose log contains the entry `index`.
 
     If several have equally many signatures, return the newest of them. Return None if there is none.
@@ -368,11 +368,11 @@ def _witnessed(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | None:
     checkpoints: list[Checkpoint] = []
     for row in rows:
         with contextlib.suppress(BadNote):
-            checkpoints.append(_cosigned(unit, book, Checkpoint.parse(row["checkpoint"])))
+            checkpoints.append(_with_cosignatures(unit, book, Checkpoint.parse(row["checkpoint"])))
     return max(checkpoints, key=lambda each: (len(each.note.signatures), each.size), default=None)
 
 
-def _cosigned(unit: Unit, book: LoggedBook, checkpoint: Checkpoint) -> Checkpoint:
+def _with_cosignatures(unit: Unit, book: LoggedBook, checkpoint: Checkpoint) -> Checkpoint:
     """Return the checkpoint with the stored cosignatures of this size, except unreadable cosignatures."""
     rows = unit.execute(
         "SELECT witness, line FROM log_cosignatures WHERE book = :book AND size = :size ORDER BY witness",

@@ -124,8 +124,8 @@ def check_consistency(old: int, old_root: bytes, size: int, root: bytes, path: S
         steps = list(zip(ranges, path, strict=True))
         # The proof begins with the hash of the old tree's last complete subtree. If the whole old tree is a
         # subtree of the new tree, this hash is the old root, and the proof leaves it out.
-        begins = not (steps and steps[0][0][1] == old)
-        first = old_root if begins else steps.pop(0)[1]
+        is_subtree = not (steps and steps[0][0][1] == old)
+        first = old_root if is_subtree else steps.pop(0)[1]
         old_node = new_node = first
         for (start, _), hash in steps:
             if start >= old:

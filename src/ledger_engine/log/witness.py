@@ -36,7 +36,7 @@ class WitnessAnswer(NamedTuple):
 
     status: int
     text: str
-    kind: str = TEXT
+    media_type: str = TEXT
 
 
 class _Refusal(Exception):
@@ -168,7 +168,7 @@ def listen(witness: Witness, host: str, port: int) -> ThreadingHTTPServer:
         def _answer(self, answer: WitnessAnswer) -> None:
             content = answer.text.encode()
             self.send_response(answer.status)
-            self.send_header("Content-Type", answer.kind)
+            self.send_header("Content-Type", answer.media_type)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)

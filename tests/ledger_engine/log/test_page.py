@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger_engine.log.checkpoints import Proof, committed
+from ledger_engine.log.checkpoints import Proof, commitment_entry
 from ledger_engine.log.notes import VerifierKey
 from ledger_engine.log.tree import BadProof
 
@@ -29,4 +29,4 @@ def test_a_vector_is_proven_here_and_by_the_example(body: str, proof: str) -> No
 
 
 def test_the_entry_of_a_users_event_is_the_commitment_to_its_body() -> None:
-    assert committed(USER.encode(), bytes(range(16))).decode() == ENTRY
+    assert commitment_entry(USER.encode(), bytes(range(16))).decode() == ENTRY

@@ -113,10 +113,10 @@ async def test_a_witness_signs_each_checkpoint_and_the_proofs_have_its_signature
         posted = await post(engine, tenant, account)
         await publish(engine, outside)
         checkpoint = Checkpoint.parse(await read(stored.checkpoint_note))
-        assert checkpoint.witnessed(watching.witness.verifier)
+        assert checkpoint.witness_time(watching.witness.verifier)
         proof = Proof.parse(await read(stored.proof_of_transaction, posted))
         proof.checkpoint.require_log(key)
-        assert proof.checkpoint.witnessed(watching.witness.verifier)
+        assert proof.checkpoint.witness_time(watching.witness.verifier)
     # A later entry has a proof without it until the witness has signed again, an earlier one keeps its own.
     newest = await post(engine, tenant, account)
     await Sealer(engine, Seal(None), NAME).seal()
@@ -182,7 +182,7 @@ async def test_a_refusal_by_a_witness_is_reported_until_it_signs(
     await trust(engine, tenant, watching)
     await publisher.publish()
     assert watching.witness.answered == [404], "it is not asked again at once"
-    publisher._put_off.clear()
+    publisher._retry_at.clear()
     await publisher.publish()
     assert watching.witness.answered == [404, 200]
     assert engine.notice is None

@@ -88,7 +88,7 @@ def test_a_file_that_was_put_back_is_named_by_the_witness(start: Start, tmp_path
 
     def signed() -> bool:
         found = checkpoint(url)
-        return found is not None and found.size == 2 and found.witnessed(other) is not None
+        return found is not None and found.size == 2 and found.witness_time(other) is not None
 
     wait_until(signed)
     assert ended(server) == ""

@@ -41,7 +41,7 @@ def witness(tmp_path: Path) -> Witness:
 def test_it_signs_what_continues_the_checkpoint_before(witness: Witness) -> None:
     for old, size in ((0, 1), (1, 100), (100, 100), (100, 300)):
         answer = asked(witness, old, size)
-        assert (answer.status, answer.kind) == (200, TEXT)
+        assert (answer.status, answer.media_type) == (200, TEXT)
         checkpoint = LOG.checkpoint(size)
         signed = Note(checkpoint.note.text, notes.parse_signatures(answer.text))
         signature = signed.signature_of(witness.verifier)
@@ -125,7 +125,7 @@ def test_it_answers_over_http_and_shows_what_it_signed_last(address: str, witnes
         assert (refused.status_code, refused.headers["Content-Type"], refused.text) == (409, SIZE, "3\n")
         shown = Checkpoint.parse(client.get(place).text)
         shown.require_log(KEY.verifier)
-        assert shown.witnessed(witness.verifier) == 1_800_000_000
+        assert shown.witness_time(witness.verifier) == 1_800_000_000
         for path in ("/", "/add-checkpoint", f"/{'0' * 64}/checkpoint", "/../key"):
             assert client.get(f"{address}{path}").status_code == 404
         assert client.post(f"{address}/other", content=b"").status_code == 404
