@@ -218,7 +218,7 @@ def roll(unit: Unit, tenant: Tenant, id: str, value: str, key: str | None = None
     if old.revoked_at is not None:
         raise Conflict("not_recoverable", f"{id} has already been revoked; create a new key instead.")
     revoke(unit, tenant, id)
-    idempotency.name_all(unit, tenant, key, [id, api_key.id])
+    idempotency.store_ids(unit, tenant, key, [id, api_key.id])
     return api_key
 
 
@@ -266,7 +266,7 @@ _LISTING: Listing[ApiKey] = Listing("api_keys", "API key", _read)
 # the next beat of any server revokes the key of the session.
 
 
-_OPEN = "session = 1 AND revoked_at IS NULL"
+_VALID_SESSION_KEY = "session = 1 AND revoked_at IS NULL"
 
 
 def end_all(unit: Unit) -> None:
@@ -356,7 +356,7 @@ def _note_beat(unit: Unit, server: ServerEntry, count: int) -> None:
 
 def _revoke(unit: Unit, which: str, parameters: Mapping[str, Value] | None = None) -> None:
     rows = unit.execute(
-        f"UPDATE api_keys SET revoked_at = :now WHERE {_OPEN} AND {which} RETURNING id",
+        f"UPDATE api_keys SET revoked_at = :now WHERE {_VALID_SESSION_KEY} AND {which} RETURNING id",
         {"now": unit.now, **(parameters or {})},
     )
     if rows:

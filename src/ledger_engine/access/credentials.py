@@ -44,7 +44,7 @@ class Credential:
     expires_at: Moment | None
 
     @property
-    def counted_on(self) -> str:
+    def rate_limit_name(self) -> str:
         """Return the name under which the requests with this credential are counted for the rate limit.
 
         See docs/decisions.md#rate-limits-tokens.

@@ -105,7 +105,7 @@ def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey 
     return DuplicateIdempotencyKey(
         row["object"],
         row["fingerprint"] == tenant.fingerprint if comparable else None,
-        unfolded(row["originals"]),
+        unfold(row["originals"]),
     )
 
 
@@ -133,7 +133,7 @@ def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
         raise used
 
 
-def name_all(unit: Unit, tenant: Tenant, key: str | None, ids: Sequence[str]) -> None:
+def store_ids(unit: Unit, tenant: Tenant, key: str | None, ids: Sequence[str]) -> None:
     """Store the ids of all objects of a request with its key. If `key` is None, do nothing.
 
     Call `take` first. For a batch, `ids` are the ids of its objects in the order of the batch. For an action,
@@ -143,11 +143,11 @@ def name_all(unit: Unit, tenant: Tenant, key: str | None, ids: Sequence[str]) ->
         unit.execute(
             "UPDATE idempotency_keys SET originals = :originals"
             " WHERE project = :project AND livemode = :livemode AND key = :key",
-            tenant.bind(key=key, originals=_folded(ids)),
+            tenant.bind(key=key, originals=_fold(ids)),
         )
 
 
-def _folded(ids: Sequence[str]) -> str:
+def _fold(ids: Sequence[str]) -> str:
     """Return ids as one short text: the beginning that all ids share, and then the rest of each id.
 
     Ids of one batch differ only in their last 9 or 10 letters.
@@ -158,8 +158,8 @@ def _folded(ids: Sequence[str]) -> str:
     return " ".join([first[:common], *(id[common:] for id in ids)])
 
 
-def unfolded(text: str | None) -> list[str]:
-    """Return the ids in a text that `name_all` stored, in their order."""
+def unfold(text: str | None) -> list[str]:
+    """Return the ids in a text that `store_ids` stored, in their order."""
     if text is None:
         return []
     common, *rests = text.split(" ")

@@ -23,7 +23,7 @@ from ledger_engine.store.rows import insert, reader
 
 NAME_MAX = 255
 OVERDRAFT = ("allow", "refuse")
-FIRST_NAME = "My ledger"
+FIRST_PROJECT = "My ledger"
 _RISING_PLANS = tuple(PLANS)
 
 
@@ -161,7 +161,9 @@ def first_or_new(unit: Unit) -> tuple[Project, bool]:
     The new project is on the plan enterprise, because its owner also runs the server.
     """
     project = first(unit)
-    return (create(unit, NewProject(FIRST_NAME, "enterprise")), True) if project is None else (project, False)
+    return (
+        (create(unit, NewProject(FIRST_PROJECT, "enterprise")), True) if project is None else (project, False)
+    )
 
 
 def to_add_to(unit: Unit, id: str | None) -> Project:

@@ -206,7 +206,7 @@ def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
             description=f"Invoice {invoice.number}: {invoice.customer}",
         ),
     )
-    idempotency.name_all(unit, tenant, key, [id, payment.id])
+    idempotency.store_ids(unit, tenant, key, [id, payment.id])
     row = update_row(unit, tenant, "invoices", id, payment=payment.id)
     return _record_change(unit, tenant, "invoice.paid", row)
 

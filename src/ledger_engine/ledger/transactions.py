@@ -125,7 +125,7 @@ def post_batch(
         if number:
             id = unit.new_id("txn")
         transactions.append(postings.add(id, new, f"transactions.{number}."))
-    idempotency.name_all(unit, tenant, key, [transaction.id for transaction in transactions])
+    idempotency.store_ids(unit, tenant, key, [transaction.id for transaction in transactions])
     return transactions
 
 
@@ -137,7 +137,7 @@ def reverse(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Tran
     """
     new_id = unit.new_id("txn")
     idempotency.take(unit, tenant, key, new_id)
-    idempotency.name_all(unit, tenant, key, [id, new_id])
+    idempotency.store_ids(unit, tenant, key, [id, new_id])
     original = get(unit, tenant, id)
     reversal = unit.first(
         f"SELECT id FROM transactions WHERE reverses = :id AND {OF_BOOK}",

@@ -85,10 +85,10 @@ def verify_all(start: Starter, checkpoints: Checkpoints = (), since: Checkpoints
     by_books = start(partial(by_book, checkpoints=since)).result()
     parts = [
         start(partial(_pass_all, checkpoints=outside, since=by_books)),
-        start(partial(_by_statements, since=by_books)),
+        start(partial(_check_by_statements, since=by_books)),
     ]
     if not since:
-        parts.insert(0, start(_of_storage))
+        parts.insert(0, start(_check_storage))
     faults, counts_checked = Discrepancies(), Counter[str]()
     for part in parts:
         part_faults, counts = part.result()
@@ -98,7 +98,7 @@ def verify_all(start: Starter, checkpoints: Checkpoints = (), since: Checkpoints
     return AuditReport(dict(counts_checked), faults.all())
 
 
-def _of_storage(unit: AuditUnit) -> tuple[Discrepancies, dict[str, int]]:
+def _check_storage(unit: AuditUnit) -> tuple[Discrepancies, dict[str, int]]:
     """Let the database check its files, and compare its tables with the definitions in the program."""
     faults = Discrepancies()
 
@@ -145,11 +145,11 @@ def _pass_all(
 
         with_care(unit, faults, look)
     if not since:
-        with_care(unit, faults, lambda: checks.miscounted(unit, transactions, faults))
+        with_care(unit, faults, lambda: checks.check_counters(unit, transactions, faults))
     return faults, counts
 
 
-def _by_statements(
+def _check_by_statements(
     unit: AuditUnit, since: Mapping[LoggedBook, Sequence[KeptCheckpoint]]
 ) -> tuple[Discrepancies, dict[str, int]]:
     """Run the checks that are one SQL statement each, and compare objects with their events."""
@@ -166,10 +166,10 @@ def _by_statements(
         with_care(unit, faults, begin)
     for check in checks.CHECKS:
         with_care(unit, faults, partial(checks.run, unit, check, transactions if since else None, faults))
-    for other in (checks.misnamed_originals, checks.misplaced_time, checks.misplaced_log, sealed.look_at_key):
+    for other in (checks.check_originals, checks.check_time, checks.check_logs, sealed.check_key):
         with_care(unit, faults, partial(other, unit, faults))
     for kind in state.KINDS:
-        with_care(unit, faults, partial(state.look_at, unit, kind, counts, faults))
+        with_care(unit, faults, partial(state.check_objects, unit, kind, counts, faults))
     with_care(unit, faults, lambda: counts.update(projects=_projects(unit)))
     return faults, counts
 

@@ -98,27 +98,29 @@ class BookPass:
     events: int = 0
     _balances: dict[str, int] = field(default_factory=dict)
     # The balances of accounts that were read before the accounts in `_balances`.
-    _older: dict[str, int] = field(default_factory=dict)
+    _older_balances: dict[str, int] = field(default_factory=dict)
     _currencies: dict[str, str | None] = field(default_factory=dict)
     # By the transfer's id, the side that was read, of transfers whose other side was not read yet.
-    _open: dict[str, _Side] = field(default_factory=dict)
+    _open_transfers: dict[str, _Side] = field(default_factory=dict)
     _ahead: Row | None = None  # a transaction that was read before its event
     # The ids of transactions whose event was not at the expected place.
-    _unpaired_sides: dict[str, None] = field(default_factory=dict)
+    _unpaired: dict[str, None] = field(default_factory=dict)
 
     def run(self) -> None:
         """Check the whole book. Raises BookDamaged."""
         after = self.start
-        postings = map(self._follow, rows_of(self.unit, _TRANSACTIONS, self.book.number, after.transaction))
+        postings = map(
+            self._check_posting, rows_of(self.unit, _TRANSACTIONS, self.book.number, after.transaction)
+        )
         for event in rows_of(self.unit, _EVENTS, self.book.number, after.event):
             self.events += 1
             body = self._body(event, postings)
             self.entries.add(event[0], event[1], event[4], body)
         for posting in postings if self._ahead is None else (self._ahead, *postings):
-            self._unpair(posting)
-        for id in self._unpaired_sides:
-            self._no_event(id)
-        for side in self._open.values():
+            self._remember_unpaired(posting)
+        for id in self._unpaired:
+            self._note_no_event(id)
+        for side in self._open_transfers.values():
             self.faults.add("transfer", side.id, f"transfer {side.id} has one side only.")
         self.entries.finish()
 
@@ -129,7 +131,7 @@ class BookPass:
         if body is not None:
             if body == "":
                 body = outbox.long_body(self.unit, self.book.number, id)
-            self._look_at_body(event, body, posting)
+            self._check_body(event, body, posting)
             return str(body).encode(errors="replace")
         if posting is None:
             self.faults.add("event", id, f"event {id} belongs to {object}, which does not exist.")
@@ -155,26 +157,26 @@ class BookPass:
             if posting[0] > object:
                 self._ahead = posting
                 break
-            self._unpair(posting)
+            self._remember_unpaired(posting)
         row = self.unit.first(_ONE, {"book": self.book.number, "id": object})
-        if row is not None and self._unpaired_sides.pop(object, id) is not None:
+        if row is not None and self._unpaired.pop(object, id) is not None:
             self.faults.add("event", id, f"event {id} is a second event of {object}.")
         return row
 
-    def _unpair(self, posting: Row) -> None:
+    def _remember_unpaired(self, posting: Row) -> None:
         """Remember a transaction whose event was not at the expected place.
 
         This need not be a fault, because versions before 1.0 stored events in another order.
         """
-        self._unpaired_sides[posting[0]] = None
-        if len(self._unpaired_sides) > UNPAIRED_MAX:
-            self._no_event(next(iter(self._unpaired_sides)))
-            del self._unpaired_sides[next(iter(self._unpaired_sides))]
+        self._unpaired[posting[0]] = None
+        if len(self._unpaired) > UNPAIRED_MAX:
+            self._note_no_event(next(iter(self._unpaired)))
+            del self._unpaired[next(iter(self._unpaired))]
 
-    def _no_event(self, id: str) -> None:
+    def _note_no_event(self, id: str) -> None:
         self.faults.add("transaction", id, f"transaction {id} has no event.")
 
-    def _look_at_body(self, event: Row, body: str, posting: Row | None) -> None:
+    def _check_body(self, event: Row, body: str, posting: Row | None) -> None:
         id, kind, object, _, created = event
         if kind == outbox.POSTING and posting is None:
             self.faults.add("event", id, f"event {id} belongs to {object}, which does not exist.")
@@ -188,13 +190,13 @@ class BookPass:
             columns = "id, type, time and object"
             self.faults.add("event", id, f"event {id}: its body does not match its columns ({columns}).")
 
-    def _follow(self, posting: Row) -> Row:
+    def _check_posting(self, posting: Row) -> Row:
         """Check a transaction and its account's balance, and return the transaction."""
         id, account, amount, type, _, balance, destination, transfer, _, created = posting
         self.transactions += 1
         change = amount if type == "credit" else -amount
         if account not in self._balances:
-            self._meet(account, id)
+            self._begin_balance(account, id)
         due = self._balances[account] + change
         if due != balance:
             self.faults.add(
@@ -219,19 +221,19 @@ class BookPass:
             )
         return posting
 
-    def _meet(self, account: str, id: str) -> None:
+    def _begin_balance(self, account: str, id: str) -> None:
         """Put the balance of an account before the transaction `id` into `_balances`.
 
         This is called for the first transaction of the account that the pass reads, or the first one since
-        the account's balance was moved to `_older` or dropped.
+        the account's balance was moved to `_older_balances` or dropped.
         """
         if len(self._balances) == BALANCES_MAX:
-            self._older, self._balances = self._balances, {}
-        if (balance := self._older.get(account)) is not None:
+            self._older_balances, self._balances = self._balances, {}
+        if (balance := self._older_balances.get(account)) is not None:
             self._balances[account] = balance
             return
         self._balances[account] = 0
-        if self._older or self.start.transaction:
+        if self._older_balances or self.start.transaction:
             row = self.unit.first(_BEFORE, {"account": account, "id": id})
             self._balances[account] = 0 if row is None else row["balance_after"]
         if self._currency(account) is None:
@@ -256,9 +258,9 @@ class BookPass:
         return self._currencies[account]
 
     def _pair(self, transfer: str, side: _Side) -> None:
-        other = self._open.pop(transfer, None)
+        other = self._open_transfers.pop(transfer, None)
         if other is None:
-            self._open[transfer] = side
+            self._open_transfers[transfer] = side
         elif not (
             other.id == transfer
             and other.created == side.created

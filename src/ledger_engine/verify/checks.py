@@ -255,10 +255,10 @@ def run(unit: AuditUnit, check: Check, since: Mapping[LoggedBook, str] | None, f
 
 def _note(unit: AuditUnit, check: Check, sql: str, bounds: dict[str, Value], faults: Discrepancies) -> None:
     for row in unit.execute(f"{sql} LIMIT {NAMED_MAX + 1}", bounds):
-        faults.add(check.kind, str(row["id"]), check.message.format(**_named(row)))
+        faults.add(check.kind, str(row["id"]), check.message.format(**_columns_of(row)))
 
 
-def miscounted(unit: AuditUnit, counts: Mapping[int, int], faults: Discrepancies) -> None:
+def check_counters(unit: AuditUnit, counts: Mapping[int, int], faults: Discrepancies) -> None:
     """Note the projects and modes with wrong counters; `counts` has each book's number of transactions."""
     rows = unit.execute(
         """
@@ -279,16 +279,16 @@ GROUP BY project, livemode ORDER BY project, livemode"""
     for row in rows:
         off = row["objects_off"] - counts.get(row["book"], 0)
         if off or row["numbers_off"]:
-            book_name = _named(row)
+            mode = mode_name(bool(row["livemode"]))
             faults.add(
                 "counter",
                 str(row["id"]),
-                f"the counters of project {row['id']}, {book_name['mode']} mode, are off by {off} objects and"
+                f"the counters of project {row['id']}, {mode} mode, are off by {off} objects and"
                 f" {row['numbers_off']} invoice numbers.",
             )
 
 
-def misplaced_time(unit: AuditUnit, faults: Discrepancies) -> None:
+def check_time(unit: AuditUnit, faults: Discrepancies) -> None:
     """Note a fault if the stored time is far in the future: the ledger's clock would start at this time.
 
     The clock never goes back. If a test moved the clock forward, the ledger contains events of that time, or
@@ -306,7 +306,7 @@ def misplaced_time(unit: AuditUnit, faults: Discrepancies) -> None:
         )
 
 
-def misplaced_log(unit: AuditUnit, faults: Discrepancies) -> None:
+def check_logs(unit: AuditUnit, faults: Discrepancies) -> None:
     """Note the books whose log was removed.
 
     If a server has served the ledger, each book with events has a log, because a server seals an event within
@@ -335,7 +335,7 @@ def _sealed_long_ago(unit: AuditUnit, book: int, key: LogKey, served_at: int) ->
     return row is not None and max(row["first"] or served_at, key.created) + LONG_MS < served_at
 
 
-def misnamed_originals(unit: AuditUnit, faults: Discrepancies) -> None:
+def check_originals(unit: AuditUnit, faults: Discrepancies) -> None:
     """Note the idempotency keys that do not name the first object that their request created."""
     values: dict[str, Value] = {"project": "", "livemode": 0, "key": ""}
     while rows := unit.execute(
@@ -345,7 +345,7 @@ def misnamed_originals(unit: AuditUnit, faults: Discrepancies) -> None:
         {**values, "rows": _ROWS_AT_ONCE},
     ):
         for row in rows:
-            if not _is_first(unit, row["object"], idempotency.unfolded(row["originals"])):
+            if not _is_first(unit, row["object"], idempotency.unfold(row["originals"])):
                 faults.add(
                     "idempotency_key",
                     row["key"],
@@ -358,7 +358,7 @@ def misnamed_originals(unit: AuditUnit, faults: Discrepancies) -> None:
 def _is_first(unit: AuditUnit, object: str, ids: list[str]) -> bool:
     """Return whether `object`, which an idempotency key names, is the first object that the request created.
 
-    `ids` are all objects of the request, as `idempotency.name_all` stores them. For a reversal, the reversed
+    `ids` are all objects of the request, as `idempotency.store_ids` stores them. For a reversal, the reversed
     transaction comes first, and for the roll of an API key, the old key; the created object comes second.
     """
     about, *objects_made = ids or [""]
@@ -370,7 +370,7 @@ def _is_first(unit: AuditUnit, object: str, ids: list[str]) -> bool:
     return object == (objects_made[0] if about.startswith("key_") else about)
 
 
-def _named(row: Row) -> dict[str, object]:
+def _columns_of(row: Row) -> dict[str, object]:
     columns: dict[str, object] = {name: row[name] for name in list(row.keys())}
     if "livemode" in columns:
         columns["mode"] = mode_name(bool(columns["livemode"]))

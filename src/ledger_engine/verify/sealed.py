@@ -68,7 +68,7 @@ class EntryAudit:
     _leaves: list[bytes] = field(default_factory=list)  # the hashes of the entries in the current tile
     _count_added: int = 0  # how many entries of the current tile the edge already contains
     # Tiles that do not match their stored hash: the first and the last event, and a message.
-    _wrong: list[tuple[str, str, str]] = field(default_factory=list)
+    _wrong_tiles: list[tuple[str, str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._signed_checkpoints = self._read_signed()
@@ -96,9 +96,9 @@ class EntryAudit:
         while self._tiles and id > self._tiles[0]["last"]:
             self._end_tile()
         if not self._tiles and len(self._leaves) == TILE_WIDTH:
-            self._into_edge()
+            self._add_to_edge()
         if kind in outbox.USER_KINDS or len(body) > ENTRY_MAX:
-            body = self._committed(id, kind, created, body)
+            body = self._commitment_entry(id, kind, created, body)
         self._ids.append(id)
         self._leaves.append(tree.leaf_hash(body))
 
@@ -106,23 +106,23 @@ class EntryAudit:
         """Compare the tree of all entries with the log and the checkpoints, and note the faults."""
         while self._tiles:
             self._end_tile()
-        self._into_edge()
-        self._look_at_levels()
-        right = all(
+        self._add_to_edge()
+        self._check_levels()
+        roots_match = all(
             self._roots.get(kept.checkpoint.size) == kept.checkpoint.root for kept in self._signed_checkpoints
         )
-        for first, last, message in self._wrong:
-            if right:
+        for first, last, message in self._wrong_tiles:
+            if roots_match:
                 message = "their stored hashes are wrong, although the events lead to the signed checkpoint"
-            self._note(first, f"the events from {first} to {last} of {self._named()}: {message}.")
+            self._note(first, f"the events from {first} to {last} of {self._name()}: {message}.")
         if self._last.get(self.log.size, self.log.last) != self.log.last:
-            self._note(self.log.last, f"{self.log.last} is not the last event in the log of {self._named()}.")
+            self._note(self.log.last, f"{self.log.last} is not the last event in the log of {self._name()}.")
         for kept in self._signed_checkpoints:
-            self._look_at_signature(kept, "log")
-            if self._roots.get(kept.checkpoint.size) != kept.checkpoint.root and not self._wrong:
+            self._check_signature(kept, "log")
+            if self._roots.get(kept.checkpoint.size) != kept.checkpoint.root and not self._wrong_tiles:
                 self._note(
                     self.log.book.project,
-                    f"the {self.size} events of {self._named()} do not lead to {kept.name}, a checkpoint of"
+                    f"the {self.size} events of {self._name()} do not lead to {kept.name}, a checkpoint of"
                     f" {kept.checkpoint.size} events.",
                 )
         self._compare_kept()
@@ -142,22 +142,22 @@ class EntryAudit:
             try:
                 checkpoints.append(KeptCheckpoint(name, Checkpoint.parse(text)))
             except BadNote as error:
-                self._note(self.log.book.project, f"{name} of {self._named()} cannot be read: {error}.")
+                self._note(self.log.book.project, f"{name} of {self._name()} cannot be read: {error}.")
         for row in rows:
             if stored.cosignature(row) is None:
                 self._note(
                     self.log.book.project,
-                    f"the stored signature of the witness {row['witness']} for {self._named()} cannot be"
+                    f"the stored signature of the witness {row['witness']} for {self._name()} cannot be"
                     " read, or belongs to another witness.",
                 )
             if all(each.checkpoint.size != row["size"] for each in checkpoints):
                 self._note(
                     self.log.book.project,
-                    f"the stored size of the checkpoint that {row['witness']} signed for {self._named()} is"
+                    f"the stored size of the checkpoint that {row['witness']} signed for {self._name()} is"
                     " wrong.",
                 )
         if self.log.size and not (checkpoints and checkpoints[-1].checkpoint.size == self.log.size):
-            self._note(self.log.book.project, f"the log of {self._named()} has a size that is not signed.")
+            self._note(self.log.book.project, f"the log of {self._name()} has a size that is not signed.")
         return checkpoints
 
     def _read_tiles(self) -> None:
@@ -173,21 +173,21 @@ class EntryAudit:
             self._note_tile(row, "a stored hash before them is missing")
         elif len(self._leaves) != TILE_WIDTH:
             self._note_tile(
-                row, f"there are {len(self._leaves)} instead of {TILE_WIDTH}{self._added_one(row)}"
+                row, f"there are {len(self._leaves)} instead of {TILE_WIDTH}{self._added_event(row)}"
             )
         elif notes.encode(hash) != row["hash"]:
             self._note_tile(row, "at least one has changed since it was sealed")
         self._number = row["number"] + 1
-        self._into_edge(hash if whole and not self._count_added else None)
+        self._add_to_edge(hash if whole and not self._count_added else None)
         if not self._tiles:
             self._read_tiles()
 
     def _note_tile(self, row: Row, message: str) -> None:
         last = row["last"]
         first = next((id for id in self._ids if id), last)
-        self._wrong.append((first, last, message))
+        self._wrong_tiles.append((first, last, message))
 
-    def _added_one(self, row: Row) -> str:
+    def _added_event(self, row: Row) -> str:
         """Return a text that names the event that somebody added to the current tile.
 
         Return "" unless the tile without exactly one of its events matches the stored hash.
@@ -199,7 +199,7 @@ class EntryAudit:
                     return f"; {id} was added"
         return ""
 
-    def _into_edge(self, hash: bytes | None = None) -> None:
+    def _add_to_edge(self, hash: bytes | None = None) -> None:
         """Add the entries of the current tile to the edge.
 
         Also store the root of the tree at the size of each checkpoint that is reached. `hash` is the root of
@@ -219,7 +219,7 @@ class EntryAudit:
             self.edge.add(leaves)
         self._leaves, self._ids, self._count_added = [], [], 0
 
-    def _committed(self, id: str, kind: str, created: int, body: bytes) -> bytes:
+    def _commitment_entry(self, id: str, kind: str, created: int, body: bytes) -> bytes:
         """Return the log entry of an event that has a commitment instead of the body, and note its faults."""
         row = self.unit.first(_COMMITMENT, {"book": self.log.book.number, "id": id})
         if row is None:
@@ -239,7 +239,7 @@ class EntryAudit:
         event_fields = {"id": id, "type": kind, "created": iso(created), "livemode": self.log.book.livemode}
         return checkpoints.entry_of(event_fields, row["commitment"])
 
-    def _look_at_levels(self) -> None:
+    def _check_levels(self) -> None:
         """Compare the hashes of each level with the hashes of the level below."""
         rows = self.unit.execute(
             "SELECT level, count(*) AS tiles, max(number) AS last FROM log_tiles WHERE book = :book"
@@ -253,7 +253,7 @@ class EntryAudit:
         if [tuple(row) for row in rows] != due:
             self._note(
                 self.log.book.project,
-                f"the number of hashes in the log of {self._named()} does not match its size.",
+                f"the number of hashes in the log of {self._name()} does not match its size.",
             )
         for level, width, _ in due[:-1]:
             for number in range(width // TILE_WIDTH):
@@ -262,7 +262,7 @@ class EntryAudit:
                 if above and notes.encode(_root_of(below)) != above[0]["hash"]:
                     self._note(
                         self.log.book.project,
-                        f"hash {number} of level {level + 1} of the log of {self._named()} does not match the"
+                        f"hash {number} of level {level + 1} of the log of {self._name()} does not match the"
                         " hashes below it.",
                     )
 
@@ -273,13 +273,13 @@ class EntryAudit:
     def _note(self, object: str, message: str) -> None:
         self.faults.add("log", object, message)
 
-    def _look_at_signature(self, each: KeptCheckpoint, kind: str) -> None:
+    def _check_signature(self, each: KeptCheckpoint, kind: str) -> None:
         if not _is_signed(each.checkpoint, self._keys()):
             self.faults.add(
                 kind,
                 self.log.book.project,
                 f"{each.name} ({each.checkpoint.size} entries) is not signed by a key that this ledger has"
-                f" for the log of {self._named()}.",
+                f" for the log of {self._name()}.",
             )
 
     def _keys(self) -> list[VerifierKey]:
@@ -289,7 +289,7 @@ class EntryAudit:
         """Compare the log with the checkpoints that were kept outside the ledger, the smallest first."""
         count = 0
         for kept in sorted(self.kept, key=lambda entry: entry.checkpoint.size):
-            self._look_at_signature(kept, "checkpoint")
+            self._check_signature(kept, "checkpoint")
             size = kept.checkpoint.size
             root = self._roots.get(size)
             if root == kept.checkpoint.root:
@@ -298,7 +298,7 @@ class EntryAudit:
                 self.faults.add(
                     "checkpoint",
                     self._last.get(count, ""),
-                    f"{kept.name} has {size} entries of {self._named()}, but this ledger ends after"
+                    f"{kept.name} has {size} entries of {self._name()}, but this ledger ends after"
                     f" {self.size}: the last {size - self.size} were removed, or the ledger's write-ahead log"
                     " was cut off.",
                 )
@@ -308,14 +308,14 @@ class EntryAudit:
                     "checkpoint",
                     self._last.get(size, ""),
                     f"{kept.name} does not match: some events {f'after {after} ' if after else ''}up to"
-                    f" {last} of {self._named()} were changed, removed or added.",
+                    f" {last} of {self._name()} were changed, removed or added.",
                 )
 
-    def _named(self) -> str:
+    def _name(self) -> str:
         return f"{self.log.book.project}, {mode_name(self.log.book.livemode)} mode"
 
 
-def look_at_key(unit: AuditUnit, faults: Discrepancies) -> None:
+def check_key(unit: AuditUnit, faults: Discrepancies) -> None:
     """Note a fault if the log's key cannot sign.
 
     An encrypted key is not checked, because only the server can read it.

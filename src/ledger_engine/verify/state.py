@@ -38,8 +38,8 @@ class ObjectKind:
 
     `events` is a pattern for the types of the object's events in their order. In the text that must match,
     each event is a word and a comma, for instance `paid,` for `invoice.paid`. `texts` are the columns that
-    can be long. `apart` are the fields that are not compared with the events. `summed` names the column with
-    a sum, and the column with the items that must add up to this sum.
+    can be long. `uncompared` are the fields that are not compared with the events. `summed` names the column
+    with a sum, and the column with the items that must add up to this sum.
     """
 
     noun: str
@@ -47,7 +47,7 @@ class ObjectKind:
     read: Callable[[Row], Any]
     events: re.Pattern[str]
     texts: tuple[str, ...] = ()
-    apart: frozenset[str] = frozenset()
+    uncompared: frozenset[str] = frozenset()
     summed: tuple[str, str] | None = None
 
 
@@ -83,7 +83,7 @@ class _History:
     last: Row | None = None
 
 
-def look_at(unit: AuditUnit, kind: ObjectKind, counts: Counter[str], faults: Discrepancies) -> None:
+def check_objects(unit: AuditUnit, kind: ObjectKind, counts: Counter[str], faults: Discrepancies) -> None:
     """Check all objects of a kind, and count them."""
     after = ""
     counts[kind.table] += 0
@@ -167,7 +167,7 @@ def _fault(unit: AuditUnit, kind: ObjectKind, row: Row, history: _History) -> st
         return f"has events that cannot follow each other: {', '.join(history.words) or 'none'}"
     try:
         stated = json.loads(_body(unit, last))["data"]["object"]
-        unlike = [name for name in _unlike(stated, object_json) if name not in kind.apart]
+        unlike = [name for name in _differing_names(stated, object_json) if name not in kind.uncompared]
         if kind.noun == "user" and row["erased_at"] is not None:
             for event in _events(unit, row["id"], row["id"]):
                 if not _is_as_erased(_body(unit, event), event, object_json, bool(row["livemode"])):
@@ -175,13 +175,13 @@ def _fault(unit: AuditUnit, kind: ObjectKind, row: Row, history: _History) -> st
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return f"has the event {last['id']}, whose body cannot be read"
     if kind.noun == "user":
-        unlike += _unlike_user(row, unlike)
+        unlike += _differing_user_columns(row, unlike)
     if unlike:
         return f"differs from its last event {last['id']} in {', '.join(dict.fromkeys(unlike))}"
     return None
 
 
-def _unlike(stated: Mapping[str, Any], due: Mapping[str, Any]) -> list[str]:
+def _differing_names(stated: Mapping[str, Any], due: Mapping[str, Any]) -> list[str]:
     """Return the names in `stated` that `due` does not contain, or for which `due` has another value.
 
     Names that only `due` contains are not compared, because events of older versions contain fewer fields.
@@ -207,12 +207,12 @@ def _is_as_erased(body: str, event: Row, object_json: Mapping[str, Any], livemod
     if event["type"] == "user.deactivated":
         then = {"status": "deactivated", "deactivated_at": message["created"]}
     due = outbox.message(event["id"], event["type"], event["created"], livemode=livemode, subject=stated)
-    return not _unlike(message, due) and not _unlike(
+    return not _differing_names(message, due) and not _differing_names(
         stated, {**object_json, "name": None, "email": None, **then}
     )
 
 
-def _unlike_user(row: Row, unlike: list[str]) -> list[str]:
+def _differing_user_columns(row: Row, unlike: list[str]) -> list[str]:
     """Return the wrong columns of a user that are not in the user's events.
 
     If the user is erased, also remove `name` and `email` from `unlike`, because they differ from the event

@@ -266,7 +266,7 @@ async def test_all_ids_of_a_request_are_kept_in_their_order(
 ) -> None:
     def use(unit: Unit) -> None:
         idempotency.take(unit, tenant, "key", ids[0])
-        idempotency.name_all(unit, tenant, "key", ids)
+        idempotency.store_ids(unit, tenant, "key", ids)
 
     await engine.write(use)
     with pytest.raises(DuplicateIdempotencyKey) as refused:

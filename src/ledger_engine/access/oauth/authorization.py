@@ -24,9 +24,9 @@ from ledger_engine.access.oauth.server import (
     Server,
     app_of,
     is_state,
-    listed,
     may_ask,
     refusal,
+    scopes_in,
 )
 from ledger_engine.access.oauth.sign_ins import SignedInUser
 from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound
@@ -88,7 +88,7 @@ def consider(
     return AuthorizationRequest(
         app=app,
         redirect_uri=payload.redirect_uri,
-        scopes=listed(payload.scope),
+        scopes=scopes_in(payload.scope),
         state=payload.data["state"],
         code_challenge=payload.data["code_challenge"],
         user=user if may_ask(app, user) else None,
@@ -118,7 +118,7 @@ def exchange(unit: Unit, parameters: Mapping[str, str], pair: TokenPair) -> OAut
     optional parameters are checked if the app sends them. Returns an error instead of raising it.
     """
     credential = _find_stored(unit, parameters)
-    complete = {"grant_type": AUTHORIZATION_CODE, **_own(credential), **parameters}
+    complete = {"grant_type": AUTHORIZATION_CODE, **_left_out_parameters(credential), **parameters}
     answer = Server(unit, stored=credential, pair=pair).create_token_response(
         OAuthRequest([*complete.items()])
     )
@@ -126,7 +126,7 @@ def exchange(unit: Unit, parameters: Mapping[str, str], pair: TokenPair) -> OAut
     return answer
 
 
-def give_back(unit: Unit, token: str, client_id: str | None = None) -> LedgerError | None:
+def revoke_token(unit: Unit, token: str, client_id: str | None = None) -> LedgerError | None:
     """End the grant of an access or a refresh token (RFC 7009); an unknown token changes nothing.
 
     Returns the error of a wrong request instead of raising it.
@@ -146,7 +146,7 @@ def _find_stored(unit: Unit, parameters: Mapping[str, str]) -> Code | Token | No
     return grants.find_token(unit, parameters.get("refresh_token", ""))
 
 
-def _own(credential: Code | Token | None) -> dict[str, str]:
+def _left_out_parameters(credential: Code | Token | None) -> dict[str, str]:
     """Return values for the parameters that an app may leave out, from its code or refresh token."""
     if credential is None or credential.ended:
         return {}

@@ -31,7 +31,7 @@ LEAST_ROLE = {"admin:billing": "owner"}
 # A result column of a query on `grants AS g`: whether the grant has ended.
 _ENDED = "coalesce(g.revoked_at, a.deleted_at, u.deactivated_at, p.archived_at) IS NOT NULL AS ended"
 _OWNERS = "JOIN apps AS a ON a.id = g.app JOIN users AS u ON u.id = g.user_id"
-_WHOSE = f"{_OWNERS} JOIN projects AS p ON p.id = a.project"
+_OWNERS_AND_PROJECT = f"{_OWNERS} JOIN projects AS p ON p.id = a.project"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def find_code(unit: Unit, code: str) -> Code | None:
     A code that was found to be expired stays expired, even if a restart of the server sets the clock back.
     """
     row = unit.first(
-        f"SELECT g.*, {_ENDED} FROM grants AS g {_WHOSE} WHERE g.code_hash = :hash",
+        f"SELECT g.*, {_ENDED} FROM grants AS g {_OWNERS_AND_PROJECT} WHERE g.code_hash = :hash",
         {"hash": hash_secret(code)},
     )
     if row is None:
@@ -169,7 +169,7 @@ def find_token(unit: Unit, value: str) -> Token | None:
     """Return the stored access or refresh token with this value, used or not; None if there is none."""
     row = unit.first(
         f"SELECT t.*, g.app, g.user_id, {_ENDED} FROM oauth_tokens AS t JOIN grants AS g ON g.id = t.grant_id"
-        f" {_WHOSE} WHERE t.hash = :hash",
+        f" {_OWNERS_AND_PROJECT} WHERE t.hash = :hash",
         {"hash": hash_secret(value)},
     )
     if row is None:

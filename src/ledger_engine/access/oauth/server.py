@@ -182,7 +182,7 @@ class _CodeGrant(AuthorizationCodeGrant):
         unit, payload = self.server.unit, self.request.payload
         assert payload is not None
         new = NewGrant(
-            app_of(self.request).id, redirect_uri, listed(payload.scope), payload.data["code_challenge"]
+            app_of(self.request).id, redirect_uri, scopes_in(payload.scope), payload.data["code_challenge"]
         )
         grants.record(unit, new, grant_user.user, self.server.code)
         return 200, None, []
@@ -192,7 +192,7 @@ class _CodeGrant(AuthorizationCodeGrant):
         if not isinstance(stored_code, Code):
             raise InvalidGrantError("The code is not known.")
         if stored_code.redeemed:
-            _end(self.server, stored_code)
+            _end_grant(self.server, stored_code)
         if stored_code.app != client.get_client_id():
             raise InvalidGrantError("The code was issued to another app.")
         if stored_code.expired:
@@ -207,7 +207,7 @@ class _CodeGrant(AuthorizationCodeGrant):
         """
         code = authorization_code.stored
         if not grants.take_code(self.server.unit, code):
-            _end(self.server, code)
+            _end_grant(self.server, code)
         return code.user
 
     def delete_authorization_code(self, authorization_code: StoredCode) -> None:
@@ -229,7 +229,7 @@ class _RefreshGrant(RefreshTokenGrant):
         if not isinstance(token, Token) or token.kind != "refresh":
             raise InvalidGrantError("The refresh token is not known.")
         if token.used:
-            _end(self.server, token)
+            _end_grant(self.server, token)
         if token.expired:
             raise InvalidGrantError("The refresh token has expired.")
         _require_valid(token)
@@ -242,7 +242,7 @@ class _RefreshGrant(RefreshTokenGrant):
         """
         token = refresh_token.stored
         if not grants.take_refresh_token(self.server.unit, token):
-            _end(self.server, token)
+            _end_grant(self.server, token)
         return token.user
 
     def revoke_old_credential(self, refresh_token: Any) -> None:
@@ -292,7 +292,7 @@ class _Rules(CodeChallenge):
                 "code_challenge is required: the S256 hash of the verifier, 43 characters of base64url."
             )
         if may_ask(app_of(grant.request), grant.request.user):
-            _require_givable(grant.request.user, listed(payload.scope))
+            _require_grantable(grant.request.user, scopes_in(payload.scope))
 
     def validate_code_verifier(self, grant: Any, result: Any) -> None:
         try:
@@ -360,14 +360,14 @@ class Server(AuthorizationServer):
     def generate_token(self, *_: Any, scope: str | None = None, **__: Any) -> dict[str, Any]:
         assert self.pair is not None
         assert scope is not None
-        return {**as_json(self.pair), "scope": " ".join(listed(scope))}
+        return {**as_json(self.pair), "scope": " ".join(scopes_in(scope))}
 
     def save_token(self, token: dict[str, Any], request: OAuth2Request) -> None:
         assert self.pair is not None
         credential = request.authorization_code or request.refresh_token
         assert isinstance(credential, StoredCode | StoredToken)
         stored = credential.stored
-        grants.store(self.unit, stored.grant, stored.scopes, listed(token["scope"]), self.pair)
+        grants.store(self.unit, stored.grant, stored.scopes, scopes_in(token["scope"]), self.pair)
 
     def send_signal(self, name: str, *args: object, **kwargs: object) -> None:
         """Do nothing: nobody receives Authlib's signals."""
@@ -384,14 +384,14 @@ def may_ask(app: App, user: SignedInUser | None) -> bool:
     return user is not None and (app.project, app.livemode) == (user.project, user.livemode)
 
 
-def _require_givable(user: SignedInUser, scopes: list[str]) -> None:
+def _require_grantable(user: SignedInUser, scopes: list[str]) -> None:
     for scope in scopes:
         least = grants.LEAST_ROLE.get(scope, ROLES[0])
         if ROLES.index(user.role) < ROLES.index(least):
             raise InvalidScopeError(f"{scope} needs the role {least}; the user has the role {user.role}.")
 
 
-def _end(server: Server, credential: Code | Token) -> NoReturn:
+def _end_grant(server: Server, credential: Code | Token) -> NoReturn:
     """End the grant of a code or token that was used a second time, and raise InvalidGrantError."""
     grants.revoke(server.unit, credential.grant)
     if isinstance(credential, Code):
@@ -404,7 +404,7 @@ def _require_valid(credential: Code | Token) -> None:
         raise InvalidGrantError("The user's permission was revoked.")
 
 
-def listed(scope: str) -> list[str]:
+def scopes_in(scope: str) -> list[str]:
     """Return the scopes in a text with spaces between them, in the order of SCOPES and without duplicates."""
     return [name for name in SCOPES if name in scope.split(" ")]
 

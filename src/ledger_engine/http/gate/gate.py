@@ -216,7 +216,7 @@ class Gate:
             return await self.rate_limits.count(f"auth/{address}", limit.per_minute, limit.per_second)
         who, limits = f"address/{address}", PLANS["free"]
         if isinstance(caller, Credential) and not only_look:
-            who, limits = caller.counted_on, caller.limits
+            who, limits = caller.rate_limit_name, caller.limits
         # While the storage is unavailable, requests are not counted: otherwise a client that retries would
         # soon get a 429 instead of the 503.
         if only_look or scope["path"] in HEALTH or isinstance(caller, StorageUnavailable):

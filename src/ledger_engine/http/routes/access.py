@@ -162,7 +162,7 @@ async def exchange_code(call: Call, body: OAuthTokenRequest) -> OAuthTokens:
 async def revoke_oauth_token(call: Call, body: RevocationRequest) -> RevokedKeys:
     """End the grant of a token, with all its tokens, at the request of its app (RFC 7009)."""
     client_id = _client_id(call, body.client_id).get("client_id")
-    work = partial(authorization.give_back, token=body.token, client_id=client_id)
+    work = partial(authorization.revoke_token, token=body.token, client_id=client_id)
     refusal = await call.engine.write(work)
     if refusal is not None:
         raise refusal
