@@ -23,7 +23,7 @@ from ledger_engine.store.rows import insert, reader
 
 NAME_MAX = 255
 OVERDRAFT = ("allow", "refuse")
-FIRST_PROJECT = "My ledger"
+FIRST_PROJECT = "My ledger"  # the name of the project that `first_or_new` creates
 _RISING_PLANS = tuple(PLANS)
 
 

@@ -185,7 +185,7 @@ class Event:
     type: EventType
     created: Moment
     livemode: bool
-    data: dict[str, Any]
+    data: dict[str, Any]  # its only key, `object`, holds the object as it was right after the change
     request: RequestId | None = None
 
 
@@ -203,7 +203,7 @@ class Message:
 
 
 def record(unit: Unit, tenant: Tenant, kind: str, subject: Record) -> None:
-    """Record that `kind` happened to `subject`, with the current state of the subject."""
+    """Record an event of this `kind` about the object `subject`, with the object's current state."""
     row = row_of(unit, tenant, books.number_of(unit, tenant), kind, subject)
     unit.insert_many(TABLE, STORED, [row])
     unit.announce(TOPIC)

@@ -46,7 +46,7 @@ class Checkpoint:
         return Checkpoint(origin, parse_size(lines[0]), root, note)
 
     def require_log(self, key: VerifierKey) -> None:
-        """Raise BadNote unless `key` is a log's key, is named after the origin, and signed the checkpoint."""
+        """Raise BadNote unless `key` is a log's key, its name is the origin, and it signed the checkpoint."""
         if key.kind != notes.LOG:
             raise BadNote(f"the key of {key.name} is not the key of a log")
         if self.origin != key.name:

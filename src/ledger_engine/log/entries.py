@@ -106,8 +106,8 @@ def store_commitments(unit: Unit, book: LoggedBook, salts: Mapping[str, bytes]) 
 def bytes_to_check(unit: Unit, book: LoggedBook, id: str) -> bytes:
     """Return the bytes that `Proof.check` needs to check the proof of an event.
 
-    These bytes are the event's body as webhooks send it. Only if the event's user was erased, they are the
-    log entry.
+    These bytes are the event's body as webhooks send it. If the event's user was erased, they are the event's
+    log entry instead.
     """
     row = _event(unit, book, id)
     assert row is not None, "an event with a proof is stored"

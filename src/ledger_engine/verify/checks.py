@@ -1,4 +1,4 @@
-"""The checks of the audit that are one SQL statement each, which selects the bad rows, and some small checks.
+"""The small checks of the audit. Most of them are one SQL statement, which selects the bad rows.
 
 The module `book` checks transactions and events; the module `state` compares other objects with their events.
 """

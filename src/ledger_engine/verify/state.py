@@ -213,10 +213,10 @@ def _is_as_erased(body: str, event: Row, object_json: Mapping[str, Any], livemod
 
 
 def _differing_user_columns(row: Row, unlike: list[str]) -> list[str]:
-    """Return the wrong columns of a user that are not in the user's events.
+    """Return further wrong columns of a user: a wrong `email_folded`, or what erasing should have emptied.
 
-    If the user is erased, also remove `name` and `email` from `unlike`, because they differ from the event
-    for this reason.
+    If the user is erased, also remove `name` and `email` from `unlike`, because the user's events may not be
+    erased yet.
     """
     if row["erased_at"] is None:
         return [] if row["email_folded"] == emails.fold(row["email"]) else ["email_folded"]

@@ -76,10 +76,11 @@ class RefusedToApp(Exception):
 def consider(
     unit: Unit, parameters: Sequence[tuple[str, str]], sign_in: str | None = None
 ) -> AuthorizationRequest:
-    """Return the authorization request in these parameters. `sign_in` is the value of the user's sign-in.
+    """Return the authorization request in these parameters.
 
-    Raises InvalidRequest or NotFound if it is uncertain which app must get the error. Raises RefusedToApp for
-    every other error, such as a scope that this user cannot grant.
+    `sign_in` is the value of the browser's cookie, or None if the browser has no such cookie. Raises
+    InvalidRequest or NotFound if it is uncertain which app must get the error. Raises RefusedToApp for every
+    other error, such as a scope that this user cannot grant.
     """
     user = None if sign_in is None else sign_ins.find(unit, sign_in)
     request = OAuthRequest(parameters)

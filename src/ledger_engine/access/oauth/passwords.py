@@ -45,8 +45,8 @@ def hash_password(password: str) -> str:
 def is_right(login: Login | None, password: str) -> bool:
     """Return whether `password` is the password of `login`. If `login` is None, return False.
 
-    The comparison is slow on purpose. It takes as long if `login` is None, because the time must not reveal
-    which email addresses belong to users.
+    The comparison is slow on purpose. If `login` is None, it takes as long as with a login, because the time
+    must not reveal which email addresses belong to users.
     """
     try:
         _hasher.verify(_DUMMY_HASH if login is None else login.password_hash, _normal(password))

@@ -99,7 +99,7 @@ class OAuthClient(ClientMixin):
         return method == "none"
 
     def check_response_type(self, response_type: str) -> bool:
-        return True  # `_Rules` checks this
+        return True  # `_Rules` checks the response type
 
     def check_grant_type(self, grant_type: str) -> bool:
         return grant_type in GRANT_TYPES

@@ -270,7 +270,7 @@ def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
 
 
 def set_due(unit: Unit, spread: Sequence[Respread]) -> None:
-    """Store new due times, except for deliveries that were sent or resent since `spread_overdue`."""
+    """Store new due times, except for deliveries that were sent or resent since `spread_overdue` ran."""
     unit.execute_many(
         "UPDATE deliveries SET due = :due WHERE id = :id AND status = 'pending' AND due = :was",
         [{"id": each.delivery, "was": each.was, "due": each.due} for each in spread],

@@ -141,8 +141,8 @@ class EndpointLeases:
     async def take(self, in_progress: set[str]) -> list[Subscription]:
         """Acquire leases; return the endpoints to which this server sends, with their current cursors.
 
-        `in_progress` are the endpoints with deliveries in progress. This server keeps their leases until all
-        their attempts are recorded, even if it is to send no more to them.
+        `in_progress` are the endpoints with deliveries in progress. This server keeps the leases of these
+        endpoints until all attempts are recorded, even if another server will send to the endpoints next.
         """
         subscriptions = await self._engine.read(endpoints.subscriptions)
         names = {each.endpoint for each in subscriptions}.difference(self._leases.releasing) | in_progress

@@ -197,10 +197,10 @@ def resend(
 def failed(
     unit: Unit, tenant: Tenant, endpoints: Sequence[str], since: int, until: int, limit: int
 ) -> list[FailedDelivery]:
-    """Return up to `limit` failed deliveries to `endpoints`, the one with the oldest last attempt first.
+    """Return up to `limit` failed deliveries to `endpoints` whose last attempt was from `since` to `until`.
 
-    The last attempt of each was made from `since` to `until`, both included. Deliveries that already wait to
-    be resent are left out.
+    The time `until` is included. The delivery with the earliest last attempt comes first. Deliveries that
+    already wait to be resent are left out.
     """
     if not endpoints:
         return []
@@ -215,7 +215,7 @@ def failed(
 
 
 def send_again(unit: Unit, ids: Sequence[str]) -> int:
-    """Send those of the deliveries again now that have failed; return how many are sent again."""
+    """Send again now each of these deliveries that has failed; return how many are sent again."""
     id_list, parameters = any_of(ids)
     rows = unit.execute(
         f"UPDATE deliveries SET {_DUE_AGAIN} WHERE id IN ({id_list}) AND {_FAILED} RETURNING id",
@@ -322,7 +322,9 @@ _LISTING: Listing[Delivery] = Listing(
 async def resend_failed(
     engine: Engine, tenant: Tenant, since: int, endpoint: str | None = None, key: str | None = None
 ) -> ResentFailed:
-    """Send failed deliveries again now if their last attempt was at `since` or later; return how many.
+    """Send failed deliveries again now if their last attempt was at `since` or later.
+
+    Return how many deliveries are sent again, and the endpoints that are skipped.
 
     Only deliveries to enabled endpoints are sent; with `endpoint`, only deliveries to this endpoint.
     Deliveries that already wait to be resent stay as they are. A delivery with an attempt in progress is sent

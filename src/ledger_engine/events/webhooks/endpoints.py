@@ -412,7 +412,10 @@ def note_outcomes(unit: Unit, id: str, enables: int, now: int, *, any_succeeded:
 
 
 def begin_sending(unit: Unit) -> None:
-    """Give failing endpoints five days again until they are disabled, because nothing was sent for a time."""
+    """For each failing endpoint, let the five days until it is disabled begin again.
+
+    Call this after a time in which nothing was sent.
+    """
     unit.execute(
         "UPDATE webhook_endpoints SET failing_since = :now WHERE failing_since IS NOT NULL", {"now": unit.now}
     )
@@ -443,7 +446,7 @@ def replace_sealed(unit: Unit, id: str, old: str, new: str) -> None:
 
 
 def forget_previous_secrets(unit: Unit) -> None:
-    """Delete the previous secrets whose time is over, so that they no longer sign."""
+    """Delete the previous secrets that no longer sign, because their time is over."""
     unit.execute(
         "UPDATE webhook_endpoints SET previous_secret = NULL, previous_until = NULL"
         " WHERE previous_until <= :now",

@@ -101,8 +101,8 @@ class Outgoing:
     def demand(self, now: int, share: int) -> Demand:
         """Return how much to read, with at most `share` first attempts; `now` is the ledger's time."""
         firsts = min(share, FIRSTS_AHEAD - self.unanswered) if self._takes_firsts else 0
-        # Read more retries by the number of those in progress: they are still pending in the database, and a
-        # read returns them before the other retries.
+        # Add the number of retries in progress: these retries are still pending in the database, and a read
+        # returns them before the others.
         retries = RETRIES_AHEAD + len(self.retrying) if now >= self.next_possible_read_at else 0
         # Reset these fields before the read, so that changes during the read are not missed.
         self.may_have_more = self.may_have_more and not firsts

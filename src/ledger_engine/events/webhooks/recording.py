@@ -59,7 +59,7 @@ class RetryClock:
 
     async def begin(self) -> None:
         """Continue where the last deliverer stopped. Raises StorageUnavailable."""
-        # Only the first server continues as after a stop: if there are others, they were sending until now.
+        # Only the first server does this: if other servers run, they were sending until now.
         if await self._leases.leads() and self._leases.first:
             await self._continue()
         # The first write moves the ledger's clock past the newest recorded time. Both clocks are read only
@@ -83,8 +83,8 @@ class RetryClock:
     async def _continue(self) -> None:
         """Continue after a time in which nothing was sent.
 
-        Failing endpoints again get five days until they are disabled. The overdue retries get new due times,
-        so that they are due one after the other and not all at once.
+        For each failing endpoint, the five days until it is disabled begin again. The overdue retries get new
+        due times, so that they are due one after the other and not all at once.
         """
         await self._engine.write(endpoints.begin_sending)
         for endpoint, _ in await self._engine.read(endpoints.sealed_secrets):

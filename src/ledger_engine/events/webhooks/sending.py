@@ -11,8 +11,8 @@ limit. So a working receiver gets its events, however many other receivers hang.
 Receivers are not trusted. This module resolves the receiver's name, checks each address, and connects to a
 checked address. It follows no redirect, uses no proxy, decompresses nothing, and reads only a limited part of
 the answer. It uses streams and h11, because a client library would make all these decisions itself. h11 only
-reads the answers. This module writes the requests itself, which is easy because they are all alike: writing
-them with h11 took a third of the whole time.
+reads the answers. This module writes the requests without h11, because writing them with h11 took a third of
+the sender's whole time. This is easy, because all requests are alike.
 """
 
 from __future__ import annotations
