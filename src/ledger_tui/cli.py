@@ -385,7 +385,7 @@ async def _run(app: LedgerApp) -> None:
         from ledger_tui.app.terminal import TerminalDriver
 
         app.driver_class = TerminalDriver
-        app.use_16_colors_if_no_more()
+        app.use_16_colors_if_needed()
         quit_app = partial(loop.call_soon_threadsafe, app.exit)
         threading.Thread(target=_end_without_terminal, args=[quit_app], daemon=True).start()
     await app.run_async()
@@ -397,9 +397,9 @@ def _end_without_terminal(quit_app: Callable[[], object]) -> None:
     Textual would read from the closed terminal for ever and use a whole processor. The event loop may also
     wait for ever to write to a terminal that takes nothing, so this runs in another thread.
     """
-    from ledger_tui.app.terminal import wait_until_it_is_gone
+    from ledger_tui.app.terminal import wait_until_terminal_is_gone
 
-    wait_until_it_is_gone()
+    wait_until_terminal_is_gone()
     with contextlib.suppress(RuntimeError):  # the event loop has ended already
         quit_app()
     time.sleep(_QUIT_WITHIN_S)

@@ -28,7 +28,7 @@ from ledger_tui.features.past.machine import TimeMachine
 from ledger_tui.features.test_helpers import MISSING, PART, ROOT, HelperRequest, outcome_of
 from ledger_tui.formats.text import literal
 from ledger_tui.forms.outcomes import in_words, outcome, uncertain
-from ledger_tui.forms.questions import named, proof_of, question
+from ledger_tui.forms.questions import confirmation_of, named, question
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Resource, ResourceAction, words_for
 from ledger_tui.resources.registry import BY_KIND, RESOURCES
@@ -80,9 +80,9 @@ def ask_action(navigation: Navigation, message: ActionRequested) -> None:
         text += "\n\nThis dashboard uses this key and will lose access."
     # In live mode the user also confirms an action that can be undone, but types nothing.
     final = action.final and mode is not Mode.TEST
-    proof_text, what = proof_of(record, context.names) if final else (None, "")
+    text_to_type, what = confirmation_of(record, context.names) if final else (None, "")
     act = partial(_act, navigation, message)
-    confirm(navigation.app, text, proof_text, mode, lambda: _start(navigation, "act", act()), what)
+    confirm(navigation.app, text, text_to_type, mode, lambda: _start(navigation, "act", act()), what)
 
 
 async def _act(navigation: Navigation, request: ActionRequested) -> None:
@@ -105,10 +105,12 @@ async def _act(navigation: Navigation, request: ActionRequested) -> None:
         record = dict(answer.record)
         secret = record.pop(action.shows_once, None) if action.shows_once else None
         shown_once = secret if isinstance(secret, str) else None
-        navigation.call_later(_show_acted, navigation, request, record, shown_once)
+        navigation.call_later(_show_result, navigation, request, record, shown_once)
 
 
-def _show_acted(navigation: Navigation, request: ActionRequested, record: Record, secret: str | None) -> None:
+def _show_result(
+    navigation: Navigation, request: ActionRequested, record: Record, secret: str | None
+) -> None:
     """Show the changed object (`record`, as it is now) and, once, a new secret."""
     answered_id = record.get("id")
     another = answered_id not in (None, request.record.get("id"))
@@ -116,8 +118,8 @@ def _show_acted(navigation: Navigation, request: ActionRequested, record: Record
     names = navigation.context.names
     sentence = outcome(request.resource, request.action, request.record, record, names)
     changed = record if is_new else request.record | record
-    offer_way_back(navigation, request.action.way_back, request.resource, changed, sentence)
-    navigation.notify(sentence + way_back_text(navigation), markup=False)
+    offer_undo(navigation, request.action.way_back, request.resource, changed, sentence)
+    navigation.notify(sentence + undo_text(navigation), markup=False)
     for view in navigation.query(f"#{request.resource.kind}").results(ResourceView):
         view.detail.outdate()
         if answered_id == request.record.get("id"):
@@ -138,7 +140,7 @@ def _show_acted(navigation: Navigation, request: ActionRequested, record: Record
 # ---------------------------------------------------------------------- the way back
 
 
-def offer_way_back(
+def offer_undo(
     navigation: Navigation, action: ResourceAction | None, resource: Resource, record: Record, change: str
 ) -> None:
     """Keep the action that takes the last change back; None if the interface has none.
@@ -147,14 +149,14 @@ def offer_way_back(
     """
     missing = navigation.context.session.missing_parts
     has_way = action is not None and action.part not in missing
-    navigation.way_back = ActionRequested(resource, action, record) if action and has_way else None
-    navigation.no_way_back = f"Nothing to undo: the last change has no way back ({change})."
+    navigation.undo_request = ActionRequested(resource, action, record) if action and has_way else None
+    navigation.why_no_undo = f"Nothing to undo: the last change has no way back ({change})."
     navigation.screen.refresh_bindings()
 
 
-def way_back_text(navigation: Navigation) -> str:
+def undo_text(navigation: Navigation) -> str:
     """Return the end of a message, which offers the way back; "" without one."""
-    way = navigation.way_back
+    way = navigation.undo_request
     if way is None:
         return ""
     is_reversal = way.record.get("reverses") is not None
@@ -165,8 +167,8 @@ def take_back(navigation: Navigation) -> None:
     """Take the last change back, after the question of the action that does it."""
     if why := navigation.context.session.forbids_changes:
         navigation.notify(why, markup=False)
-    elif navigation.way_back is not None:
-        ask_action(navigation, navigation.way_back)
+    elif navigation.undo_request is not None:
+        ask_action(navigation, navigation.undo_request)
 
 
 # ---------------------------------------------------------------------- test helpers
@@ -202,10 +204,12 @@ async def _ask_helper(navigation: Navigation, request: HelperRequest) -> None:
     except LedgerError as error:
         _fail(navigation, uncertain(error) or literal(error))
     else:
-        navigation.call_later(_show_helped, navigation, request, answer.record, clock.record)
+        navigation.call_later(_show_helper_result, navigation, request, answer.record, clock.record)
 
 
-async def _show_helped(navigation: Navigation, request: HelperRequest, answer: Record, clock: Record) -> None:
+async def _show_helper_result(
+    navigation: Navigation, request: HelperRequest, answer: Record, clock: Record
+) -> None:
     """Report a helper's result; read everything again if the ledger was replaced."""
     navigation.context.session.saw_clock(clock.get("offset_ms"))
     if request.rewinds:
@@ -222,19 +226,19 @@ def ask_own_command(navigation: Navigation, name: str) -> None:
     context, view = navigation.context, navigation.view
     command, record, mode = context.commands[name], view.selected, context.session.mode
     if record is None or (command.screens and view.place.kind not in command.screens):
-        whom = " and ".join(command.screens) or "a record"
-        navigation.notify(f"{name} is for {whom}: select one first.")
+        needed = " and ".join(command.screens) or "a record"
+        navigation.notify(f"{name} is for {needed}: select one first.")
         return
     variables = environment(record, view.place.kind, context.session.url)
     if mode is Mode.TEST:
         _start(navigation, "own-command", _run(navigation, command, variables))
         return
-    whom = literal(record.get("id", ""))
+    object_name = literal(record.get("id", ""))
     if isinstance(view.place, Resource):
-        whom = named(view.place, record, context.names)
-    text = f"Run {name} with {whom}?\n\n{literal(command.run)}"
-    then = partial(_run, navigation, command, variables)
-    confirm(navigation.app, text, None, mode, lambda: _start(navigation, "own-command", then()))
+        object_name = named(view.place, record, context.names)
+    text = f"Run {name} with {object_name}?\n\n{literal(command.run)}"
+    start_run = partial(_run, navigation, command, variables)
+    confirm(navigation.app, text, None, mode, lambda: _start(navigation, "own-command", start_run()))
 
 
 async def _run(navigation: Navigation, command: OwnCommand, variables: Mapping[str, str]) -> None:

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 _SAVE_LAST_PLACE_SECONDS = 0.5
 # the groups of workers that keys start; the screen waits for their answers
-_OF_A_KEY = frozenset({"act", "jump", "repair"})
+_GROUPS_OF_KEYS = frozenset({"act", "jump", "repair"})
 
 
 class LedgerApp(App[int]):
@@ -138,12 +138,12 @@ class LedgerApp(App[int]):
             if self._tour is not None and self._tour.playing:
                 self._tour.stop()
             else:
-                self._say_what_is_kept(event)
+                self._warn_about_lost_lines(event)
                 await self.keys.take(event)
         else:
             await super().on_event(event)
 
-    def _say_what_is_kept(self, event: events.Key | events.Paste) -> None:
+    def _warn_about_lost_lines(self, event: events.Key | events.Paste) -> None:
         """Warn that a field keeps only the first of several pasted lines, which is Textual's behaviour."""
         lines = len(event.text.splitlines()) if isinstance(event, events.Paste) else 0
         if lines > 1 and isinstance(self.focused, Input):
@@ -220,7 +220,7 @@ class LedgerApp(App[int]):
 
     def _is_reading(self) -> bool:
         """Return whether the screen still waits for an answer of the server."""
-        asking = any(worker.is_running and worker.group in _OF_A_KEY for worker in self.workers)
+        asking = any(worker.is_running and worker.group in _GROUPS_OF_KEYS for worker in self.workers)
         match self.dashboard.view:
             case ResourceView() as view:
                 return asking or not (view.model.window.loaded or view.model.problem)
@@ -339,7 +339,7 @@ class LedgerApp(App[int]):
 
     # ------------------------------------------------------------------ the terminal
 
-    def use_16_colors_if_no_more(self) -> None:
+    def use_16_colors_if_needed(self) -> None:
         """Choose the theme of 16 colours in a terminal that has no more, unless the user wants no colour."""
         if self.console.color_system == "standard" and not self.no_color:
             self.theme = THEME_OF_16_COLORS
@@ -373,9 +373,9 @@ class LedgerApp(App[int]):
         """
         if self._can_suspend:
             with self.suspend():
-                textuals = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+                textual_handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
                 os.kill(0, signal.SIGTSTP)
-                signal.signal(signal.SIGTSTP, textuals)
+                signal.signal(signal.SIGTSTP, textual_handler)
 
     # ------------------------------------------------------------------ the end
 

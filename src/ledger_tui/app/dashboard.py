@@ -188,7 +188,7 @@ class Dashboard(Layer[None]):
         if action in _ON_SCREENS and self.view.place.kind not in _ON_SCREENS[action]:
             return False
         if action == "take_back":
-            return True if self.navigation.is_mounted and self.navigation.way_back is not None else None
+            return True if self.navigation.is_mounted and self.navigation.undo_request is not None else None
         possible = self._is_possible(action, parameters)
         return super().check_action(action, parameters) if possible is None else possible or None
 
@@ -312,7 +312,7 @@ class Dashboard(Layer[None]):
         if past.PART in self._session.missing_parts and active.binding.action.startswith("step"):
             why = past.NOT_OFFERED
         if active.binding.action == "take_back":
-            why = self.navigation.no_way_back
+            why = self.navigation.why_no_undo
         if active.binding.action == "prove":
             has_log = LOG_PART not in self._session.missing_parts
             why = actions.CHOOSE_PROVEN if has_log else NO_LOG
@@ -366,23 +366,23 @@ class Dashboard(Layer[None]):
         submission = Submission(view.resource, form, prefill, self.context)
         edits = record is not None and form.method == "PATCH"
         about = named(view.resource, record or {}, self.context.names) if edits else ""
-        closed = partial(self._form_closed, way_back=form.way_back)
+        closed = partial(self._form_closed, undo_action=form.way_back)
         self.app.push_screen(FormScreen(submission, self.context, about), closed)
 
-    def _form_closed(self, created: Created | None, way_back: ResourceAction | None = None) -> None:
+    def _form_closed(self, created: Created | None, undo_action: ResourceAction | None = None) -> None:
         if created is None:
             return
         view = self.navigation.resource_view
         record = created.record or {}
         of_kind = resource_of_id(str(record.get("id", "")))
-        actions.offer_way_back(
+        actions.offer_undo(
             self.navigation,
-            way_back if of_kind else None,
+            undo_action if of_kind else None,
             of_kind or view.resource,
             record,
             created.sentence,
         )
-        sentence = created.sentence + actions.way_back_text(self.navigation)
+        sentence = created.sentence + actions.undo_text(self.navigation)
         is_new = created.record is not None and not created.edited
         is_hidden = is_new and view.model.hides(record)
         self.notify(sentence + " · hidden by the filter" * is_hidden, markup=False)
@@ -402,7 +402,7 @@ class Dashboard(Layer[None]):
         from ledger_tui.features.bulk import act_on_all
 
         resource, navigation = self.navigation.resource_view.resource, self.navigation
-        end = partial(actions.offer_way_back, navigation, None, resource, {})
+        end = partial(actions.offer_undo, navigation, None, resource, {})
         act_on_all(navigation.resource_view, message.action, message.records, end)
 
     def action_program(self, variable: str) -> None:

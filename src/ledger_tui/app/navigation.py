@@ -141,7 +141,7 @@ def _name(kind: str, record: Mapping[str, Any]) -> str:
 
 
 _NO_CHANGE = "Nothing to undo: you have changed nothing yet."
-TRACED_FROM = "accounts"  # a new start shows this screen instead of a trace or a comparison
+_INSTEAD_OF_TRACE = "accounts"  # a new start shows this screen instead of a trace or a comparison
 _JUMP = "jump"  # the group of workers that read the object to go to
 
 
@@ -157,8 +157,8 @@ class Navigation(Switcher):
         self._status = status
         self.context = context
         self._trail: list[Location] = []  # the locations at which links were followed
-        self.way_back: ActionRequested | None = None  # takes the last change back
-        self.no_way_back = _NO_CHANGE  # why nothing takes it back, if nothing does
+        self.undo_request: ActionRequested | None = None  # takes the last change back
+        self.why_no_undo = _NO_CHANGE  # why nothing takes it back, if nothing does
 
     @property
     def view(self) -> View:
@@ -267,7 +267,7 @@ class Navigation(Switcher):
         """The user's present place, to begin there another time."""
         view = self.view
         if not isinstance(view, ResourceView):
-            return LastPlace(view.place.kind if view.place not in (TRACE, COMPARISON) else TRACED_FROM)
+            return LastPlace(view.place.kind if view.place not in (TRACE, COMPARISON) else _INSTEAD_OF_TRACE)
         record_id = (view.selected or {}).get("id")
         at = str(record_id) if record_id is not None and not view.model.window.following else None
         return LastPlace(view.place.kind, dict(view.model.filters), at, view.opened)
@@ -417,9 +417,9 @@ class Navigation(Switcher):
         for memory in (context.history, context.recent, context.names):
             memory.clear()
         self._trail.clear()
-        self.way_back, self.no_way_back = None, _NO_CHANGE
+        self.undo_request, self.why_no_undo = None, _NO_CHANGE
         if self.view.place is TRACE:  # the traced object may no longer exist
-            await self.show_place(TRACED_FROM)
+            await self.show_place(_INSTEAD_OF_TRACE)
         for view in self.children:
             if isinstance(view, View):
                 view.forget()

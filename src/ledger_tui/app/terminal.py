@@ -144,7 +144,7 @@ class Output:
                 raise
 
 
-def wait_until_it_is_gone() -> None:
+def wait_until_terminal_is_gone() -> None:
     """Wait until stdin is no terminal any more."""
     hangup = select.poll()
     hangup.register(sys.stdin, 0)

@@ -75,27 +75,27 @@ def _beside(record: Record, names: AccountNames) -> Iterator[str]:
         yield literal(user)
 
 
-class TypedProof(NamedTuple):
+class Confirmation(NamedTuple):
     """A text that the user must type to confirm a final action, and the word for the text."""
 
     text: str
     what: str
 
 
-def proof_of(record: Record, names: AccountNames) -> TypedProof:
+def confirmation_of(record: Record, names: AccountNames) -> Confirmation:
     """Return the text to type from the question about an object: its number, amount, host, name or id."""
     if isinstance(number := record.get("number"), str):
-        return TypedProof(literal(number), "number")
+        return Confirmation(literal(number), "number")
     currency = currency_of(record, names)
     for what in ("amount", "total"):
         if isinstance(amount := record.get(what), int):
-            return TypedProof(editable_amount(amount, currency) if currency else str(amount), what)
+            return Confirmation(editable_amount(amount, currency) if currency else str(amount), what)
     if isinstance(url := record.get("url"), str) and (host := urlsplit(url).netloc):
-        return TypedProof(literal(host), "host")
+        return Confirmation(literal(host), "host")
     for field, what in (("last4", "end of the key"), ("email", "email"), ("name", "name")):
         if isinstance(text := record.get(field), str) and text.strip():
-            return TypedProof(literal(text.strip()), what)
-    return TypedProof(literal(record.get("id")), "id")
+            return Confirmation(literal(text.strip()), what)
+    return Confirmation(literal(record.get("id")), "id")
 
 
 _NO_BALANCES: Mapping[str, int] = {}

@@ -7,7 +7,7 @@ import pytest
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.session import Mode
 from ledger_tui.features.bulk import bulk_question
-from ledger_tui.forms.questions import proof_of, question, question_of_form, what_moves
+from ledger_tui.forms.questions import confirmation_of, question, question_of_form, what_moves
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.api_keys import API_KEYS
 from ledger_tui.resources.base import Form, Resource
@@ -148,7 +148,7 @@ def test_a_final_action_is_confirmed_by_a_number_an_amount_or_a_name(
 ) -> None:
     names = AccountNames()
     names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
-    assert proof_of(record, names) == (typed, what)
+    assert confirmation_of(record, names) == (typed, what)
 
 
 def asked_of_form(form: Form | None, mode: Mode, typed: dict[str, str], body: dict[str, object]) -> Any:
