@@ -1,7 +1,8 @@
-"""The part of the main screen that runs actions, test helpers, own commands and the command line, and changes
-themes.
+"""The part of the main screen that runs actions, test helpers, the user's own commands and the command line,
+and changes themes.
 
-For an action, such as paying an invoice, it asks the user, sends the request, and shows the result.
+For an action, such as paying an invoice, it asks the user to confirm, sends the request, and shows the
+result.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ReconnectRequested(Message):
-    """The user asks for another server, by its profile, or for another key for this one."""
+    """The user asks for the server of another profile, or for another API key for the current server."""
 
     profile: str | None = field(default=None, kw_only=True)
     key: str | None = field(default=None, kw_only=True)
@@ -69,7 +70,9 @@ def _fail(navigation: Navigation, sentence: str) -> None:
 
 
 def ask_action(navigation: Navigation, message: ActionRequested) -> None:
-    """Run an action; ask first if it cannot be undone, if it needs caution, or if the mode is live."""
+    """Run an action. Ask the user first if the action cannot be undone or needs caution, and always outside
+    test mode.
+    """
     action, record, context = message.action, message.record, navigation.context
     mode = context.session.mode
     if not (action.final or action.caution(record)) and mode is Mode.TEST:
@@ -78,7 +81,7 @@ def ask_action(navigation: Navigation, message: ActionRequested) -> None:
     text = question(message.resource, action, record, context.names)
     if action.name == "revoke" and context.tokens.is_own(record):
         text += "\n\nThis dashboard uses this key and will lose access."
-    # In live mode the user also confirms an action that can be undone, but types nothing.
+    # Outside test mode the user confirms every action, but types a text only if the action cannot be undone.
     final = action.final and mode is not Mode.TEST
     text_to_type, what = confirmation_of(record, context.names) if final else (None, "")
     act = partial(_act, navigation, message)
@@ -111,7 +114,7 @@ async def _act(navigation: Navigation, request: ActionRequested) -> None:
 def _show_result(
     navigation: Navigation, request: ActionRequested, record: Record, secret: str | None
 ) -> None:
-    """Show the changed object (`record`, as it is now) and, once, a new secret."""
+    """Show `record`, which is the server's answer to the action, and show a new secret this one time."""
     answered_id = record.get("id")
     another = answered_id not in (None, request.record.get("id"))
     is_new = another and str(answered_id).startswith(request.resource.id_prefix)
@@ -137,15 +140,15 @@ def _show_result(
         navigation.app.push_screen(ShownOnceScreen(sentence, secret, note))
 
 
-# ---------------------------------------------------------------------- the way back
+# ---------------------------------------------------------------------- undoing
 
 
 def offer_undo(
     navigation: Navigation, action: ResourceAction | None, resource: Resource, record: Record, change: str
 ) -> None:
-    """Keep the action that takes the last change back; None if the interface has none.
+    """Remember `action`, which undoes the last change; it is None if the interface has no such action.
 
-    `change` is the sentence about the change.
+    `resource` and `record` are the object to undo, and `change` is the sentence about the change.
     """
     missing = navigation.context.session.missing_parts
     has_way = action is not None and action.part not in missing
@@ -155,7 +158,10 @@ def offer_undo(
 
 
 def undo_text(navigation: Navigation) -> str:
-    """Return the end of a message, which offers the way back; "" without one."""
+    """Return the text that ends the message about a change and names the key that undoes the change.
+
+    Return "" if nothing undoes the change.
+    """
     way = navigation.undo_request
     if way is None:
         return ""
@@ -164,7 +170,7 @@ def undo_text(navigation: Navigation) -> str:
 
 
 def take_back(navigation: Navigation) -> None:
-    """Take the last change back, after the question of the action that does it."""
+    """Undo the last change; first ask whatever the undoing action asks."""
     if why := navigation.context.session.forbids_changes:
         navigation.notify(why, markup=False)
     elif navigation.undo_request is not None:
@@ -175,7 +181,7 @@ def take_back(navigation: Navigation) -> None:
 
 
 def ask_helper(navigation: Navigation, request: HelperRequest) -> None:
-    """Send a request to a test helper; ask first if it deletes data."""
+    """Send a request to a test helper; ask the user first if the request deletes data."""
     session = navigation.context.session
     if why := session.forbids_changes:
         navigation.notify(why, markup=False)
@@ -210,7 +216,7 @@ async def _ask_helper(navigation: Navigation, request: HelperRequest) -> None:
 async def _show_helper_result(
     navigation: Navigation, request: HelperRequest, answer: Record, clock: Record
 ) -> None:
-    """Report a helper's result; read everything again if the ledger was replaced."""
+    """Report the result of a test helper; if the helper replaced the ledger, read everything again."""
     navigation.context.session.saw_clock(clock.get("offset_ms"))
     if request.rewinds:
         await navigation.forget()
@@ -222,7 +228,7 @@ async def _show_helper_result(
 
 
 def ask_own_command(navigation: Navigation, name: str) -> None:
-    """Run a command of the config file with the selected record; in live mode ask first."""
+    """Run a command of the config file on the selected record; outside test mode ask the user first."""
     context, view = navigation.context, navigation.view
     command, record, mode = context.commands[name], view.selected, context.session.mode
     if record is None or (command.screens and view.place.kind not in command.screens):
@@ -249,17 +255,24 @@ CHOOSE_PROVEN = "Choose a transaction or an event first: only they have a proof.
 
 
 def proof_kind(record_id: str) -> str | None:
-    """Return the list that an object with a proof belongs to; None for an object without a proof."""
+    """Return the list that contains the object with this id: "transactions" or "events".
+
+    Return None for other objects, because the log has no proofs of them.
+    """
     return {"txn": "transactions", "evt": "events"}.get(record_id[:3])
 
 
 def prove(navigation: Navigation, *, save: bool = False) -> None:
-    """Show the place of the selected transaction or event in the log, or save its proof."""
+    """Show the position of the selected transaction or event in the transparency log; `save` saves its proof
+    to a file instead.
+    """
     _start(navigation, "prove", _prove(navigation, save))
 
 
 async def _prove(navigation: Navigation, save: bool) -> None:
-    """Read the proof; save it to a file next to the exports if the user asks for it."""
+    """Read the proof of the selected object. With `save`, write it to a file in the working directory, where
+    exports go too.
+    """
     from ledger_tui.resources.proofs import NO_LOG, place_in_log, read_proof
 
     record_id = str((navigation.view.selected or {}).get("id"))
@@ -292,7 +305,9 @@ async def _prove(navigation: Navigation, save: bool) -> None:
 
 
 def choose_theme(navigation: Navigation) -> None:
-    """Preview each highlighted theme; enter keeps it, and esc restores the old one."""
+    """Let the user choose a theme. The dashboard previews the highlighted theme; enter keeps this theme, and
+    esc restores the former one.
+    """
     themes, before = navigation.context.themes, navigation.app.theme
     names = [*themes]
     lines = [Content.assemble(f"{name:<17} ", (text, "$muted")) for name, text in themes.items()]
@@ -311,7 +326,7 @@ def choose_theme(navigation: Navigation) -> None:
 
 
 def _use_theme(navigation: Navigation, name: str) -> None:
-    """Use a theme, also at the next start."""
+    """Change to a theme, and save it, so that the next start uses it too."""
     from ledger_tui.settings.saved import save_or_explain, set_theme
 
     navigation.app.theme = name
@@ -321,7 +336,8 @@ def _use_theme(navigation: Navigation, name: str) -> None:
 
 # ---------------------------------------------------------------------- the command line
 
-# Left out of the command line: the keys of the cursor, and screens, whose names are commands.
+# Bindings that the command line does not offer: moves of the cursor, and the keys of screens, because the
+# name of each screen is itself a command.
 _NOT_OFFERED = ("move", "choose", "newest", "oldest", "show.")
 
 
@@ -345,9 +361,10 @@ def open_command_line(navigation: Navigation, line: str = "") -> None:
 
 
 def _actions(navigation: Navigation) -> Iterator[CommandOffer]:
-    """Yield the actions with a key here in the order of the key bar, then those without a place in it.
+    """Yield the actions that have a key on this screen: first those on the key bar, in its order, then the
+    others.
 
-    Screens are left out, because their names are commands.
+    Actions that open a screen are left out, because the screens' names are commands.
     """
     from ledger_tui.app.command_line import FLOWS, action_offer
 
@@ -358,7 +375,9 @@ def _actions(navigation: Navigation) -> Iterator[CommandOffer]:
         if binding.id and not binding.id.startswith(_NOT_OFFERED)
     ]
     for node, binding in sorted(bindings, key=lambda each: not each[1].show):
-        if binding.action == "command_line":  # the bar names the flows next to this key
+        # `:flows` has no key of its own; the key bar shows it next to the key of the command line, so offer
+        # it at this position.
+        if binding.action == "command_line":
             yield FLOWS
             continue
         run_it = partial(app.run_action, binding.action, node)
@@ -367,7 +386,7 @@ def _actions(navigation: Navigation) -> Iterator[CommandOffer]:
 
 
 def _elsewhere(navigation: Navigation) -> Iterator[CommandOffer]:
-    """Yield the changes that another screen or another object allows; each goes to its screen."""
+    """Yield the changes that are possible on other screens or objects; choosing one opens its screen."""
     from ledger_tui.app.command_line import action_offer
 
     session, key_of = navigation.context.session, navigation.app.get_key_display
@@ -388,7 +407,9 @@ def _elsewhere(navigation: Navigation) -> Iterator[CommandOffer]:
 
 
 async def _begin(navigation: Navigation, resource: Resource, advice: str = "") -> None:
-    """Go to the screen of a change; show how it continues there, or open the form of a new object."""
+    """Go to the screen where a change is made. Show `advice`, which says how to continue there; without
+    advice, open the form of a new object.
+    """
     await navigation.go(resource.kind)
     if advice:
         navigation.notify(advice, markup=False)

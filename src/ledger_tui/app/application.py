@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 _SAVE_LAST_PLACE_SECONDS = 0.5
-# the groups of workers that keys start; the screen waits for their answers
+# the groups of workers that keys start and whose results the screen waits for
 _GROUPS_OF_KEYS = frozenset({"act", "jump", "repair"})
 
 
@@ -114,7 +114,7 @@ class LedgerApp(App[int]):
         )
         if options.tour_pace is None:
             self.set_keymap(own_keys)
-        else:  # a tour presses the default keys, which must not be another action or a command of the user
+        else:  # a tour presses the default keys, to which the user may have given other meanings
             self._command_keys = []
 
     def notify(
@@ -144,7 +144,7 @@ class LedgerApp(App[int]):
             await super().on_event(event)
 
     def _warn_about_lost_lines(self, event: events.Key | events.Paste) -> None:
-        """Warn that a field keeps only the first of several pasted lines, which is Textual's behaviour."""
+        """Warn the user who pastes several lines into a field: Textual's fields keep only the first line."""
         lines = len(event.text.splitlines()) if isinstance(event, events.Paste) else 0
         if lines > 1 and isinstance(self.focused, Input):
             self.notify(f"Only the first of the {lines:,} pasted lines was taken.", severity="warning")
@@ -183,7 +183,7 @@ class LedgerApp(App[int]):
         return spelled(binding.key)
 
     def get_css_variables(self) -> dict[str, str]:
-        """Return the theme's variables, with the profile's colour for the mode label."""
+        """Return the theme's variables; the profile can replace the colour of the label TEST or LIVE."""
         variables = super().get_css_variables()
         if self.profile is not None and self.profile.mode_color is not None:
             color = self.profile.mode_color
@@ -199,9 +199,9 @@ class LedgerApp(App[int]):
         self.session.on_change = self._post_session_changed
         if self.options.last_place_file:
             self.set_interval(_SAVE_LAST_PLACE_SECONDS, self._save_last_place)
-        # Draw first: the user sees the screen before the server is reached.
+        # Connect after the first drawing, so that the user does not wait for the server to see the screen.
         self.call_after_refresh(self._connecting.connect)
-        # the tour presses keys that change data
+        # The tour presses keys that change data, so it runs only in a demo.
         if self.options.tour_pace is not None and self.options.shows_demo:
             self._tour = self._make_tour(self.options.tour_pace)
             self.call_after_refresh(self._tour.start)
@@ -213,13 +213,13 @@ class LedgerApp(App[int]):
 
     @while_running
     def _save_last_place(self) -> None:
-        """Save the user's place, so that a reloaded page begins there."""
+        """Save the user's place, so that the browser page begins at this place when it is reloaded."""
         if self._has_begun and (place := self.dashboard.navigation.last_place) != self.last_place:
             self.last_place = place
             save_last_place(Path(self.options.last_place_file), self.options.connection, place)
 
     def _is_reading(self) -> bool:
-        """Return whether the screen still waits for an answer of the server."""
+        """Return whether the screen still waits for data or for the result of a key."""
         asking = any(worker.is_running and worker.group in _GROUPS_OF_KEYS for worker in self.workers)
         match self.dashboard.view:
             case ResourceView() as view:
@@ -237,10 +237,12 @@ class LedgerApp(App[int]):
 
     @handles(ServerEnded)
     def server_ended(self, message: ServerEnded) -> None:
-        """Restart the server, or show how to restart it."""
-        again = self.connection.may_restart_unasked
+        """Restart the dashboard's own server if this needs no question; otherwise the status bar names the
+        key that restarts it.
+        """
+        restarts = self.connection.may_restart_unasked
         self.session.ended(literal(message.sentence))
-        if again:
+        if restarts:
             self.notify("The server ended and is being restarted.", severity="warning")
             self._connecting.connect()
         self.refresh_bindings()
@@ -264,7 +266,9 @@ class LedgerApp(App[int]):
 
     @handles(ReconnectRequested)
     def reconnect(self, message: ReconnectRequested) -> None:
-        """End this dashboard and begin another one: no data of the former server is left in it."""
+        """End this dashboard and start a new one, so that the new one contains no data of the former
+        server.
+        """
         if self.is_web:
             self.notify(
                 "This page shows one server: start another --web with that profile.",
@@ -296,7 +300,7 @@ class LedgerApp(App[int]):
 
     @handles(ProfileSaved)
     def profile_saved(self, message: ProfileSaved) -> None:
-        """Add a saved profile to the known ones, so that no restart is needed."""
+        """Add the saved profile to the profiles that the user can choose, so that no restart is needed."""
         config, profile = self.options.config, message.profile
         profiles = {**config.profiles, profile.name: profile}
         self.options = replace(self.options, config=replace(config, profiles=profiles))
@@ -340,7 +344,7 @@ class LedgerApp(App[int]):
     # ------------------------------------------------------------------ the terminal
 
     def use_16_colors_if_needed(self) -> None:
-        """Choose the theme of 16 colours in a terminal that has no more, unless the user wants no colour."""
+        """Use the theme of 16 colours if the terminal has only 16, unless the user has turned colours off."""
         if self.console.color_system == "standard" and not self.no_color:
             self.theme = THEME_OF_16_COLORS
 
@@ -360,16 +364,16 @@ class LedgerApp(App[int]):
 
     @property
     def _can_suspend(self) -> bool:
-        """Whether a shell would take over the terminal; in a browser there is none."""
+        """Whether the process can stop and leave the terminal to a shell. In a browser there is no shell."""
         return self._driver is not None and self._driver.can_suspend
 
     def action_suspend_process(self) -> None:
         """Restore the terminal and stop the process group, like ctrl+z in other programs; `fg` redraws the
         screen.
 
-        Textual's own action stops this process alone: a `make run` around it would keep running, and the
-        shell would wait for it. Without a shell's job control the system ignores this signal, so no process
-        is stopped that nobody could resume.
+        Textual's own action stops this process alone. If `make run` started the dashboard, `make` would keep
+        running, and the shell would wait for `make`. Without a shell's job control the system ignores the
+        signal to the group, so it stops no process that nobody could resume.
         """
         if self._can_suspend:
             with self.suspend():
@@ -380,13 +384,15 @@ class LedgerApp(App[int]):
     # ------------------------------------------------------------------ the end
 
     async def action_quit(self) -> None:
-        """Quit; ask first if input in an open dialog would be lost. Pressed again, the key quits."""
+        """Quit. If input in an open dialog would be lost, ask first; the same key, pressed again, then
+        quits.
+        """
         question = self.screen if isinstance(self.screen, DiscardScreen) else None
         loss = next((text for dialog in reversed(self._dialogs) if (text := dialog.unfinished)), "")
         if not loss or (question is not None and question.quits):
             self.exit()
             return
-        if question is not None:  # the question whether to leave the form
+        if question is not None:  # the open question asks only whether to leave a form
             question.dismiss(False)
         self.push_screen(DiscardScreen(loss, quits=True), self._quit_answered)
 
@@ -399,17 +405,19 @@ class LedgerApp(App[int]):
             self.exit()
 
     def action_help_quit(self) -> None:
-        """Ask like ctrl+q if input in an open dialog would be lost; otherwise show which keys quit."""
+        """Handle ctrl+c. If input in an open dialog would be lost, ask as for ctrl+q; otherwise show which
+        keys quit.
+        """
         if any(dialog.unfinished for dialog in self._dialogs):
             self.call_later(self.action_quit)
         else:
             self.notify("q or ctrl+q quits.")
 
     def exit(self, result: int | None = None, return_code: int = 0, message: Any = None) -> None:
-        """End the application, and note the user's place for the next start.
+        """End the application, and remember the user's place for the next start.
 
-        During the start this waits until the dashboard is mounted, because Textual cannot end an application
-        before that.
+        Textual cannot end an application whose first screen is not mounted yet. In this case the application
+        ends as soon as the dashboard shows its first view.
         """
         if self.is_running and not self._has_begun:
             self._exit_when_begun = partial(self.exit, result, return_code, message)
@@ -425,7 +433,8 @@ class LedgerApp(App[int]):
             self._exit_when_begun()
 
     def _fatal_error(self) -> None:
-        # Replaces Textual's method, whose report prints the variables of every frame.
+        # Replaces Textual's method. Its report prints the variables of every frame, which include keys and
+        # the server's answers.
         error = sys.exc_info()[1] or self._exception
         self.bell()
         if error is not None:
@@ -438,9 +447,10 @@ class LedgerApp(App[int]):
         await self.connection.close()
 
 
-# Textual's own report prints the variables of every frame, which include keys and the server's answers.
+# The report shows only the last frames, and of each file only the last parts of the path, because the full
+# path contains the name of the user's home folder.
 _FRAMES_KEPT = 6
-_PARTS_KEPT = 3  # the parts of a file's path to show, without the user's home folder
+_PARTS_KEPT = 3
 
 
 def crash_report(error: BaseException, secrets: list[str]) -> str:

@@ -1,6 +1,7 @@
-"""The command line at the bottom of the screen, which is the palette too; and the question for a key.
+"""The command line at the bottom of the screen, which is also the palette, and the dialog that asks for a
+key.
 
-Above the input a list shows its possible meanings: commands that begin with the text, actions that are
+A list above the input shows what the typed text can mean: commands that begin with the text, actions that are
 possible here, and objects.
 """
 
@@ -61,20 +62,24 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Command:
-    """The request of a line: `argument` is a screen, id, profile or theme; `filters` are a screen's."""
+    """The command that the user has typed or chosen.
+
+    `argument` depends on `kind`: a screen, an id, a profile, a theme, a date. `filters` are the filters of a
+    list on a screen.
+    """
 
     kind: Kind
     argument: str = ""
     filters: Mapping[str, str] = field(default_factory=dict)
     helper: HelperRequest | None = None
-    ms: int | None = None  # the moment after `at`; None is the present
+    ms: int | None = None  # for the kind "at": the moment to show; None is the present
     run: Callable[[], object] | None = None
 
 
 class CommandOffer(NamedTuple):
     """A possible meaning of the typed line: a longer line, or an action if `run` is set.
 
-    `also` holds more words that find it.
+    `also` holds further words that find the offer but are not shown.
     """
 
     text: str
@@ -92,8 +97,10 @@ class CommandOffer(NamedTuple):
         return self.text.casefold() == line.strip().casefold()
 
     def rank(self, line: str) -> int:
-        """Return how well a line matches this offer, best first: the whole name, the beginning of the name,
-        its texts, another word.
+        """Return how well a line matches this offer; 0 is the best.
+
+        The line is the whole name (0), it is the beginning of the name (1), the name or the description
+        contains its words (2), or only `also` contains them (3).
         """
         if self.is_named(line):
             return 0
@@ -104,9 +111,10 @@ class CommandOffer(NamedTuple):
 
 @dataclass(frozen=True)
 class Choices:
-    """The names that a line may contain in addition to screens: profiles, themes and known accounts.
+    """The names that a line can contain in addition to screens: profiles, themes and known accounts.
 
-    `snapshots` holds the names of the snapshots read; None on a server without test helpers.
+    `snapshots` holds the names of the snapshots that the dashboard has read; it is None if the server has no
+    test helpers. `now_ms` is the present time of the ledger.
     """
 
     profiles: Sequence[str]
@@ -116,7 +124,7 @@ class Choices:
     now_ms: int = 0
 
 
-# Other words for a screen, a command or an action; an action is listed under its name in the key map.
+# Further words that find a screen, a command or an action; an action has the name that it has in the key map.
 _ALSO: Mapping[str, str] = {
     "accounts": "balances money",
     "transactions": "postings transfer payments reverse refund",
@@ -151,7 +159,7 @@ _ALSO: Mapping[str, str] = {
 NOTHING = "Nothing found. Try a screen (invoices), an action (pay), part of an account's name, or an id."
 
 _SHORT = {"txn": "transactions", "webhooks": "events", "keys": "api_keys", "home": "overview", "q": "quit"}
-# The names on the tabs are understood too, but not offered next to the longer ones.
+# The command line also accepts the short names on the tabs, but offers only the long ones.
 _KIND_OF = {place.short.lower(): place.kind for place in PLACES} | _SHORT
 
 
@@ -173,15 +181,16 @@ _HELPERS = (*HELPER_WORDS, TEST_HELPERS.kind)
 FLOWS = CommandOffer("flows", _ABOUT["flows"][1], also=_ALSO["flows"])
 
 
-_LETTERS_OF_A_VALUE = 2  # so many typed characters are enough if only one value begins with them
+# The beginning of a filter's value is enough from this many characters on, if no other value begins with it.
+_LETTERS_OF_A_VALUE = 2
 
 
-# Words that a filter may accept alone: `paid` for `status:paid`.
+# Values that the user can type without the name of the filter: `paid` means `status:paid`.
 _WORDS = ("draft", "open", "paid", "void", "shipped", "credit", "debit", "member", "admin", "owner")
 
 
 def parse_command(line: str, choices: Choices) -> Command:
-    """Return the request that a line stands for. Raises BadLine."""
+    """Return the command that a line means. Raises BadLine."""
     first, _, rest = line.strip().lstrip(":").partition(" ")
     rest = rest.strip()
     if not first:
@@ -228,8 +237,10 @@ def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
 
 
 def others(line: str, actions: Sequence[CommandOffer]) -> list[CommandOffer]:
-    """Return the other meanings of a line: actions whose texts contain all its words, and commands with
-    another word for their name.
+    """Return the meanings of a line that do not begin with it.
+
+    These are actions whose texts contain all words of the line, and commands that the words describe, such as
+    `exit` for `quit`.
     """
     words = line.casefold().split()
     matches = [
@@ -281,7 +292,7 @@ def _about(word: str) -> str:
 
 
 def _meant(word: str) -> str:
-    """Return the screen or command that a word or the beginning of one names. Raises BadLine."""
+    """Return the screen or command with this name, or whose name begins with the word. Raises BadLine."""
     word = word.lower()
     words = [*_commands(), *_KIND_OF]
     exact = word in words or word in _HELPERS
@@ -314,7 +325,7 @@ def _object(record_id: str) -> Command:
 
 
 def _helper(word: str, rest: str) -> Command:
-    """Return the request of a line for a test helper. Raises BadLine."""
+    """Return the command for a line that begins with the word of a test helper. Raises BadLine."""
     if word == "clock" and not rest:
         return Command("screen", TEST_HELPERS.kind)
     return Command("helper", word, helper=parse_helper(word, rest))
@@ -333,7 +344,9 @@ def _screen(kind: str, rest: str, choices: Choices) -> Command:
 
 
 def _words(rest: str, resource: Resource) -> list[str]:
-    """Return the words of a line; several words in a row that form a known name become one word in quotes."""
+    """Return the words of a line. Join consecutive words that no filter accepts to one word in quotes,
+    because together they are a name.
+    """
     words: list[str] = []
     name: list[str] = []
     for word in [*split_words(rest), ""]:
@@ -361,8 +374,10 @@ def _as_filter(word: str, resource: Resource) -> str:
 
 
 def _value(word: str, resource: Resource) -> str | None:
-    """Return the filter that accepts this word as a value or as the beginning of exactly one value, or the
-    yes/no filter of this name; None for any other word.
+    """Return the filter, such as `status:paid`, that a word means without the name of the filter.
+
+    The word is a value, the beginning of exactly one value, or the name of a yes/no filter. Return None for
+    any other word.
     """
     if is_filter_line(word, resource.filters):
         return word
@@ -374,7 +389,7 @@ def _value(word: str, resource: Resource) -> str | None:
 
 
 def _takes(filter_: Filter, word: str) -> bool:
-    """Return whether a filter has a list of values and accepts this word."""
+    """Return whether a filter has a list of values that contains this word; other filters accept any word."""
     return filter_.check("?") is not None and filter_.check(word) is None
 
 
@@ -385,11 +400,11 @@ _TYPING_SECONDS = 0.3
 
 
 class CommandScreen(Dialog[Command | None]):
-    """The command line, which returns the typed or chosen line. tab completes, `↑` and `↓` choose among the
-    offers.
+    """The command line, which returns the typed or chosen command; None if the user closes it. tab completes
+    the line, and `↑` and `↓` choose among the offers.
 
-    `actions` are possible now, and `elsewhere` on other screens or objects; an empty line offers only the
-    first. `navigation` knows objects by their names.
+    The offers in `actions` are possible now, those in `elsewhere` on other screens or objects. An empty line
+    offers `actions`, but not `elsewhere`. `navigation` finds objects by their names.
     """
 
     BINDINGS = [
@@ -448,7 +463,7 @@ class CommandScreen(Dialog[Command | None]):
             offered = {each.text for each in self._actions}
             self._offers = [*self._actions, *(each for each in offers if each.text not in offered)]
         del self._offers[_SHOWN:]
-        # A line that acts at once gets a mark, so that nobody runs it by accident.
+        # If enter would run the first offer at once, highlight the offer, so that nobody runs it by accident.
         first = self._offers[0] if line.strip() and self._offers else None
         means = first and first.run and (first.is_named(line) or not self._is_command(line))
         self.query_one(Offers).offer(
@@ -501,7 +516,7 @@ class CommandScreen(Dialog[Command | None]):
         self.query_one(Offers).step(step)
 
     def action_complete(self) -> None:
-        """Take the chosen completion, or the first."""
+        """Complete the line with the highlighted offer; without a highlight, with the first offer."""
         if self._offers:
             self._take(self._offers[self.query_one(Offers).highlighted or 0])
 

@@ -1,4 +1,6 @@
-"""Connecting the application to its server: opening, signing in, restarting, and the first reads."""
+"""Connects the application to its server: opens the connection, signs in, restarts the server, and reads the
+first data.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,13 @@ class SessionChanged(Message):
 
 @dataclass
 class ServerFailed(Message):
-    """The embedded server did not start, so there is nothing to show."""
+    """No server can be used, so the dashboard ends; `sentence` gives the reason."""
 
     sentence: str
 
 
 class SignInRequested(Message):
-    """There is no token to send: the user has to sign in."""
+    """The user has to sign in first, because the profile has no token to send."""
 
 
 @dataclass
@@ -77,7 +79,7 @@ class Connecting:
         self._config_notice = config_notice
 
     def _work(self, group: str, work: Coroutine[Any, Any, None]) -> None:
-        """Start a worker instead of the worker of its group."""
+        """Start a worker in a group; cancel the group's former worker if it still runs."""
         self._app.run_worker(work, group=group, exclusive=True, exit_on_error=False)
 
     # ------------------------------------------------------------------ the server
@@ -100,7 +102,9 @@ class Connecting:
         await self._ready()
 
     async def _ready(self) -> None:
-        """Read what the first screen needs, then show the notices."""
+        """Read what the first screen needs, show the notices, and learn how far the ledger's clock was
+        moved.
+        """
         await self._learn_names()
         await self._learn_scopes()
         await self._show_notices()
@@ -130,7 +134,7 @@ class Connecting:
             self._session.saw_scopes(whoami.record.get("scopes"))
 
     async def _show_notices(self) -> None:
-        """Show the notices of the config file and of the server's health."""
+        """Show the notice about the config file and the notice in the server's health, if there are any."""
         notices = [self._config_notice] if self._config_notice else []
         with suppress(LedgerError):
             health = (await self._api.read("/api/health")).record
@@ -181,10 +185,13 @@ class Connecting:
             return
         await self._ready()
 
-    # ------------------------------------------------------------------ keeping it
+    # ------------------------------------------------------------------ saving the connection
 
     def save(self, name: str, profile: Profile | None) -> None:
-        """Save the server and the key in use as a profile; `profile` is the one in use."""
+        """Save the current server and key as the profile `name`.
+
+        `profile` is the profile in use, if any; the new profile gets its settings.
+        """
 
         def save_off_the_loop() -> None:
             from ledger_tui.settings.saved import save_connection

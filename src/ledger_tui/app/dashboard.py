@@ -70,19 +70,20 @@ if TYPE_CHECKING:
 
 
 class FirstViewShown(Message):
-    """The dashboard shows its first view, and can be ended from now on."""
+    """The dashboard shows its first view. Textual can end the application from now on."""
 
 
+# the beginnings of the names of actions that change data
 _CHANGES = (
     "create",
     "transfer",
     "edit",
     "act(",
     "send_again",
-)  # the names of the actions that change data
-_ON_SCREENS = {"compare": ("accounts",), "group": SUMMED}  # actions that only these screens know
+)
+_ON_SCREENS = {"compare": ("accounts",), "group": SUMMED}  # actions that work only on these screens
 _COMPARED = range(2, 6)  # the numbers of accounts that can be compared
-# Why a key of all screens does nothing, if the view gives no reason.
+# Why a key of all screens does nothing now. For an action that is not listed here, the view gives the reason.
 _NO_OBJECT = "There is no object under the cursor."
 _WHY_NOT = {
     "trace": "Choose an object, an event or a request first: T traces it.",
@@ -96,15 +97,15 @@ _WHY_NOT = {
     "ids": "There is no id in this record.",
 }
 _TICK_SECONDS = 0.5
-_LOAD_SECONDS = 1.0  # after the start, when the first screen is drawn
+_LOAD_SECONDS = 1.0  # from the start to the import of the other views, when the first screen is drawn
 
 
 class Dashboard(Layer[None]):
-    """The main screen, below all dialogs: it contains the views and their shared state, and opens the
-    dialogs.
+    """The main screen, which lies below all dialogs. It contains the views and the state that they share, and
+    it opens the dialogs.
     """
 
-    # The last binding takes the last change back on a screen that has no such action of its own.
+    # The last binding undoes the last change, unless the current view binds `u` to an action of its own.
     BINDINGS = [*GLOBAL_KEYS, *PAST_KEYS, Binding("u", "take_back", "undo", show=True)]
     BLANK = True
 
@@ -125,10 +126,8 @@ class Dashboard(Layer[None]):
         self._tabs = ScreenTabs()
         self._session = context.session
         self._status = StatusBar(context.session)
-        self._connection_shown: tuple[str, int | None] = (
-            "",
-            None,
-        )  # the state of the connection that the status bar last showed
+        # the state of the connection and the rest of the rate limit that the status bar last showed
+        self._connection_shown: tuple[str, int | None] = ("", None)
         self.navigation = Navigation(first, self._tabs, self._status, context)
         self._past = TimeMachine(lambda: self.view.see_moment(), self._status, context)
 
@@ -146,7 +145,9 @@ class Dashboard(Layer[None]):
 
     @property
     def broken_endpoint(self) -> str | None:
-        """The id of the selected webhook endpoint, or of the selected delivery's endpoint, if it fails."""
+        """The id of the selected webhook endpoint if the endpoint fails, or of the endpoint of the selected
+        delivery if the delivery failed; otherwise None.
+        """
         return self.view.failing_endpoint if self.navigation.is_mounted else None
 
     @property
@@ -183,7 +184,7 @@ class Dashboard(Layer[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if (action, parameters) == ("show", (TEST_HELPERS.kind,)):
             return PART not in self._session.missing_parts
-        if action == "past":  # while a line is typed, keys are letters of that line
+        if action == "past":  # in an input, the keys of the time machine are letters of the typed line
             return self._session.moment_ms is not None and not isinstance(self.focused, Input)
         if action in _ON_SCREENS and self.view.place.kind not in _ON_SCREENS[action]:
             return False
@@ -193,7 +194,11 @@ class Dashboard(Layer[None]):
         return super().check_action(action, parameters) if possible is None else possible or None
 
     def _is_possible(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether an action of all screens is possible now; None for an action that always is."""
+        """Return whether an action that exists on all screens is possible now.
+
+        Return None for an action that has no condition here, and for every action until the views are
+        mounted.
+        """
         if not self.navigation.is_mounted:
             return None
         match action, *parameters:
@@ -231,7 +236,7 @@ class Dashboard(Layer[None]):
         self._past.step(direction)
 
     def action_past(self, what: str) -> None:
-        """Do the action of a key of the time machine."""
+        """Do the action of a key of the time machine; any other `what` than these three is a mark, a or b."""
         match what:
             case "now":
                 self._past.go(None)
@@ -261,7 +266,8 @@ class Dashboard(Layer[None]):
     def _tick(self) -> None:
         session = self._session
         connection_state = connection(session).plain, session.remaining
-        if connection_state != self._connection_shown:  # the status bar counts the seconds of the wait
+        # The state includes the seconds of a wait, so that the status bar counts them.
+        if connection_state != self._connection_shown:
             self._connection_shown = connection_state
             self._status.refresh()
             self.view.session_changed()
@@ -280,7 +286,7 @@ class Dashboard(Layer[None]):
         self.view.changed()
 
     def session_changed(self) -> None:
-        """Redraw the status bar, and the frame, which differs in live mode."""
+        """Redraw the status bar and the frame. The frame looks different in live mode and in the past."""
         self.set_class(self._session.mode is Mode.LIVE, "-live")
         self.set_class(self._session.moment_ms is not None, "-past")
         self._status.refresh()
@@ -298,8 +304,8 @@ class Dashboard(Layer[None]):
             self._open_form(view.resource.form, view.selected)
 
     def on_key(self, event: events.Key) -> None:
-        """Show why a key does nothing: the credential's rights, the object's state, or the screen forbid
-        it.
+        """Show why the pressed key does nothing here: because of the credential's rights, of the object's
+        state or of the screen.
         """
         active = self.active_bindings.get(event.key)
         if active is None and (sentence := use_elsewhere(event.key, self._chosen_keys)):
@@ -335,7 +341,7 @@ class Dashboard(Layer[None]):
 
     @asks("jump")
     async def _look_for_partner(self, form: Form, record: Record | None, source: AccountName) -> None:
-        """Open the form of a transfer, unless the server has no account that can take the money."""
+        """Open the form of a transfer, or show that no other account can take the money of `source`."""
         has_partner = True
         with suppress(LedgerError):
             has_partner = await learn_accounts_until(
@@ -362,7 +368,7 @@ class Dashboard(Layer[None]):
         view = self.navigation.resource_view
         prefill = dict(form.prefill(record, view.model.filters))
         if form.method == "POST" and self.context.names.get(prefill.get("account")) is None:
-            prefill.pop("account", None)  # an account without a known name is not filled in
+            prefill.pop("account", None)  # the form shows names, so it begins without an unknown account
         submission = Submission(view.resource, form, prefill, self.context)
         edits = record is not None and form.method == "PATCH"
         about = named(view.resource, record or {}, self.context.names) if edits else ""
@@ -406,7 +412,9 @@ class Dashboard(Layer[None]):
         act_on_all(navigation.resource_view, message.action, message.records, end)
 
     def action_program(self, variable: str) -> None:
-        """Show the selected record in the program that an environment variable names."""
+        """Show the selected record in the program that is the value of the environment variable
+        `variable`.
+        """
         if (record := self.view.selected) is not None:
             from ledger_tui.features.raw import show_in_program
 
@@ -450,12 +458,14 @@ class Dashboard(Layer[None]):
         self.navigation.post_message(LocationOpened(Location(COMPARISON.kind, {"accounts": ids})))
 
     def action_copy_curl(self) -> None:
-        """Copy the request that read the shown data, or, in the request log, the selected request itself."""
+        """Copy a curl command: of the request that read the shown data, or, in the request log, of the
+        selected request.
+        """
         self.app.copy_to_clipboard(as_curl(self.view.shown_exchange()))
         self.notify(f"Copied as curl; it reads the key from {KEY_VARIABLE}", markup=False)
 
     def action_group(self) -> None:
-        """Show sums of a list of postings."""
+        """Show the sums of the shown list of postings."""
         from ledger_tui.features.groups import show_groups
 
         show_groups(self.navigation.resource_view)
@@ -474,8 +484,9 @@ class Dashboard(Layer[None]):
             self.app.push_screen(RawScreen("JSON", record))
 
     def action_ids(self) -> None:
-        """Let the user choose an id in the selected object, and go to its object; copy an id that no screen
-        shows.
+        """Let the user choose one of the ids in the selected record.
+
+        Go to the object with this id; if no screen shows such an object, copy the id.
         """
         ids = self._ids()
         if not ids:
@@ -517,7 +528,9 @@ class Dashboard(Layer[None]):
         actions.prove(self.navigation)
 
     async def action_trace(self) -> None:
-        """Trace the selected object, event, delivery or request."""
+        """Trace the selected object, event, delivery or request; if the list is still loading, trace its
+        first row as soon as it is loaded.
+        """
         record, kind, view = self.view.selected, self._traced_kind, self.view
         if record is not None and kind:
             await self.navigation.open_trace(kind, record)
@@ -544,7 +557,7 @@ class Dashboard(Layer[None]):
 
     @property
     def _traced_kind(self) -> str:
-        """The kind of the selected record, if it can be traced; else ""."""
+        """The kind of the selected record if the record can be traced; otherwise ""."""
         record = (self.view.selected if self.navigation.is_mounted else None) or {}
         resource = resource_of_id(self._selected_id)
         kind = self.view.place.kind if record.get("method") else resource.kind if resource else ""

@@ -1,4 +1,6 @@
-"""Navigation between screens and objects, and back; the tabs, and the view class of each screen."""
+"""Navigation between screens and objects, forward and back; also the tabs, and the view class of each
+screen.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ from ledger_tui.ui.view import (
 
 
 class ScreenTabs(Widget):
-    """The tabs: the current screen, and the key of each other one."""
+    """The line of tabs: each screen with its key and its name; the current screen is highlighted."""
 
     shown: reactive[str] = reactive("")
 
@@ -69,8 +71,10 @@ class ScreenTabs(Widget):
                 return
 
     def _line(self, tight: int) -> Content:
-        """Return the tabs with all names in full (0), with only the current screen's name (1), or short and
-        dense (2).
+        """Return the tabs.
+
+        If `tight` is 0, all names are in full; if it is 1, only the name of the current screen is; if it is
+        2, all names are short, without a space before each tab.
         """
         self._tabs = [self._tab(place, tight) for place in PLACES]
         return Content("").join(self._tabs)
@@ -85,7 +89,7 @@ class ScreenTabs(Widget):
         )
 
 
-# The screens with a view of their own, by the module of the feature and the class.
+# The screens that have a view class of their own: the module in `features`, and the class.
 _VIEWS = {
     "overview": ("overview.view", "Overview"),
     "token": ("token", "TokenView"),
@@ -117,7 +121,9 @@ def make_view(place: Place, context: Context) -> View:
 
 
 def breadcrumb(location: Location, names: AccountNames) -> str:
-    """Return a location in a few words: `Invoice INV-000001`, `Transactions account:Till`, `Overview`."""
+    """Return a short description of a location: `Invoice INV-000001`, `Transactions account:Till`,
+    `Overview`.
+    """
     place = PLACE_OF_KIND[location.kind]
     if location.record is not None:
         singular = place.singular.capitalize() if isinstance(place, Resource) else place.title
@@ -129,8 +135,9 @@ def breadcrumb(location: Location, names: AccountNames) -> str:
 
 
 def _name(kind: str, record: Mapping[str, Any]) -> str:
-    """Return the name that people use for an object; without one its request line, its type or the end of its
-    id.
+    """Return the name that people use for an object.
+
+    For an object without a name, return its request line, its type or the end of its id.
     """
     if label := recent_of(kind, record).label:
         return label
@@ -141,14 +148,15 @@ def _name(kind: str, record: Mapping[str, Any]) -> str:
 
 
 _NO_CHANGE = "Nothing to undo: you have changed nothing yet."
-_INSTEAD_OF_TRACE = "accounts"  # a new start shows this screen instead of a trace or a comparison
+# A new start shows this screen instead of a trace or a comparison, which it cannot continue.
+_INSTEAD_OF_TRACE = "accounts"
 _JUMP = "jump"  # the group of workers that read the object to go to
 
 
 class Navigation(Switcher):
     """Contains a view for each visited screen, and shows one of them.
 
-    `tabs` highlights it, and `status` shows the way back.
+    `tabs` highlights the shown screen, and `status` shows the places where the user followed links.
     """
 
     def __init__(self, first: Place, tabs: ScreenTabs, status: StatusBar, context: Context) -> None:
@@ -156,9 +164,9 @@ class Navigation(Switcher):
         self._tabs = tabs
         self._status = status
         self.context = context
-        self._trail: list[Location] = []  # the locations at which links were followed
-        self.undo_request: ActionRequested | None = None  # takes the last change back
-        self.why_no_undo = _NO_CHANGE  # why nothing takes it back, if nothing does
+        self._trail: list[Location] = []  # where the user followed links; esc goes back to the last of these
+        self.undo_request: ActionRequested | None = None  # undoes the last change; None if nothing undoes it
+        self.why_no_undo = _NO_CHANGE  # why nothing undoes it, for the case that `undo_request` is None
 
     @property
     def view(self) -> View:
@@ -169,13 +177,15 @@ class Navigation(Switcher):
 
     @property
     def resource_view(self) -> ResourceView:
-        """The view on screen, which must be a resource's: no other view opens forms and dialogs of lists."""
+        """The view on screen, which must be a `ResourceView`. Only such a view opens forms and the dialogs of
+        lists.
+        """
         view = self.view
         assert isinstance(view, ResourceView)
         return view
 
     async def go(self, kind: str) -> None:
-        """Change to a screen by its key; esc does not lead back from it."""
+        """Change to a screen as its number key does: esc does not lead back to the former screen."""
         if kind != self.view.place.kind:
             self.leave()
         self._trail.clear()
@@ -185,7 +195,9 @@ class Navigation(Switcher):
         await self.show_place(kind)
 
     async def show_place(self, kind: str) -> View:
-        """Change to a screen, creating its view when first shown: the first paint needs only one."""
+        """Change to a screen. Its view is created when the screen is first shown, because the first paint
+        needs only one view.
+        """
         if not self.query(f"#{kind}"):
             await self.mount(make_view(PLACE_OF_KIND[kind], self.context))
         self.current = kind
@@ -215,7 +227,7 @@ class Navigation(Switcher):
 
     @handles(LocationOpened)
     async def open_location(self, message: LocationOpened) -> None:
-        """Go to a location as a link does."""
+        """Go to a location as if the user had followed a link: esc leads back."""
         self._trail.append(self.location)
         self.leave()
         await self._go_to(message.location)
@@ -231,8 +243,9 @@ class Navigation(Switcher):
     async def go_back(self) -> None:
         """Go back to where the user followed the last link.
 
-        If no link led here, a list clears its filter; any other screen goes back in the history, or to the
-        overview if there is no history.
+        If no link led here, it depends on the screen. A list that belongs to another screen goes to that
+        screen, and any other list clears its filter. A screen without a list goes back in the history, or to
+        the overview if there is no history. A list that the user leaves in this way loses its filter.
         """
         here = self.view
         if self._trail:
@@ -252,7 +265,7 @@ class Navigation(Switcher):
 
     @property
     def location(self) -> Location:
-        """The screen with its filter and open object, to return to."""
+        """The current screen with its filter and its open object, as a place to return to."""
         view = self.view
         if not isinstance(view, ResourceView):
             return view.location
@@ -264,7 +277,7 @@ class Navigation(Switcher):
 
     @property
     def last_place(self) -> LastPlace:
-        """The user's present place, to begin there another time."""
+        """The user's current place, from which the next start or a reloaded page continues."""
         view = self.view
         if not isinstance(view, ResourceView):
             return LastPlace(view.place.kind if view.place not in (TRACE, COMPARISON) else _INSTEAD_OF_TRACE)
@@ -297,13 +310,13 @@ class Navigation(Switcher):
 
     @while_running
     def show_row(self, kind: str, record: Record) -> None:
-        """Put the cursor on the row of an object, if its screen is still shown."""
+        """Put the cursor on the row of an object if the screen of this kind is still shown."""
         view = self.query_one(f"#{kind}", ResourceView)
         if view is self.view and not view.opened:
             view.record_list.open_at(record)
 
     def leave(self) -> None:
-        """Add the current location to the history, before going elsewhere."""
+        """Add the current location to the history; called before the user goes elsewhere."""
         self.context.history.leave(self.location)
 
     async def travel(self, step: int) -> None:
@@ -326,7 +339,7 @@ class Navigation(Switcher):
             view.open(False)
 
     async def open_object(self, record_id: str, kind: str | None = None) -> None:
-        """Go to an object by its id; warn when no screen shows it."""
+        """Go to the object with this id; warn the user if no screen shows such an object."""
         resource = BY_KIND.get(kind) if kind is not None else resource_of_id(record_id)
         if resource is None or not resource.has_object_path:
             self._warn(f"No screen shows {literal(record_id)}.")
@@ -334,7 +347,9 @@ class Navigation(Switcher):
         self._go_to_object(resource, record_id)
 
     def _go_to_object(self, resource: Resource, record_id: str, *, by_link: bool = False) -> None:
-        """Read an object and change to its screen; if that fails, stay and show the reason."""
+        """Read an object, unless a list contains it, and change to its screen. If the object cannot be read,
+        stay here and show the reason.
+        """
         views = self.query(f"#{resource.kind}").results(ResourceView)
         at_hand = (row for view in views for _index, row in view.model.window.at_hand())
         row = next((row for row in at_hand if row.get("id") == record_id), None)
@@ -355,7 +370,9 @@ class Navigation(Switcher):
 
     @asks(_JUMP)
     async def _find_via(self, link: Link, via: Via) -> None:
-        """Find the object of a link and go to it; if there is none, stay and report it."""
+        """Look up the object of a link in a list, as `via` describes, and go to the object. If the list does
+        not contain the object, stay here and report that.
+        """
         try:
             part = next((each.part for each in RESOURCES if each.path == via.path), None)
             answer = await self.context.api.read(via.path, dict(via.query), part=part)
@@ -406,12 +423,14 @@ class Navigation(Switcher):
 
     @property
     def snapshot_names(self) -> list[str]:
-        """The snapshots that the screen of the test helpers has read."""
+        """The names of the snapshots that the screen of the test helpers has read from the server."""
         views = (view for view in self.children if isinstance(view, View))
         return [name for view in views for name in view.snapshots]
 
     async def forget(self) -> None:
-        """Drop all data, because the ledger was replaced, and read the screen again."""
+        """Drop all data, because a test helper has replaced the ledger. The current view then reads its data
+        again.
+        """
         self.workers.cancel_group(self, _JUMP)
         context = self.context
         for memory in (context.history, context.recent, context.names):

@@ -1,7 +1,8 @@
 """A copy of the terminal's screen. The dashboard writes only the cells that differ from this copy.
 
-Textual writes each changed part of a widget as a whole: a typed character wrote the line of its field, and an
-open dialog wrote every line from its left edge. A slow connection needs seconds for that.
+Textual alone writes each changed part of a widget as a whole: for a typed character the whole line of the
+field, and for an open dialog every line from the left edge of the dialog. On a slow connection that takes
+seconds.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
-# A move of the cursor takes about as many bytes as this number of unchanged cells.
+# A move of the cursor takes about as many bytes as this number of cells. So a shorter run of unchanged cells
+# between two changed cells is written again.
 _CELLS_OF_A_MOVE = 6
 
-# Latin, Greek, Cyrillic, the usual signs, kana, CJK and hangul. Terminals disagree about the width of many
-# other characters, such as the vowel signs of Devanagari, and emoji that are newer than the terminal. So the
-# cells of such a character are cleared first, and the cursor is moved after it: the rest of the line keeps
-# its columns.
+# The characters about whose width all terminals agree: Latin, Greek, Cyrillic, the usual signs, kana, CJK and
+# hangul. Terminals disagree about many others, such as the vowel signs of Devanagari, and emoji that are
+# newer than the terminal. So `write` first clears the cells of any other character, draws the character, and
+# then moves the cursor to the next column. The rest of the line keeps its columns.
 _SURE = re.compile(
     "[\u00a0-\u02ff\u0370-\u0482\u1e00-\u1fff\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2100-\u262f\u2638-\u2689"
     "\u2690-\u28ff\u3041-\u3096\u30a1-\u30fc\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]"
@@ -39,7 +41,7 @@ class Pen(NamedTuple):
     background: str = ""
 
     def instead_of(self, former: Pen) -> str:
-        """Return the sequence that changes the pen `former` to this one."""
+        """Return the sequence that changes the terminal from the pen `former` to this pen."""
         if self == former:
             return ""
         if self.attributes != former.attributes:
@@ -60,17 +62,21 @@ _UNKNOWN: Cell = ("\0", _DEFAULT)  # differs from every cell that can be drawn
 
 
 class ScreenCopy:
-    """The cells that the terminal shows, as far as the dashboard wrote them."""
+    """The cells that the dashboard has written to the terminal."""
 
     def __init__(self) -> None:
         self._lines: dict[int, list[Cell]] = {}
 
     def forget(self) -> None:
-        """Write every cell of the next frame, because another program may have changed the terminal."""
+        """Forget all cells, so that the next frame is written completely. Another program may have changed
+        the terminal.
+        """
         self._lines.clear()
 
     def write(self, pieces: Iterable[tuple[int, int, Strip]], color_system: ColorSystem) -> str:
-        """Return the sequences that make the terminal show the pieces: each a column, a line and a strip."""
+        """Return the sequences that make the terminal show `pieces`. A piece is a column, a line, and the
+        strip that begins there.
+        """
         sent: list[str] = []
         pen = _DEFAULT
         for x, y, strip in pieces:
@@ -83,7 +89,7 @@ class ScreenCopy:
             if old == new:
                 continue
             line[x:end] = new
-            # Half of a wide character is left over: the terminal clears it.
+            # If the strip overwrites one half of a wide character, the terminal clears the other half.
             if old[0][0] == "" and x:
                 line[x - 1] = _UNKNOWN
             if end < len(line) and line[end][0] == "":
@@ -92,7 +98,7 @@ class ScreenCopy:
                 sent.append(_move(x + first, y))
                 for at in range(first, last):
                     character, cell_pen = new[at]
-                    if cell_pen is not pen:  # equal pens are the same object almost always
+                    if cell_pen is not pen:  # faster than `!=`; equal pens are almost always the same object
                         sent.append(cell_pen.instead_of(pen))
                         pen = cell_pen
                     if character.isascii() or _is_sure(character):
@@ -112,7 +118,7 @@ def _move(x: int, y: int) -> str:
 
 @lru_cache(1024)
 def _is_sure(character: str) -> bool:
-    """Return whether every terminal draws a character as wide as this program counts."""
+    """Return whether all terminals agree with this program about the width of a character."""
     return _SURE.fullmatch(character) is not None
 
 
@@ -144,7 +150,10 @@ def _pieces(update: LayoutUpdate | ChopsUpdate) -> Iterator[tuple[int, int, Stri
 
 
 def _changes(old: list[Cell], new: list[Cell]) -> Iterator[tuple[int, int]]:
-    """Yield where runs of changed cells begin and end; a short gap between two does not part them."""
+    """Yield the first cell of each run of changed cells, and the cell after its last one.
+
+    Up to `_CELLS_OF_A_MOVE` unchanged cells between two changed cells belong to the run.
+    """
     first = last = -1
     for at, (before, after) in enumerate(zip(old, new, strict=True)):
         if before == after:
@@ -168,7 +177,7 @@ def cells_of(strip: Strip, color_system: ColorSystem) -> list[Cell]:
     return cells
 
 
-@lru_cache(512)  # each cell of these texts takes 72 bytes
+@lru_cache(512)  # a cached text takes 72 bytes for each of its cells
 def _styled_cells(text: str, style: Style | None, color_system: ColorSystem) -> list[Cell]:
     pen = _DEFAULT if style is None else pen_of(style, color_system)
     if text.isascii():
@@ -181,7 +190,7 @@ def _styled_cells(text: str, style: Style | None, color_system: ColorSystem) -> 
 
 @lru_cache(1024)
 def pen_of(style: Style, color_system: ColorSystem) -> Pen:
-    """Return the pen of a style for a terminal with so many colours."""
+    """Return the pen of a style for a terminal that has the colours of `color_system`."""
     foreground, background = (
         "" if color is None else ";".join(color.downgrade(color_system).get_ansi_codes(is_foreground))
         for color, is_foreground in ((style.color, True), (style.bgcolor, False))

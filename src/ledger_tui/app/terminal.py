@@ -18,15 +18,16 @@ from textual.message import Message
 
 _LOOK_EVERY_S = 2.0
 _ESC = "\x1b"
-_SEQUENCE = "[O"  # esc and one of these begin what a terminal sends for a key like ↑
+_SEQUENCE = "[O"  # what a terminal sends for a key like ↑ begins with esc and one of these characters
 _PIECE = re.compile(rf"(?s){_ESC}\[200~.*?(?:{_ESC}\[201~|\Z)|{_ESC}(?=[^{_ESC}{re.escape(_SEQUENCE)}])")
 
 
 class KeyParser(XTermParser):
     """Textual's parser, changed so that esc and a key right after it are two keys.
 
-    Textual reads both as one key with alt or ctrl; if one read contains esc, a key and esc, it turns the
-    first esc into `^`. The dashboard uses no letter with alt, and a slow connection delivers keys in bunches.
+    Textual reads both as one key with alt or ctrl. If one read contains esc, a key and esc, Textual turns the
+    first esc into `^`. So keys that the user pressed would be lost, because a slow connection delivers
+    several keys in one read. The dashboard does not need these combined keys: it uses no letter with alt.
     """
 
     def __init__(self, debug: bool = False) -> None:
@@ -57,24 +58,25 @@ class KeyParser(XTermParser):
         return len(data) if self._pasting else end + 1
 
     def _take_escape(self) -> Iterable[Message]:
-        """Parse the preceding esc as a key of its own, as after a pause."""
+        """Report the preceding esc as a key of its own, as Textual does when a pause follows esc."""
         if self._timeout_time is not None:
             self._timeout_time = 0.0
         yield from self.tick()
 
 
 class TerminalDriver(LinuxDriver):
-    """Textual's driver, which can also quit when the terminal is gone.
+    """Textual's driver, changed so that the dashboard can quit when the terminal is gone.
 
-    Textual's thread for writing would end with the error of its first write, and after 30 more frames the
-    event loop would wait for that thread for ever.
+    `Output` drops text for a terminal that is gone. Otherwise Textual's thread for writing would end with the
+    error of its first write, and 30 frames later the event loop would wait for that thread for ever.
 
-    At each SIGCONT Textual starts threads for input and output. It forgets the running ones, which then never
-    end, and neither does the process. SIGCONT comes after SIGSTOP, and also when a terminal closes.
+    `resume_application_mode` ends the running threads for input and output before it starts new ones. Textual
+    alone starts new threads at each SIGCONT and forgets the running ones: they never end, and neither does
+    the process. The system sends SIGCONT not only after SIGSTOP, but also when a terminal closes.
 
-    SIGTSTP and SIGCONT are handled in the next turn of the event loop. A signal interrupts the main thread
-    anywhere, also while it holds the lock of the output's queue; Textual's handlers would then wait for it
-    for ever.
+    SIGTSTP and SIGCONT are handled in the next turn of the event loop, because a signal can interrupt the
+    main thread anywhere. If the thread holds the lock of the output queue at that time, Textual's handlers
+    would wait for this lock for ever.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -103,7 +105,9 @@ class TerminalDriver(LinuxDriver):
         self._is_suspended = True
 
     def resume_application_mode(self) -> None:
-        """Start if suspended; restart if running, because the shell may have used the terminal."""
+        """Start the driver if it is suspended. Restart it if it is running, because the shell may have used
+        the terminal.
+        """
         if self._is_running:
             if not os.isatty(self.fileno):
                 return
@@ -111,7 +115,8 @@ class TerminalDriver(LinuxDriver):
             self._app.call_later(self._app.refresh, layout=True)
         if self._is_suspended:
             super().resume_application_mode()
-            # In the background it does not start: SIGCONT comes again in the foreground.
+            # Textual does not start the driver of a process in the background. The next SIGCONT, in the
+            # foreground, calls this method again.
             self._is_suspended = not self._is_running
 
     @property
@@ -121,7 +126,7 @@ class TerminalDriver(LinuxDriver):
 
 
 class Output:
-    """The stream to draw on; it drops everything written after its terminal is gone."""
+    """The stream to draw on. After its terminal is gone, it drops everything that is written to it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -145,12 +150,12 @@ class Output:
 
 
 def wait_until_terminal_is_gone() -> None:
-    """Wait until stdin is no terminal any more."""
+    """Wait until stdin is no longer a terminal."""
     hangup = select.poll()
     hangup.register(sys.stdin, 0)
     while sys.stdin.isatty():
         events_reported = hangup.poll(_LOOK_EVERY_S * 1000)
         if any(event & select.POLLHUP for _descriptor, event in events_reported):
             return
-        if events_reported:  # this system cannot poll a terminal
+        if events_reported:  # another event than a hangup: this system cannot poll a terminal, so sleep
             time.sleep(_LOOK_EVERY_S)

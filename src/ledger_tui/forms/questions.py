@@ -76,14 +76,16 @@ def _beside(record: Record, names: AccountNames) -> Iterator[str]:
 
 
 class Confirmation(NamedTuple):
-    """A text that the user must type to confirm a final action, and the word for the text."""
+    """The `text` that the user must type to confirm a final action, and the word that names this text."""
 
     text: str
     what: str
 
 
 def confirmation_of(record: Record, names: AccountNames) -> Confirmation:
-    """Return the text to type from the question about an object: its number, amount, host, name or id."""
+    """Return the text that the user types to confirm an action on an object: the object's number, amount,
+    host, name or id.
+    """
     if isinstance(number := record.get("number"), str):
         return Confirmation(literal(number), "number")
     currency = currency_of(record, names)
