@@ -234,7 +234,7 @@ class ComparisonView(TimedTiles):
 
     @while_running
     def _take(self, courses: list[Course], requests: int) -> None:
-        self.read_in(requests)
+        self.end_read(requests)
         self._courses = courses
         self.draw()
 

@@ -347,7 +347,7 @@ class FlowsView(TimedTiles):
 
     @while_running
     def _take(self, read: FlowsReading, requests: int) -> None:
-        self.read_in(requests)
+        self.end_read(requests)
         self._is_old = False
         self._read, self._known_rows = read, read.rows if read.whole else ()
         if read.accounts and self.context.names.learn(read.accounts):

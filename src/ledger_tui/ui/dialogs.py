@@ -170,7 +170,7 @@ YES_OR_NO = "Press y to confirm, n to cancel."
 
 
 class ConfirmScreen(Dialog[bool]):
-    """Returns True if the user types the text `proof` or, if `proof` is None, presses `y`."""
+    """Returns True if the user types the text `text_to_type` or, if `text_to_type` is None, presses `y`."""
 
     BINDINGS = [
         Binding("y", "dismiss(True)", "yes", show=True),
@@ -178,46 +178,53 @@ class ConfirmScreen(Dialog[bool]):
         Binding("ctrl+c", "screen.dismiss(False)", show=False),
     ]
 
-    def __init__(self, question: str, proof: str | None, mode: Mode, *, what: str = "") -> None:
+    def __init__(self, question: str, text_to_type: str | None, mode: Mode, *, what: str = "") -> None:
         super().__init__("confirm", "Confirm", mode)
         self._question = question
-        self._proof = proof
+        self._text_to_type = text_to_type
         self._what = what  # describes the text to type
 
     def content(self) -> ComposeResult:
         width = min(_DIALOG_WIDTH, self.app.size.width) - _FRAME
         yield Static(Content(breakable(self._question, width)))
-        if self._proof is not None:
-            yield Static(Content.assemble("\nType ", (self._proof, "bold"), " to confirm, then press enter."))
+        if self._text_to_type is not None:
+            yield Static(
+                Content.assemble("\nType ", (self._text_to_type, "bold"), " to confirm, then press enter.")
+            )
             yield Input(compact=True)
-        self.notes.display = self._proof is not None
+        self.notes.display = self._text_to_type is not None
         yield self.notes
 
     @property
     def answers(self) -> str:
-        return YES_OR_NO if self._proof is None else ""
+        return YES_OR_NO if self._text_to_type is None else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return parameters != (True,) or self._proof is None
+        return parameters != (True,) or self._text_to_type is None
 
     @on(Input.Submitted)
     def compare(self, event: Input.Submitted) -> None:
-        if event.value.strip() == self._proof:
+        if event.value.strip() == self._text_to_type:
             self.dismiss(True)
         else:
             self.note(f"The {self._what} does not match.", problem=True)
 
 
 def confirm(
-    app: App[Any], question: str, proof: str | None, mode: Mode, then: Callable[[], object], what: str = ""
+    app: App[Any],
+    question: str,
+    text_to_type: str | None,
+    mode: Mode,
+    act: Callable[[], object],
+    what: str = "",
 ) -> None:
-    """Open a ConfirmScreen, and call `then` if the user confirms."""
+    """Open a ConfirmScreen, and call `act` if the user confirms."""
 
     def answered(yes: bool | None) -> None:
         if yes:
-            then()
+            act()
 
-    app.push_screen(ConfirmScreen(question, proof, mode, what=what), answered)
+    app.push_screen(ConfirmScreen(question, text_to_type, mode, what=what), answered)
 
 
 class ChooseScreen(Dialog[int | None]):

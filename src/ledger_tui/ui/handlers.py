@@ -97,16 +97,16 @@ def _joiner_as_text(event: events.Event) -> events.Event:
 
 
 class KeyOrder:
-    """A queue of keys; `give_out` dispatches one of them in the application.
+    """A queue of keys; `dispatch` dispatches one of them in the application.
 
     After each key a callback passes from the focused widget up to the application. Each widget runs it after
     the messages that were in its queue. When the callback has passed all widgets and their queues are empty,
     the key is complete. Otherwise, or if the screen or the focus has changed, the callback starts again.
     """
 
-    def __init__(self, app: App[Any], give_out: Callable[[events.Event], Awaitable[None]]) -> None:
+    def __init__(self, app: App[Any], dispatch: Callable[[events.Event], Awaitable[None]]) -> None:
         self._app = app
-        self._give_out = give_out
+        self._dispatch = dispatch
         self._waiting: deque[events.Event] = deque()
         self._is_complete = True  # whether the last key that was dispatched is complete
         self._keys = 0  # the number of keys dispatched
@@ -154,7 +154,7 @@ class KeyOrder:
         self._is_complete = False
         self._keys += 1
         self._rounds = 0
-        await self._give_out(self._waiting.popleft())
+        await self._dispatch(self._waiting.popleft())
         self._follow()
         if self._waiting:
             self._count_beats(self._keys, _BEATS)

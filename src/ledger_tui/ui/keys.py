@@ -328,7 +328,7 @@ def caption(node: DOMNode, binding: Binding) -> str:
     return node.key_text(binding) if isinstance(node, NamesItsKeys) else binding.description
 
 
-class _Shown(NamedTuple):
+class _BarKey(NamedTuple):
     """One key of the bar: its text, and the action of a click on it."""
 
     text: Content
@@ -350,7 +350,7 @@ class KeyBar(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._keys: list[_Shown] = []
+        self._keys: list[_BarKey] = []
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.refresh())
@@ -358,11 +358,11 @@ class KeyBar(Widget):
     def render(self) -> Content:
         bindings = [each for each in by_use(self.screen) if each[1].show]
         stay = _STAY if self.size.width >= _STAYS_FROM else _STAY[:1]
-        keys = {each: self._shown(*each) for each in bindings if each[1].action.startswith(stay)}
+        keys = {each: self._bar_key(*each) for each in bindings if each[1].action.startswith(stay)}
         room = self.size.width + len(_GAP) - sum(each.width for each in keys.values())
         for each in bindings:
             if each not in keys:
-                shown = self._shown(*each)
+                shown = self._bar_key(*each)
                 room -= shown.width
                 if room < 0:
                     break
@@ -370,10 +370,10 @@ class KeyBar(Widget):
         self._keys = [keys[each] for each in bindings if each in keys]
         return Content(_GAP).join([each.text for each in self._keys])
 
-    def _shown(self, node: DOMNode, binding: Binding) -> _Shown:
+    def _bar_key(self, node: DOMNode, binding: Binding) -> _BarKey:
         key = self.app.get_key_display(binding)
         text = Content.assemble((key, "bold $accent"), (f" {caption(node, binding)}", "$muted"))
-        return _Shown(text, binding.action, node)
+        return _BarKey(text, binding.action, node)
 
     def on_click(self, event: events.Click) -> None:
         left = self.styles.padding.left
@@ -390,10 +390,10 @@ SUMMED = ("transactions", "statement")  # the lists of postings, which can be su
 _EVERYWHERE = [*APP_KEYS, *GLOBAL_KEYS]
 
 
-def _of_a_resource(resource: Resource) -> list[Binding]:
-    its = {f"act('{action.name}')" for action in resource.actions}
-    its |= {f"go('{related_view.name}')" for related_view in resource.related}
-    has = {
+def _resource_bindings(resource: Resource) -> list[Binding]:
+    on_objects = {f"act('{action.name}')" for action in resource.actions}
+    on_objects |= {f"go('{related_view.name}')" for related_view in resource.related}
+    conditions = {
         "edit": bool(resource.edits),
         "create": resource.form is not None,
         "transfer": resource.transfer is not None,
@@ -403,10 +403,14 @@ def _of_a_resource(resource: Resource) -> list[Binding]:
     }
     own = [
         each
-        for each in _made([*RESOURCE_KEYS, *LIST_TABLE_KEYS])
-        if (each.action in its if each.action.startswith(("act(", "go(")) else has.get(each.action, True))
+        for each in _bindings_in([*RESOURCE_KEYS, *LIST_TABLE_KEYS])
+        if (
+            each.action in on_objects
+            if each.action.startswith(("act(", "go("))
+            else conditions.get(each.action, True)
+        )
     ]
-    return [*_made(_EVERYWHERE), *own]
+    return [*_bindings_in(_EVERYWHERE), *own]
 
 
 def _name_of(kind: str) -> str:
@@ -415,7 +419,7 @@ def _name_of(kind: str) -> str:
     return f"{place.key} {place.title}".lstrip()
 
 
-def _made(bindings: list[BindingType]) -> list[Binding]:
+def _bindings_in(bindings: list[BindingType]) -> list[Binding]:
     return [binding for binding in bindings if isinstance(binding, Binding)]
 
 
@@ -429,14 +433,14 @@ def spelled(key: str) -> str:
 
 # The bindings that are active together on each screen. On one screen, a key must have only one meaning.
 _SCREENS: list[tuple[str, list[Binding]]] = [
-    (_name_of("token"), _made([*_EVERYWHERE, *VIEW_KEYS, *TOKEN_KEYS])),
-    (_name_of("requests"), _made([*_EVERYWHERE, *VIEW_KEYS, *REQUESTS_KEYS, *LIST_TABLE_KEYS])),
-    (_name_of("trace"), _made([*_EVERYWHERE, *VIEW_KEYS, *TRACE_KEYS, *TABLE_KEYS])),
-    *((_name_of(resource.kind), _of_a_resource(resource)) for resource in RESOURCES),
-    ("the past", _made([*_EVERYWHERE, *PAST_KEYS, *TABLE_KEYS])),
-    (_name_of("flows"), _made([*_EVERYWHERE, *VIEW_KEYS, *TILE_KEYS, *FLOW_KEYS])),
-    (_name_of("comparison"), _made([*_EVERYWHERE, *VIEW_KEYS, *TILE_KEYS, *COMPARE_KEYS])),
-    (_name_of("test_helpers"), _made([*_EVERYWHERE, *VIEW_KEYS, *TILE_KEYS[:4], *HELPER_KEYS])),
+    (_name_of("token"), _bindings_in([*_EVERYWHERE, *VIEW_KEYS, *TOKEN_KEYS])),
+    (_name_of("requests"), _bindings_in([*_EVERYWHERE, *VIEW_KEYS, *REQUESTS_KEYS, *LIST_TABLE_KEYS])),
+    (_name_of("trace"), _bindings_in([*_EVERYWHERE, *VIEW_KEYS, *TRACE_KEYS, *TABLE_KEYS])),
+    *((_name_of(resource.kind), _resource_bindings(resource)) for resource in RESOURCES),
+    ("the past", _bindings_in([*_EVERYWHERE, *PAST_KEYS, *TABLE_KEYS])),
+    (_name_of("flows"), _bindings_in([*_EVERYWHERE, *VIEW_KEYS, *TILE_KEYS, *FLOW_KEYS])),
+    (_name_of("comparison"), _bindings_in([*_EVERYWHERE, *VIEW_KEYS, *TILE_KEYS, *COMPARE_KEYS])),
+    (_name_of("test_helpers"), _bindings_in([*_EVERYWHERE, *VIEW_KEYS, *TILE_KEYS[:4], *HELPER_KEYS])),
 ]
 TOGETHER: list[list[Binding]] = [bindings for _screen, bindings in _SCREENS]
 BY_ID: dict[str, Binding] = {binding.id or "": binding for group in TOGETHER for binding in group}
@@ -577,8 +581,12 @@ def _require_apart(
         for key in keys_by_name[name]:
             one, other = (name, key), names_by_key.setdefault(_SENT_AS.get(key, key), (name, key))
             if other[0] != name and (name in keys or other[0] in keys):
-                (ours, own_pressed), (theirs, its) = (one, other) if name in keys else (other, one)
-                why = "" if its == own_pressed else f': a terminal sends the same for "{its}"'
+                (ours, own_pressed), (theirs, other_pressed) = (one, other) if name in keys else (other, one)
+                why = (
+                    ""
+                    if other_pressed == own_pressed
+                    else f': a terminal sends the same for "{other_pressed}"'
+                )
                 raise BadConfig(f'{file}: keys.{ours}: "{own_pressed}" is already the key of {theirs}{why}.')
 
 

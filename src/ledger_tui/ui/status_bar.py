@@ -123,10 +123,10 @@ def connection(session: Session, width_left: int = 1_000) -> Content:
             return Content.styled("✕ no ledger server at this address", "bold $error")
 
 
-def _trouble(sentence: str, then: str, width_left: int) -> Content:
+def _trouble(sentence: str, remedy: str, width_left: int) -> Content:
     """Return the problem and its consequence; if they do not fit, the problem is cut off."""
-    wrong = Content(f"✕ {sentence}").truncate(max(2, width_left - len(then) - 3), ellipsis=True)
-    return Content.assemble(wrong, f" · {then}").stylize("bold $error")
+    wrong = Content(f"✕ {sentence}").truncate(max(2, width_left - len(remedy) - 3), ellipsis=True)
+    return Content.assemble(wrong, f" · {remedy}").stylize("bold $error")
 
 
 def awaited(session: Session) -> Content:

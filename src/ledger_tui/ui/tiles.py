@@ -233,7 +233,7 @@ def sentence(text: str, width: int) -> TileContent:
 class TiledView(View, can_focus=True):
     """A screen of tiles under a caption; enter opens the chosen row.
 
-    The figures of all tiles are read together; a read ends with a call of `read_in` or `failed`. A subclass
+    The figures of all tiles are read together; a read ends with a call of `end_read` or `failed`. A subclass
     sets `tiles` before the view is mounted.
     """
 
@@ -268,7 +268,7 @@ class TiledView(View, can_focus=True):
     def may_poll(self) -> bool:
         return super().may_poll() and not (self.context.session.moment_ms is not None and self.settled)
 
-    def read_in(self, requests: int) -> None:
+    def end_read(self, requests: int) -> None:
         """End a read that took this many requests; their number decides the time of the next read."""
         session = self.context.session
         self.problem, self.reading = "", False

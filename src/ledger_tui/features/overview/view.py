@@ -249,7 +249,7 @@ class Overview(TiledView):
             if self._known_figures.ms == self.context.session.moment_ms:
                 self._undrawn.update(f"tile-{each}" for each in self._old)  # these figures have not changed
                 self._old.clear()
-            self.read_in(figure)
+            self.end_read(figure)
             self._requests = figure
             session = self.context.session
             self._is_settled, self._read_at = self._known_figures.ms == session.moment_ms, session.clock()
