@@ -27,14 +27,14 @@ _ASIDE = frozenset({"names", "check", "balance"})  # groups of workers that no d
 
 
 class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
-    """A box with a title and `content`; the content may include a line for notes.
+    """A box with a title and the widgets of `content`; the content can include `notes`, a line for messages.
 
-    It can be closed only once: a second click or a late answer has no effect. Between `begin` and `rest` it
-    is `working`: it waits for an answer.
+    A dialog can be closed only once: a second click or a late answer has no effect. From a call of `begin` to
+    a call of `rest` the dialog is `working`: it waits for the result of a worker.
     """
 
-    # Textual runs this action if there is no selection to copy. While a dialog is open, Textual ignores the
-    # application's keys, so each dialog binds this key again.
+    # Textual runs this action for ctrl+c if no text is selected to copy. While a dialog is open, Textual
+    # ignores the application's keys, so each dialog binds ctrl+c again.
     BINDINGS = [Binding("ctrl+c", "app.help_quit", show=False)]
 
     def __init__(self, name: str, title: str = "", mode: Mode | None = None) -> None:
@@ -60,7 +60,9 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
 
     @property
     def answers(self) -> str:
-        """The sentence to show for enter, which is no answer to the question; "" if enter has a use."""
+        """The sentence that names the keys for an answer, which the dialog shows when the user presses enter;
+        "" if enter itself does something.
+        """
         return ""
 
     def on_key(self, event: events.Key) -> None:
@@ -69,25 +71,27 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
             self.note(self.answers)
 
     def note(self, text: str, *, problem: bool = False) -> None:
-        """Replace the last note with this note or problem."""
+        """Replace the text of the line for messages with this text; a `problem` is shown as an error."""
         style = "bold $error" if problem else "$muted"
         self.notes.update(Content.styled(f"✕ {text}" if problem and text else text, style))
 
     def begin(self, text: str) -> None:
-        """Show a note, and wait for a worker's answer."""
+        """Show a note, and wait for the result of a worker."""
         self.working = True
         self.note(text)
         self.refresh_bindings()
 
     def rest(self, text: str, *, problem: bool = False) -> None:
-        """Show the worker's result as a note, and wait no longer."""
+        """Show the worker's result as a note, and no longer wait for it."""
         self.working = False
         self.note(text, problem=problem)
         self.refresh_bindings()
 
     @property
     def unfinished(self) -> str:
-        """A sentence about the loss if the dashboard quits with this dialog open; "" if nothing is lost."""
+        """The sentence that says what is lost if the dashboard quits with this dialog open; "" if nothing is
+        lost.
+        """
         return "The answer to a running request is lost." if self.working else ""
 
     @handles(WorkerFailed)
@@ -108,7 +112,8 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     def end(self, result: ScreenResultType | None = None) -> None:
         """Close with the result of a worker.
 
-        A worker passes `end` to `call_later`, and not `dismiss`, whose return value `call_later` would await.
+        A worker passes this method to `call_later`. It cannot pass `dismiss`, because `call_later` would
+        await the value that `dismiss` returns.
         """
         self.dismiss(result)
 
@@ -116,7 +121,8 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
 class DiscardScreen(Dialog[bool]):
     """Asks whether to leave a form or, if it `quits`, the dashboard.
 
-    Returns True for `y` and for the keys that open the question, and False for any other key.
+    Returns True for `y`, and for the keys that can have opened the question: ctrl+c, and ctrl+q or esc.
+    Returns False for any other key.
     """
 
     BINDINGS = [
@@ -144,7 +150,7 @@ class DiscardScreen(Dialog[bool]):
 
 
 class Offers(OptionList, can_focus=False):
-    """The completions of a typed line, next to the input. The input keeps the focus."""
+    """The list of completions of a typed line, next to the input. The input keeps the focus."""
 
     def __init__(self) -> None:
         super().__init__(markup=False, compact=True)
@@ -158,7 +164,7 @@ class Offers(OptionList, can_focus=False):
         self.highlighted = highlighted if self.display else None
 
     def step(self, step: int) -> None:
-        """Highlight the next or the previous line; the first line follows the last."""
+        """Highlight the next (`step` is 1) or the previous line (-1); the first line follows the last."""
         if count := self.option_count:
             at = (-1 if step > 0 else 0) if self.highlighted is None else self.highlighted
             self.highlighted = (at + step) % count
@@ -170,7 +176,10 @@ YES_OR_NO = "Press y to confirm, n to cancel."
 
 
 class ConfirmScreen(Dialog[bool]):
-    """Returns True if the user types the text `text_to_type` or, if `text_to_type` is None, presses `y`."""
+    """Asks a question, and returns True if the user confirms.
+
+    To confirm, the user types `text_to_type`; if no text is given, the user presses `y`.
+    """
 
     BINDINGS = [
         Binding("y", "dismiss(True)", "yes", show=True),
@@ -182,7 +191,7 @@ class ConfirmScreen(Dialog[bool]):
         super().__init__("confirm", "Confirm", mode)
         self._question = question
         self._text_to_type = text_to_type
-        self._what = what  # describes the text to type
+        self._what = what  # the word for the text to type, such as "number"
 
     def content(self) -> ComposeResult:
         width = min(_DIALOG_WIDTH, self.app.size.width) - _FRAME
@@ -228,7 +237,11 @@ def confirm(
 
 
 class ChooseScreen(Dialog[int | None]):
-    """Returns the chosen line's number or None. `preview` is called with the number of a highlighted line."""
+    """Lets the user choose one of several lines. Returns the number of the chosen line, or None if the user
+    closes the dialog.
+
+    The dialog calls `preview` with the number of each line that the user highlights.
+    """
 
     BINDINGS = [Binding("escape,q", "dismiss", "close", show=True)]
 
@@ -262,7 +275,9 @@ class ChooseScreen(Dialog[int | None]):
 
 
 class ShownOnceScreen(Dialog[None]):
-    """Only `esc` closes it, so that no accidental key, such as enter, loses the secret."""
+    """Shows a secret that cannot be shown again. Only `esc` closes the dialog, so that no accidental key,
+    such as enter, loses the secret.
+    """
 
     BINDINGS = [
         Binding("y", "copy", "copy", show=True),
@@ -294,7 +309,8 @@ _KEY_WIDTH = 10
 _WIDEST = 100  # the maximum width of the help
 _TWO_COLUMNS = 80  # the minimum width of a screen with two columns of help
 
-# Prefixes of the actions on an object, then of the actions in time and everywhere.
+# The help sorts actions into groups by these beginnings of their names: actions on an object, in time, and
+# everywhere.
 _ON_OBJECT = (
     "open",
     "select",
@@ -316,7 +332,8 @@ _ON_OBJECT = (
 )
 _IN_TIME = ("step(", "past(")
 _EVERYWHERE = ("show(", "command", "help", "travel(", "themes", "app.", "suspend_process")
-# The help shows the actions of each prefix on one line, and also the number keys.
+# The actions that begin with the same one of these texts share one line in the help. The number keys, which
+# open the screens, also share a line.
 _FAMILIES = ("move(", "choose(", "tile(", "window(", "widen(", "travel(", "step(", "program(")
 _SCREENS = "the screens"
 # Typed commands that the help lists below the keys of a group.
@@ -324,9 +341,9 @@ _LINES = {"everywhere": (":flows", "money between accounts"), "in time": (":at -
 
 
 class HelpScreen(Dialog[None]):
-    """Shows the keys that are possible on the screen below, in groups, made from the bindings.
+    """Shows the keys that work on the screen below the dialog, in groups.
 
-    `/` searches: only keys whose description or name contains the typed text are shown.
+    `/` searches: the dialog then shows only keys whose description or name contains the typed text.
     """
 
     BINDINGS = [
@@ -336,7 +353,7 @@ class HelpScreen(Dialog[None]):
 
     def __init__(self, bindings: Iterable[ActiveBinding]) -> None:
         super().__init__("help", "Keys")
-        # Leave out Textual's own bindings, which lack an id, except the palette's.
+        # Leave out Textual's own bindings, which lack an id, except the binding of the palette.
         possible = [each.binding for each in bindings if each.enabled]
         ours = [each for each in possible if each.id or each.action.endswith("command_palette")]
         self._shown_keys = sorted(ours, key=lambda binding: usefulness(binding.action) or len(ours))
@@ -357,7 +374,7 @@ class HelpScreen(Dialog[None]):
             self.watch(box, attribute, self._show_rest)
 
     def _show_rest(self) -> None:
-        """Show on the border whether keys are below the shown part."""
+        """Show on the border whether more keys follow below the visible part."""
         box = self.query_one("#help", VerticalScroll)
         box.border_subtitle = "↓ more" if box.scroll_y < box.max_scroll_y else ""
 
@@ -371,7 +388,7 @@ class HelpScreen(Dialog[None]):
         self.query_one(Static).update(self._text(event.value.strip().casefold()))
 
     def _text(self, text: str = "") -> Content:
-        """Return the keys whose line contains a text, in two groups for this screen and two for all."""
+        """Return the lines that contain `text`: two groups for this screen and two for all screens."""
         groups: dict[str, list[Content]] = {
             name: self._lines(name, text) for name in ("here", "on this object", "everywhere", "in time")
         }
@@ -390,8 +407,8 @@ class HelpScreen(Dialog[None]):
         return Content("\n").join(rows)
 
     def _lines(self, group: str, text: str) -> list[Content]:
-        """Return the lines of a group that contain a text."""
-        # For each family, the keys by description.
+        """Return the lines of a group that contain `text`."""
+        # By family, the keys of each description; a family shares one line.
         families: dict[str, dict[str, list[str]]] = {}
         for binding in self._shown_keys:
             action, key = binding.action, self.app.get_key_display(binding)

@@ -1,12 +1,13 @@
-"""Handles messages and keys in order, and ignores them once the dashboard is closing.
+"""Decorators for message handlers and workers, and a queue that handles keys in order.
 
 While Textual removes the screens, it still delivers pending messages to widgets whose children are gone.
-`handles` and `asks` do the same as Textual's `on` and `work`, but ignore such messages.
+`handles` does the same as Textual's `on`, but ignores such messages. `asks` does the same as Textual's
+`work`, but reports an unexpected error to the widget.
 
-Keys are handled in order: `KeyOrder` dispatches each one when the effects of the previous one are complete.
-Textual sends a key to the focused widget. From there the key bubbles up to the application, and only then is
-its binding looked up. Keys that arrive in one read (a slow connection delivers keys in bunches) would all go
-to the focused widget, even if the first key opens a form and the user typed the rest for that form.
+`KeyOrder` dispatches a key when the effects of the previous key are complete. Textual alone sends a key to
+the focused widget; from there the key bubbles up to the application, and only then does Textual look up its
+binding. A slow connection delivers several keys in one read. Textual would send them all to the focused
+widget, even if the first key opens a form and the user typed the other keys for that form.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ Starting = Callable[Concatenate[Node, P], Worker[None]]
 
 
 def asks(group: str, *, exclusive: bool = True) -> Callable[[Asking[Node, P]], Starting[Node, P]]:
-    """Make an async method a worker. An `exclusive` worker replaces the running worker of its group.
+    """Make an async method a worker. An `exclusive` worker cancels the running worker of its group.
 
     The method sends requests and touches no widget: it passes the answer to another method with `call_later`.
     An unexpected error bubbles up from the widget as `WorkerFailed`.
@@ -82,26 +83,30 @@ def asks(group: str, *, exclusive: bool = True) -> Callable[[Asking[Node, P]], S
     return decorate
 
 
-# A widget that hangs must not lock the keyboard: after 20 beats of the event loop the next key goes out. A
-# clock would not do. On a busy machine the whole dashboard stands still for seconds, and no widget hangs.
+# A widget that hangs must not lock the keyboard. So `KeyOrder` waits for a key at most 20 beats of the event
+# loop before it dispatches the next key. It does not measure the time by a clock: on a busy machine the whole
+# dashboard can stand still for seconds although no widget hangs.
 _BEATS = 20
 _BEAT_SECONDS = 0.1
 _JOINERS = ("\u200d", "\u200c")
 
 
 def _joiner_as_text(event: events.Event) -> events.Event:
-    """Turn the key of a joining character, as in an emoji, into pasted text: Textual's fields ignore it."""
+    """Return the key of a character that joins the parts of an emoji as pasted text, because Textual's fields
+    ignore such a key. Return any other event as it is.
+    """
     if isinstance(event, events.Key) and event.character is not None and event.character in _JOINERS:
         return events.Paste(event.character)
     return event
 
 
 class KeyOrder:
-    """A queue of keys; `dispatch` dispatches one of them in the application.
+    """A queue of keys; `dispatch` hands one key to the application.
 
-    After each key a callback passes from the focused widget up to the application. Each widget runs it after
-    the messages that were in its queue. When the callback has passed all widgets and their queues are empty,
-    the key is complete. Otherwise, or if the screen or the focus has changed, the callback starts again.
+    After each key a callback passes from the focused widget up to the application. Each widget runs the
+    callback after the messages that were in the widget's queue. The key is complete when the callback has
+    passed all these widgets, all their queues are empty, and the screen and the focus are the same as before.
+    Otherwise the callback starts again.
     """
 
     def __init__(self, app: App[Any], dispatch: Callable[[events.Event], Awaitable[None]]) -> None:
@@ -110,16 +115,16 @@ class KeyOrder:
         self._waiting: deque[events.Event] = deque()
         self._is_complete = True  # whether the last key that was dispatched is complete
         self._keys = 0  # the number of keys dispatched
-        self._path_followed: tuple[MessagePump, ...] = ()  # the path of the current callback
-        self._rounds = 0
+        self._path_followed: tuple[MessagePump, ...] = ()  # the widgets that the current callback passes
+        self._rounds = 0  # how often the callback of the current key has passed them
 
     @property
     def all_done(self) -> bool:
-        """Whether every key pressed has taken effect."""
+        """Whether all keys that the user has pressed have taken effect."""
         return self._is_complete
 
     async def take(self, event: events.Event) -> None:
-        """Queue a key or pasted text, and dispatch it once no earlier key is incomplete."""
+        """Queue a key or pasted text, and dispatch it when all earlier keys are complete."""
         self._waiting.append(_joiner_as_text(event))
         if self._is_complete:
             await self._next()
@@ -127,9 +132,9 @@ class KeyOrder:
             self._count_beats(self._keys, _BEATS)
 
     def _count_beats(self, key: int, left: int) -> None:
-        """Dispatch the next key if this key is still incomplete after some more beats of the event loop.
+        """Dispatch the next key if key number `key` is still incomplete after `left` more beats.
 
-        A late beat does not count: the loop was busy, or the machine was.
+        A late beat of the event loop does not count, because the loop or the machine was busy.
         """
         if key != self._keys or self._is_complete:
             return
@@ -146,7 +151,7 @@ class KeyOrder:
         loop.call_at(due, beat)
 
     async def _give_up(self, key: int) -> None:
-        """Dispatch the next key, although this key is incomplete."""
+        """Dispatch the next key, although key number `key` is incomplete."""
         if key == self._keys and self._waiting:
             await self._next()
 
@@ -178,7 +183,7 @@ class KeyOrder:
                 return
 
     async def _returned(self, path: tuple[MessagePump, ...], _at: int) -> None:
-        # the key of this callback took too long, and a later key has been dispatched since
+        # This callback follows an old path: its key took too long, and a later key has been dispatched since.
         if path is not self._path_followed:
             return
         self._rounds += 1

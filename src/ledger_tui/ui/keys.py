@@ -135,8 +135,8 @@ _BY_USE = (
     "help",
     "app.quit",
 )
-# The actions that come first in the key bar while the past is shown, while rows are marked, and on screens of
-# these kinds.
+# The actions that come first in the key bar: `FIRST_IN_PAST` while the past is shown, `FIRST_ON_MARKED` while
+# rows are marked, and `FIRST_ON` on the screens of these kinds.
 FIRST_IN_PAST = (
     "past('now')",
     "back",
@@ -146,18 +146,21 @@ FIRST_IN_PAST = (
     "past('a')",
     "past('b')",
     "past('play')",
-    "past('compare')",  # a marked moment also names this key, in its message
+    "past('compare')",  # last, because the message about a marked moment names this key too
 )
-# The actions on the marked objects come even before these.
+# Only the actions on the marked objects, such as `pay`, come even before these.
 FIRST_ON_MARKED = ("screen.compare", "export", "back", "mark")
 FIRST_ON = {"events": ("open", "select", "trace"), "deliveries": ("open", "select", "trace")}
-# The keys that a bar of at least `_STAYS_FROM` cells always shows: they lead to everything else.
+# A bar of at least `_STAYS_FROM` cells always shows the keys of these actions, because they lead to
+# everything else.
 _STAY = ("help", "step(", "command_line")
 _STAYS_FROM = 98  # a screen of 100 columns without the padding of the bar
 
 
 def usefulness(action: str) -> int:
-    """Return the rank of an action in the key bar and the empty palette; 0 if it does not appear there."""
+    """Return the rank of an action in the key bar and the empty palette: 1 is the most useful action, and 0
+    an action that does not appear there.
+    """
     name = action.partition("(")[0]
     return next((n for n, each in enumerate(_BY_USE, 1) if each in (action, name)), 0)
 
@@ -168,7 +171,7 @@ def letter_of(action: str) -> str:
 
 
 def _key(action: str, text: str, *keys: str, priority: bool = False) -> Binding:
-    """Return a binding of these keys and of the action's letter, if any."""
+    """Return a binding of these keys, and of the letter of the action if it has one."""
     name = action.removeprefix("app.").removeprefix("screen.").replace("(", ".").rstrip(")").replace("'", "")
     names = ",".join([*keys, *([_LETTER_OF[action]] if action in _LETTER_OF else [])])
     return Binding(names, action, text, show=usefulness(action) > 0, priority=priority, id=name)
@@ -212,7 +215,8 @@ GLOBAL_KEYS: list[BindingType] = [
     _key("app.repair", "repair"),
 ]
 
-# Keys of the time machine while the past is shown. They come before a screen's keys, which could change data.
+# The keys of the time machine while the past is shown. They have priority over the keys of a screen, because
+# the same key of a screen could change data.
 PAST_KEYS: list[BindingType] = [
     _key("past('play')", "play", "space", priority=True),
     _key("past('a')", "earlier moment", priority=True),
@@ -257,7 +261,7 @@ RESOURCE_KEYS: list[BindingType] = [
 
 REQUESTS_KEYS: list[BindingType] = [_key("edit_request", "edit and send")]
 
-# The first two replace Textual's own keys, which move the focus.
+# The bindings of tab and shift+tab replace Textual's own bindings, which move the focus.
 TILE_KEYS: list[BindingType] = [
     _key("tile(1)", "next tile", "tab"),
     _key("tile(-1)", "previous tile", "shift+tab"),
@@ -269,7 +273,8 @@ TILE_KEYS: list[BindingType] = [
 FLOW_KEYS: list[BindingType] = [_key("window(1)", "longer", "plus"), _key("window(-1)", "shorter", "minus")]
 COMPARE_KEYS: list[BindingType] = [*FLOW_KEYS, _key("unit", "day, week, month")]
 
-# A test helper that destroys data has no key: you type its command.
+# A test helper that destroys data has no key, so that nobody destroys data with one key: the user types its
+# command.
 HELPER_KEYS: list[BindingType] = [
     _key("open", "restore it, end it", "enter"),
     _key("snapshot", "new snapshot"),
@@ -302,7 +307,7 @@ _GAP = "   "
 
 
 def by_use(screen: Screen[Any]) -> list[tuple[DOMNode, Binding]]:
-    """Return the bindings that are possible now, once for each action, the most useful first."""
+    """Return one binding for each action that is possible now, the most useful action first."""
     first = [*screen.first_actions] if isinstance(screen, Layer) else []
     possible: dict[str, tuple[DOMNode, Binding]] = {}
     for active in screen.active_bindings.values():
@@ -324,7 +329,7 @@ class NamesItsKeys(Protocol):
 
 
 def caption(node: DOMNode, binding: Binding) -> str:
-    """Return the present description of a widget's key."""
+    """Return the description that a key of a widget has now."""
     return node.key_text(binding) if isinstance(node, NamesItsKeys) else binding.description
 
 
@@ -337,15 +342,14 @@ class _BarKey(NamedTuple):
 
     @property
     def width(self) -> int:
-        """The cells of the text and of the gap after it."""
+        """The number of cells of the text and the gap after the text."""
         return self.text.cell_length + len(_GAP)
 
 
 class KeyBar(Widget):
-    """One line made from the bindings that are possible at the focused widget, the most useful first.
+    """A line of the keys that do something now, the most useful first. A click on a key presses the key.
 
-    If the line is too narrow, the last keys are left out, but never the key of the help. A click presses the
-    key.
+    If the line is too narrow, the last keys are left out, but never the key of the help.
     """
 
     def __init__(self) -> None:
@@ -447,7 +451,7 @@ BY_ID: dict[str, Binding] = {binding.id or "": binding for group in TOGETHER for
 
 
 def descriptions() -> dict[str, str]:
-    """Return for each id the meanings of its key on all screens."""
+    """Return the ids of all bindings, each with the meanings that its key has on the screens."""
     all_of: dict[str, list[str]] = {}
     for binding in (binding for group in TOGETHER for binding in group):
         texts = all_of.setdefault(binding.id or "", [])
@@ -456,8 +460,9 @@ def descriptions() -> dict[str, str]:
     return {name: "; ".join(texts) for name, texts in all_of.items()}
 
 
-_FEW_SCREENS = 4  # the sentence names at most so many screens, else it reads "many screens"
-# Actions whose keys exist on all screens but work only under a condition: their effect and the condition.
+_FEW_SCREENS = 4  # if a key works on more screens, its sentence says "many screens" instead of their names
+# The actions whose keys exist on all screens but work only under a condition. Each text continues a sentence
+# that begins with the key; it gives the effect and the condition.
 _NEEDS = {
     "repair": "repairs a demo's receiver that fails: choose its row (tab on the overview) first",
     "sign_in": "signs in again: choose a profile with an app id first",
@@ -465,9 +470,10 @@ _NEEDS = {
 
 
 def use_elsewhere(key: str, own_keys: Mapping[str, str]) -> str:
-    """Return a sentence with a letter's meanings and their screens; "" for a letter that does nothing.
+    """Return a sentence with the meanings of a letter on other screens and the names of these screens; "" for
+    a letter that works nowhere.
 
-    `own_keys` holds the user's own keys.
+    `own_keys` holds the keys in the user's config file, by the id of the binding.
     """
     if len(key) != 1:
         return ""
@@ -513,11 +519,11 @@ _SHORT = {long: character for character, long in _LONG.items()} | {
     "pageup": "PgUp",
     "pagedown": "PgDn",
 }
-# Textual's own keys, which it handles before any binding.
+# Keys that Textual handles before it looks up any binding.
 _TAKEN = {"ctrl+p": "it opens the palette", "ctrl+q": "it quits", "ctrl+c": "the terminal uses it"}
 _AS_ESC = "what a terminal sends for esc and the key after it"
 _MODIFIED = re.compile(r"((?:(?:ctrl|shift|alt|super)\+)*)(.+)")
-# Most terminals send the same bytes for both keys of each pair.
+# Most terminals send the same bytes for the two keys of each pair.
 _SENT_AS = {
     "ctrl+i": "tab",
     "ctrl+m": "enter",
@@ -529,7 +535,7 @@ _SENT_AS = {
 def command_bindings(commands: Mapping[str, OwnCommand], keys: Mapping[str, str], file: str) -> list[Binding]:
     """Return a binding for each of the user's own commands.
 
-    Raises BadConfig for an unknown key, a key in use, and an unknown screen.
+    Raises BadConfig for an unknown key, for a key that another action uses, and for an unknown screen.
     """
     keys_taken = {key: name for name, binding in BY_ID.items() for key in _split(keys.get(name, binding.key))}
     bindings_made = []
@@ -567,14 +573,15 @@ def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
     keys_by_name = {name: _split(keys.get(name, binding.key)) for name, binding in BY_ID.items()}
     for bindings in TOGETHER:
         _require_apart(bindings, keys_by_name, keys, file)
-    # If one of several bindings with the same key changes, Textual changes them all, so the map lists the
-    # unchanged ones too.
+    # If the map changes one of several bindings that have the same key, Textual changes them all. So the map
+    # lists the unchanged bindings too.
     return {name: ",".join(each) for name, each in keys_by_name.items()} if keys else {}
 
 
 def _require_apart(
     bindings: list[Binding], keys_by_name: Mapping[str, list[str]], keys: Mapping[str, str], file: str
 ) -> None:
+    """Raise BadConfig if a key that the config file sets is also the key of another of these bindings."""
     names_by_key: dict[str, tuple[str, str]] = {}
     for binding in bindings:
         name = binding.id or ""
@@ -595,7 +602,9 @@ def _split(value: str) -> list[str]:
 
 
 def _as_sent(key: str) -> str:
-    """Return a key's name in events: `slash` for `/`, and `V` for `shift+v`, as a terminal sends it."""
+    """Return the name that a key has in Textual's events: `slash` for `/`, and `V` for `shift+v`, because a
+    terminal sends `V` for both.
+    """
     modifiers, last = _parts(key)
     if modifiers == "shift+" and len(last) == 1 and last.isalpha():
         return last.upper()

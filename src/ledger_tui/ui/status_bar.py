@@ -1,4 +1,6 @@
-"""The status bar: the mode, the connection, the way back, the rest of the rate limit, and the server."""
+"""The status bar: the mode, the connection, the trail of followed links, the requests left in the rate limit,
+and the server.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ _MODES = {
 }
 
 
-_LEAST_TRAIL = 36  # cells of the trail; the rate limit may take them only if it is nearly used up
+# The cells that the trail keeps in a narrow bar. The rate limit gets them only if it is nearly used up.
+_LEAST_TRAIL = 36
 
 
 class StatusBar(Widget):
@@ -59,8 +62,8 @@ class StatusBar(Widget):
         if session.profile:
             host = Content.assemble((session.profile, "bold"), " ", host)
         host = host.truncate(width // 2, ellipsis=True)
-        # In a narrow bar the limits are left out first, then the details of a problem; the ledger's name
-        # always stays.
+        # In a narrow bar the rate limit is left out first, then the details of a problem. The profile and the
+        # address of the server always stay.
         width_left = width - mode.cell_length - only.cell_length - host.cell_length - 3
         left = Content.assemble(mode, connection(session, width_left), only)
         rest = Content.assemble(limits(session), "  ", host, " ")
@@ -73,7 +76,7 @@ class StatusBar(Widget):
 
 
 def breadcrumbs(trail: Sequence[str], width: int) -> Content:
-    """Return the way back in at most `width` cells: as many of the last steps as fit."""
+    """Return the trail in at most `width` cells: as many of the last places as fit."""
     for first in range(len(trail)):
         steps = [*trail[first:]]
         line = Content("   " + " › ".join(["…", *steps] if first else steps) + " ›")
@@ -124,7 +127,9 @@ def connection(session: Session, width_left: int = 1_000) -> Content:
 
 
 def _trouble(sentence: str, remedy: str, width_left: int) -> Content:
-    """Return the problem and its consequence; if they do not fit, the problem is cut off."""
+    """Return a problem, and after it `remedy`, which says what helps or what happens next. If both do not
+    fit, shorten the problem.
+    """
     wrong = Content(f"✕ {sentence}").truncate(max(2, width_left - len(remedy) - 3), ellipsis=True)
     return Content.assemble(wrong, f" · {remedy}").stylize("bold $error")
 

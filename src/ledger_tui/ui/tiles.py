@@ -52,7 +52,7 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class TileRow:
-    """A row of a tile. The user can choose a row with a `link`. `record` is the row's object, if any."""
+    """A row of a tile. The user can choose only a row with a `link`. `record` is the row's object, if any."""
 
     cells: Sequence[Cell]
     link: Link | None = None
@@ -68,7 +68,9 @@ class TileContent:
 
 
 class _Line(NamedTuple):
-    """A drawn line: texts with the names of their styles, and a style under all texts."""
+    """A drawn line: texts with the names of their styles. `under` is added to each of these names; it stands
+    for the background of the line.
+    """
 
     parts: tuple[tuple[str, str], ...]
     under: str = ""
@@ -81,10 +83,10 @@ _EMPTY = _Line(())
 
 
 class Tile(Widget):
-    """`draw` returns the content for a width and a height. Enter opens `link` if no row is chosen.
+    """A box with a title and rows. `draw` returns the content for a width and a height.
 
-    A chosen row stays chosen when new rows appear above it. But if the first row is chosen, the choice moves
-    to the new first row.
+    Enter opens the link of the chosen row, or `link` if no row is chosen. A chosen row stays chosen when new
+    rows appear above it; but if it is the first row, the choice moves to the new first row.
     """
 
     DEFAULT_CSS = "Tile { width: 1fr; height: 1fr; padding: 0 1; }"
@@ -119,7 +121,7 @@ class Tile(Widget):
 
     @property
     def chosen(self) -> TileRow | None:
-        """The chosen row; None for a tile whose rows lead nowhere."""
+        """The chosen row; None for a tile without a row that has a link."""
         stops = self._stops
         return stops[min(self._index, len(stops) - 1)] if stops else None
 
@@ -130,12 +132,16 @@ class Tile(Widget):
         return choice.link if choice is not None and choice.link is not None else self._link
 
     def move(self, step: int) -> None:
-        """Choose another row."""
+        """Choose the row that is `step` rows below the chosen row; a negative step moves up."""
         self._index = max(0, min(len(self._stops) - 1, self._index + step))
         self.show_changes()
 
     def choose_at(self, line: int) -> bool:
-        """Choose the row on this line; return whether the row was chosen before, or the line shows no row."""
+        """Choose the row on a clicked line, and return whether a click there opens the row.
+
+        That is the case if the row was already chosen. A line without a link opens the tile's own link, but
+        only if the tile has no row to choose.
+        """
         row = self._rows[line] if 0 <= line < len(self._rows) else None
         before = self.chosen
         if row is None or row.link is None:
@@ -155,7 +161,7 @@ class Tile(Widget):
     # ------------------------------------------------------------------ drawing
 
     def show_changes(self) -> None:
-        """Redraw only the changed lines, to save time and output to the terminal."""
+        """Redraw, but only the lines that have changed, to save time and output to the terminal."""
         before, size_before = self._lines, self._size_drawn
         self._compose_lines()
         if size_before != self._size_drawn or len(before) != len(self._lines):
@@ -226,7 +232,7 @@ class Tile(Widget):
 
 
 def sentence(text: str, width: int) -> TileContent:
-    """Return a text instead of rows, such as the reason why there are none."""
+    """Return a text to show instead of rows, such as the reason why there are no rows."""
     return TileContent([TileRow([Cell(line, "dim")]) for line in wrap(text, max(1, width))])
 
 
@@ -258,7 +264,10 @@ class TiledView(View, can_focus=True):
 
     @property
     def settled(self) -> bool:
-        """Whether the figures of a past moment are complete, so that polls can stop."""
+        """Whether all figures of the shown moment are read.
+
+        If this moment is in the past, no more polls are needed, because its figures do not change.
+        """
         return self.has_figures
 
     @property
@@ -269,7 +278,7 @@ class TiledView(View, can_focus=True):
         return super().may_poll() and not (self.context.session.moment_ms is not None and self.settled)
 
     def end_read(self, requests: int) -> None:
-        """End a read that took this many requests; their number decides the time of the next read."""
+        """End a read that took `requests` requests; the more requests it took, the later is the next read."""
         session = self.context.session
         self.problem, self.reading = "", False
         self.next_poll_at = session.clock() + session.pause_after(max(1, requests))
@@ -286,10 +295,10 @@ class TiledView(View, can_focus=True):
 
     @abstractmethod
     def caption_text(self) -> Content:
-        """Return the title, and the facts about all tiles."""
+        """Return the line above the tiles: the title of the screen, and facts about all tiles."""
 
     def status(self, facts: Content) -> Content:
-        """Return the reason why figures are missing, or else `facts`."""
+        """Return the reason why figures are missing; if none are missing, return `facts`."""
         if self.problem:
             return Content.styled(f"  ✕ {self.problem}", "bold $error")
         return facts if self.has_figures else Content("  ") + awaited(self.context.session)
@@ -340,13 +349,14 @@ class TiledView(View, can_focus=True):
             self.go_to(message.tile)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        # On a screen with a number key, esc does nothing. In the past, esc returns to the present first.
+        # esc goes back only from a screen without a number key. In the past, esc first returns to the
+        # present, which is another action.
         leads = self.place not in PLACES and self.context.session.moment_ms is None
         return action != "back" or leads
 
 
 class TimedTiles(TiledView):
-    """A screen of tiles for a period that ends now, or at the shown moment."""
+    """A screen of tiles with figures of a period. The period ends at the shown moment, which can be now."""
 
     spans: Sequence[tuple[int, str]]  # each period's length in minutes and its name, the shortest first
     span: int  # the index of the chosen period
@@ -360,13 +370,13 @@ class TimedTiles(TiledView):
         return self.end_ms - self.spans[self.span][0] * 60_000
 
     def action_window(self, step: int) -> None:
-        """Show a longer or a shorter period."""
+        """Show the next longer period (`step` is 1) or the next shorter period (-1)."""
         span = max(0, min(len(self.spans) - 1, self.span + step))
         if span != self.span:
             self.span = span
             self.span_changed()
 
     def span_changed(self) -> None:
-        """Read the figures of another period."""
+        """Read the figures of the new period."""
         self.moment_changed()
         self.draw_caption()

@@ -1,4 +1,4 @@
-"""The base class of the dashboard's screens: showing, polling the server, keys, and the way back."""
+"""The base class of the views, one for each screen, and the state and the messages that the views share."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ from ledger_tui.settings.own_commands import OwnCommand
 from ledger_tui.settings.saved import SavedChoices
 from ledger_tui.ui.handlers import WorkerFailed, handles, while_running
 
-KEPT = 100
-RECENT_KEPT = 50
+KEPT = 100  # the maximum number of places in the history
+RECENT_KEPT = 50  # the maximum number of recently opened objects
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A screen, its filters, and the object that was open (in its state at that time) or None."""
+    """A place in the dashboard: a screen, its filters, and the object that was open, if any.
+
+    `record` is the object in its state at that time. `by_link` is true if the user came to it by a link.
+    """
 
     kind: str
     filters: Mapping[str, str] = field(default_factory=dict)
@@ -51,7 +54,7 @@ class NavigationHistory:
         self._ahead: list[Location] = []
 
     def leave(self, location: Location) -> None:
-        """Leave this place for a new one."""
+        """Remember the place that the user leaves for a new one, and forget the places ahead."""
         if not self._behind or self._behind[-1] != location:
             self._behind.append(location)
             del self._behind[:-KEPT]
@@ -67,11 +70,11 @@ class NavigationHistory:
         return bool(self._behind if step < 0 else self._ahead)
 
     def back(self, here: Location) -> Location | None:
-        """Return the place before this one; None at the beginning."""
+        """Return the place before the present place `here`; None at the beginning of the history."""
         return self._step(self._behind, self._ahead, here)
 
     def forward(self, here: Location) -> Location | None:
-        """Return the place that the last `back` left; None if there is none."""
+        """Return the place that the last call of `back` left; None if no such place is known."""
         return self._step(self._ahead, self._behind, here)
 
     @staticmethod
@@ -86,7 +89,7 @@ class NavigationHistory:
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """An object that was opened, and its name."""
+    """An object that the user has opened, with its name in `label`."""
 
     kind: str
     record_id: str
@@ -94,7 +97,9 @@ class Recent:
 
 
 def recent_of(kind: str, record: Mapping[str, Any]) -> Recent:
-    """Return an object, labelled with its name, number, customer, description or email, or with ""."""
+    """Return an object with its name, number, customer, description or email as the label; "" if it has none
+    of these.
+    """
     names = (record.get(field) for field in ("name", "number", "customer", "description", "email"))
     label = next((name for name in names if isinstance(name, str) and name), "")
     return Recent(kind, str(record.get("id", "")), label)
@@ -120,8 +125,8 @@ class RecentObjects:
         return iter(reversed(self._recent.values()))
 
 
-# Containers that draw nothing themselves. Textual also draws widgets that other widgets cover, and a drawing
-# of these containers would cost as much as the whole screen.
+# Containers that draw nothing themselves. Textual draws a container even if other widgets cover it
+# completely, and this would cost as much as drawing the whole screen.
 class ScreenRow(Horizontal):
     BLANK = True
 
@@ -153,13 +158,15 @@ class NamesLoaded(Message):
 
 @dataclass
 class LocationOpened(Message):
-    """The user goes to a screen, with filters and an object; esc will lead back."""
+    """The user wants to go to a location; esc will lead back from it."""
 
     location: Location
 
 
 @dataclass
 class LinkFollowed(Message):
+    """The user wants to go where the link leads."""
+
     link: Link
 
 
@@ -173,10 +180,11 @@ class ActionRequested(Message):
 
 
 class BackRequested(Message):
-    """The user goes back, and the view contains nothing to close first."""
+    """The user wants to go back, and the view has nothing open that this would close first."""
 
 
-# While the user holds a key down, rows pass too fast to draw each detail or to read each account.
+# While the user holds a key down, the cursor passes rows too fast to draw the detail of each row or to read
+# the account of each row. `View.at_rest` does this when the cursor has not moved for this time.
 _REST_SECONDS = 0.06
 
 
@@ -200,10 +208,10 @@ class Context:
 
 
 class View(Widget):
-    """A screen. Its workers post their results as messages."""
+    """The view of one screen, below the tabs."""
 
     BLANK = True  # as for `ScreenRow`
-    lines_offered = "flows"  # the key bar names these commands next to the key of the command line
+    lines_offered = "flows"  # the commands that the key bar names next to the key of the command line
 
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(id=place.kind)
@@ -246,12 +254,12 @@ class View(Widget):
         return iter(())
 
     def why_not(self, _binding: Binding) -> str:
-        """Return why a greyed key does nothing now; "" if there is no reason to show."""
+        """Return the reason why an inactive key does nothing now; "" if the view has no reason to show."""
         return ""
 
     @property
     def location(self) -> Location:
-        """The shown place, to which the user can return."""
+        """The place that the view shows, as a place to return to."""
         return Location(self.place.kind)
 
     def show_location(self, location: Location) -> None:
@@ -267,7 +275,7 @@ class View(Widget):
         self.focus_content()
 
     def see_moment(self) -> None:
-        """Read the data of the shown moment, unless the drawn data already belongs to it."""
+        """Read the data of the shown moment, unless the drawn data already belongs to this moment."""
         if self._moment != self.context.session.moment_ms:
             self._moment = self.context.session.moment_ms
             self.moment_changed()
@@ -288,7 +296,10 @@ class View(Widget):
     # ------------------------------------------------------------------ polling
 
     def tick(self) -> None:
-        """Poll the server when it is time, within the rate limit; called about twice a second while shown."""
+        """Poll the server if the next poll is due and the rate limit allows it.
+
+        The dashboard calls this about twice a second while the view is on screen.
+        """
         session = self.context.session
         if session.clock() >= self.next_poll_at and not session.waiting_seconds and self.may_poll():
             self.next_poll_at = session.clock() + self.poll()
@@ -298,17 +309,17 @@ class View(Widget):
         return not self.reading
 
     def poll(self) -> float:
-        """Ask the server for the current state; return after how many seconds to ask again."""
+        """Begin to read the current data. Return the number of seconds until the next poll."""
         return self.context.session.poll_seconds
 
     def action_refresh(self) -> None:
-        """Read the data again, and redraw the whole screen, in case another program wrote on it."""
+        """Read the data again, and redraw the screen, because another program may have written on it."""
         self.app.refresh()
         self.next_poll_at = 0.0
         self.tick()
 
     def poll_soon(self) -> None:
-        """Poll at the next tick, because something was changed."""
+        """Poll as soon as the rate limit allows it, because the user has changed something."""
         self.next_poll_at = 0.0
         self.tick()
 
@@ -324,7 +335,7 @@ class View(Widget):
         self.failed(f"unexpected {literal(masked(repr(message.error)))}")
 
     def failed(self, problem: str) -> None:
-        """Show a worker's failure; no result will follow."""
+        """Show why a worker failed, and no longer wait for its result."""
         self.problem, self.reading = problem, False
         self.draw()
 
@@ -332,7 +343,7 @@ class View(Widget):
         """Draw the data again, or the reason why it could not be read."""
 
     def changed(self) -> None:
-        """Redraw after a change. Draw anything larger than a line in `at_rest`."""
+        """Redraw after a change, but only a line or less; draw anything larger in `at_rest`."""
         if self._rest is not None:
             self._rest.reset()
             self._rest.resume()
@@ -344,7 +355,7 @@ class View(Widget):
         self.at_rest()
 
     def at_rest(self) -> None:
-        """Draw anything larger than a line, once the cursor has stopped."""
+        """Draw anything larger than a line; called when the last change was `_REST_SECONDS` ago."""
 
     def names_loaded(self) -> None:
         """Redraw, because names and currencies of accounts were read."""

@@ -122,7 +122,7 @@ THEMES = (
 
 
 def background_of(config: Config) -> str:
-    """Return the background, in CSS, of the theme that the config file names."""
+    """Return the background colour, as CSS, of the theme that the config file names."""
     own = config.themes.get(config.theme or "", {})
     base = own.get("base", DEFAULT_THEME) if own else config.theme or DEFAULT_THEME
     background = own.get("background") or next((t.background for t in THEMES if t.name == base), None)
@@ -130,12 +130,13 @@ def background_of(config: Config) -> str:
 
 
 def theme_named(name: str, file: str, names: Collection[str]) -> str:
-    """Return the name of a theme. Raises BadConfig for an unknown theme."""
+    """Return `name` if it is one of `names`, the existing themes. Raises BadConfig for any other name."""
     if name not in names:
         raise BadConfig(f'{file}: theme: "{name}" is not a theme; choose {" or ".join(names)}.')
     return name
 
 
+# The entries that a theme of the config file can have. `base` names the theme that it changes.
 BASE = "base"
 COLORS = (
     "primary",
@@ -149,7 +150,7 @@ COLORS = (
     "surface",
     "panel",
 )
-# For each name in the config file, the variables of the theme that this name sets.
+# For each further entry of a theme in the config file, the variables of the theme that get its colour.
 ROLES = {
     "muted": ("muted",),
     "faint": ("faint",),
@@ -163,7 +164,7 @@ ROLES = {
 
 
 def custom_themes(tables: Mapping[str, Mapping[str, str]], file: str) -> list[Theme]:
-    """Return the themes of the config file. Raises BadConfig for a wrong name or entry."""
+    """Return the themes that the config file defines. Raises BadConfig for a wrong name or entry."""
     return [_theme(name, table, f"{file}: themes.{name}") for name, table in tables.items()]
 
 
