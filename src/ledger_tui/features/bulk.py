@@ -39,7 +39,7 @@ def bulk_question(
     `left_out` is the number of marked objects whose state does not allow the action.
     """
     begins = action.asks or action.label.capitalize()
-    lines = [f"{begins} {_counted(len(records), resource)}?"]
+    lines = [f"{begins} {_number_text(len(records), resource)}?"]
     sums: Counter[str] = Counter()
     for record in records:
         currency = currency_of(record, names)
@@ -61,7 +61,7 @@ def bulk_question(
     return "\n".join(lines)
 
 
-def _counted(number: int, resource: Resource) -> str:
+def _number_text(number: int, resource: Resource) -> str:
     """Return `1 invoice`, `3 invoices`, `2 deliveries`."""
     singular = resource.singular
     plural = (
@@ -109,7 +109,7 @@ class BulkScreen(Dialog[list[Record]]):
         self._keys = {id(record): new_idempotency_key() for record in records}
 
     @property
-    def began(self) -> bool:
+    def has_results(self) -> bool:
         """Whether the dashboard knows the result of any request."""
         return self._attempts > 0
 
@@ -243,7 +243,7 @@ def act_on_all(
     def done(changed_records: list[Record] | None) -> None:
         for record in changed_records or ():
             view.show_changed(record)
-        if changed_records is not None and screen.began:
+        if changed_records is not None and screen.has_results:
             end(screen.result)
             view.table.unmark()
             view.poll_soon()

@@ -277,7 +277,7 @@ class ComparisonView(TimedTiles):
         column = max(_LEAST_COLUMN, min(24, (width - _PERIOD) // len(self._courses) - 1))
         heads = (Cell(" " + fit(literal(course.name), column, "right"), "dim") for course in self._courses)
         rows = [TileRow([Cell(" " * _PERIOD), *heads])]
-        for (name, last), (_before, before) in self._spans()[: height - 1]:
+        for (name, last), (_before, before) in self._period_pairs()[: height - 1]:
             cells = [Cell(fit(name, _PERIOD), "dim")]
             for course in self._courses:
                 difference = course.at(last) - course.at(before)
@@ -286,7 +286,7 @@ class ComparisonView(TimedTiles):
             rows.append(TileRow(cells))
         return TileContent(rows, [Cell(UNITS[self._unit], "dim")])
 
-    def _spans(self) -> list[tuple[tuple[str, int], tuple[str, int]]]:
+    def _period_pairs(self) -> list[tuple[tuple[str, int], tuple[str, int]]]:
         """Return pairs of a period and the previous one, newest first."""
         first = self._courses[0]
         pairs = periods(first.start_ms, first.end_ms, UNITS[self._unit])

@@ -315,7 +315,7 @@ class ExportScreen(Dialog[str | None]):
         self._what = what
         self._known_total = known_total
         self._at_work: Worker[None] | None = None
-        self._there = False  # whether the file exists; ^o then replaces it
+        self._file_exists = False  # whether the file exists; ^o then replaces it
 
     def content(self) -> ComposeResult:
         yield Static(Content(self._what), id="export-what")
@@ -341,7 +341,7 @@ class ExportScreen(Dialog[str | None]):
                 self._note_file(Path(name).expanduser())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "start" or (not self.working and (self._there or parameters != (True,)))
+        return action != "start" or (not self.working and (self._file_exists or parameters != (True,)))
 
     def action_cancel(self) -> None:
         if self.working and self._at_work is not None:
@@ -363,7 +363,7 @@ class ExportScreen(Dialog[str | None]):
         except RuntimeError:
             self.note(f"There is no home folder {literal(name.partition('/')[0])}.", problem=True)
             return
-        self._there = False
+        self._file_exists = False
         request = replace(self._request, file=file, format=format_, replace=replace_it)
         bar = self.query_one(ProgressBar)
         bar.display = True
@@ -390,11 +390,11 @@ class ExportScreen(Dialog[str | None]):
         self.note(f"{progress.rows:,}{of} written; esc cancels and leaves no file.")
 
     @while_running
-    def _failed(self, sentence: str, there: bool) -> None:
-        """Show why the export failed; `there` is true if the file exists."""
-        self._there = there
+    def _failed(self, sentence: str, file_exists: bool) -> None:
+        """Show why the export failed; `file_exists` is true if the file exists."""
+        self._file_exists = file_exists
         self.query_one(ProgressBar).display = False
-        hint = " ^o replaces it; or choose another name." if there else ""
+        hint = " ^o replaces it; or choose another name." if file_exists else ""
         self.rest(f"{sentence}{hint}", problem=True)
 
 

@@ -163,9 +163,13 @@ def _side(
     gap = 1 if sum(thickness.values()) + len(groups) - 1 <= height else 0
     top = max(0, (height - sum(thickness.values()) - gap * (len(groups) - 1)) // 2)
     boxes, tops = [], {}
-    for name, its in groups_in_order:
-        boxes.append(_Box(name, top, sum(thickness[flow] for flow in its), sum(flow.amount for flow in its)))
-        for flow in its:
+    for name, box_flows in groups_in_order:
+        boxes.append(
+            _Box(
+                name, top, sum(thickness[flow] for flow in box_flows), sum(flow.amount for flow in box_flows)
+            )
+        )
+        for flow in box_flows:
             tops[flow] = top
             top += thickness[flow]
         top += gap
@@ -279,7 +283,7 @@ class FlowsView(TimedTiles):
         super().__init__(place, context)
         self._accounts_read = False
         self._is_old = False  # whether the shown flows belong to another window than the one to show
-        self._read: FlowsReading | None = None
+        self._last_reading: FlowsReading | None = None
         # the transactions of the last read, so that the next read can stop at them
         self._known_rows: Sequence[Record] = ()
         self._flows: list[Flow] = []
@@ -299,7 +303,7 @@ class FlowsView(TimedTiles):
 
     @property
     def has_figures(self) -> bool:
-        return self._read is not None
+        return self._last_reading is not None
 
     @property
     def _since(self) -> str:
@@ -308,7 +312,7 @@ class FlowsView(TimedTiles):
         If the window has more transactions than one read returns, this is just before the oldest transaction
         that was read.
         """
-        read = self._read
+        read = self._last_reading
         oldest = None if read is None or read.whole else moment_ms(read.rows[-1].get("created"))
         return moment_text(self.start_ms if oldest is None else oldest - 1)
 
@@ -319,7 +323,7 @@ class FlowsView(TimedTiles):
 
     def forget(self) -> None:
         super().forget()
-        self._read = None
+        self._last_reading = None
         self.reading, self._known_rows = False, ()
 
     def moment_changed(self) -> None:
@@ -349,16 +353,16 @@ class FlowsView(TimedTiles):
     def _take(self, read: FlowsReading, requests: int) -> None:
         self.end_read(requests)
         self._is_old = False
-        self._read, self._known_rows = read, read.rows if read.whole else ()
+        self._last_reading, self._known_rows = read, read.rows if read.whole else ()
         if read.accounts and self.context.names.learn(read.accounts):
             self.post_message(NamesLoaded())
         self._accounts_read = self._accounts_read or bool(read.accounts)
         self._compute()
 
     def _compute(self) -> None:
-        if self._read is None:
+        if self._last_reading is None:
             return
-        self._flows = flows_of(self._read.rows, self.context.names.currency)
+        self._flows = flows_of(self._last_reading.rows, self.context.names.currency)
         self.draw()
 
     def names_loaded(self) -> None:
@@ -369,13 +373,13 @@ class FlowsView(TimedTiles):
     def caption_text(self) -> Content:
         window = f"the last {SPANS[self.span][1]}"
         left, count = Content.assemble(" ", ("Flows", "bold"), "  "), ""
-        if self._is_old and self._read is not None:
+        if self._is_old and self._last_reading is not None:
             count = "  reading…"
-        elif self._read is not None and not self._read.whole:
+        elif self._last_reading is not None and not self._last_reading.whole:
             since = self._since[5:16].replace("T", " ")
-            window = f"the newest {len(self._read.rows):,} postings of {window}, since {since}"
-        elif self._read is not None:
-            count = f"  {len(self._read.rows):,} postings"
+            window = f"the newest {len(self._last_reading.rows):,} postings of {window}, since {since}"
+        elif self._last_reading is not None:
+            count = f"  {len(self._last_reading.rows):,} postings"
         return left + window + self.status(Content.styled(count, "$muted"))
 
     def _named(self, account: str) -> str:
@@ -415,7 +419,7 @@ class FlowsView(TimedTiles):
         return TileContent([TileRow(line) for line in lines], [Cell(choice.currency, "dim")])
 
     def _why_empty(self) -> str:
-        if self._read is None:
+        if self._last_reading is None:
             return "loading…"
         return "Nothing moved. + widens the window."
 

@@ -114,14 +114,14 @@ def in_program(
         with app.suspend():
             environment = without_secrets(key_variables)
             status = subprocess.run([*command, name], check=False, env=environment).returncode
-        left = file.read_text(encoding="utf-8", errors="replace")
+        edited_text = file.read_text(encoding="utf-8", errors="replace")
     except SuspendNotSupported:
         return "Another program cannot take over this terminal.", text
     except OSError as error:
         return f"{literal(command[0])} cannot be started: {error.strerror}.", text
     finally:
         file.unlink(missing_ok=True)
-    return (f"{literal(command[0])} ended with status {status}." if status else ""), left
+    return (f"{literal(command[0])} ended with status {status}." if status else ""), edited_text
 
 
 def _command(variable: str) -> list[str] | None:

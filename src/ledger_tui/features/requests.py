@@ -127,7 +127,7 @@ def answer_text(status: object, body: object) -> str:
     return f"{status}\n{json_text(body) if body is not None else ''}"
 
 
-def compared(before: str, after: str, width: int) -> list[Content]:
+def side_by_side(before: str, after: str, width: int) -> list[Content]:
     """Return two texts side by side in `width` cells, with a mark between lines that differ."""
     old, new = before.split("\n"), after.split("\n")
     half = max(10, (width - 3) // 2)
@@ -227,7 +227,7 @@ class ResendScreen(Dialog[None]):
         """Show the logged answer and the new answer side by side."""
         before = answer_text(self._record.get("status"), self._record.get("response_body"))
         answers = self.query_one("#resend-answers", Static)
-        answers.update(Content("\n").join(compared(before, after, answers.size.width)))
+        answers.update(Content("\n").join(side_by_side(before, after, answers.size.width)))
         self.rest(
             "≠ marks the differences; e edits the request again." if before != after else "The same answer."
         )

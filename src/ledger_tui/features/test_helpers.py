@@ -336,7 +336,7 @@ class HelpersView(TiledView):
             return Tile(title, draw_state, Link(title, place.kind), id=f"tile-{name}")
 
         self.tiles = (
-            tile("clock", "the ledger's time", _drawn_clock),
+            tile("clock", "the ledger's time", _clock_content),
             tile("snapshots", "snapshots", _snapshots),
             tile("faults", "faults", _faults),
         )
@@ -430,7 +430,7 @@ class HelpersView(TiledView):
         return f"{ROOT}/clock"
 
 
-def _drawn_clock(state: HelperState, _width: int, height: int) -> TileContent:
+def _clock_content(state: HelperState, _width: int, height: int) -> TileContent:
     """Return the ledger's time, and the effect of setting the time forward."""
     rows = [TileRow(line) for line in clock_lines(state.clock)]
     hint = ":clock +1d moves it on: tokens expire, invoices fall due, webhooks are retried at once"
@@ -448,7 +448,7 @@ def _snapshots(state: HelperState, width: int, height: int) -> TileContent:
             Cell(fit(megabytes, 12, "right"), "dim"),
         ]
         rows.append(TileRow(cells, Link("snapshot", "", str(snapshot.get("id"))), snapshot))
-    return _listed(
+    return _list_content(
         rows, "No snapshots: n takes one of the whole ledger, and enter goes back to it.", width, height
     )
 
@@ -463,7 +463,7 @@ def _faults(state: HelperState, width: int, height: int) -> TileContent:
             Cell(" hits", "dim"),
         ]
         rows.append(TileRow(cells, Link("fault", "", str(fault.get("id"))), fault))
-    return _listed(
+    return _list_content(
         rows,
         "No faults: :fault lets requests or webhooks fail, :trigger makes an event happen.",
         width,
@@ -471,7 +471,7 @@ def _faults(state: HelperState, width: int, height: int) -> TileContent:
     )
 
 
-def _listed(rows: Iterable[TileRow], empty: str, width: int, height: int) -> TileContent:
+def _list_content(rows: Iterable[TileRow], empty: str, width: int, height: int) -> TileContent:
     """Return the rows that fit and the number of all rows; a sentence if there are none."""
     every = [*rows]
     if not every:

@@ -291,14 +291,14 @@ class TokenView(View, can_focus=True):
         token_manager = self.context.tokens
         tokens = token_manager.tokens
         if tokens.problem:
-            anew = [] if self.context.session.read_only else [[Cell("n exchanges the key again.", "dim")]]
-            return [[Cell(f"✕ {literal(tokens.problem)}", "bad")], *anew]
+            advice = [] if self.context.session.read_only else [[Cell("n exchanges the key again.", "dim")]]
+            return [[Cell(f"✕ {literal(tokens.problem)}", "bad")], *advice]
         if self.reading:
             return [[Cell("waiting for the server…", "dim")]]
         if tokens.pair is None:
             lines_shown = [Cell("Every request sends the API key itself.", "dim")]
-            may = "n exchanges it for an access token, which lasts an hour and is then renewed."
-            return [lines_shown] if self.context.session.read_only else [lines_shown, [Cell(may, "dim")]]
+            offer = "n exchanges it for an access token, which lasts an hour and is then renewed."
+            return [lines_shown] if self.context.session.read_only else [lines_shown, [Cell(offer, "dim")]]
         share = tokens.left / tokens.pair.expires_in
         bar_text, empty = plot.meter(share, max(4, min(2 * _METER, width - 16)))
         tone: Tone = "accent" if tokens.left > EARLY_S else "warn"

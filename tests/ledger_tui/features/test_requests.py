@@ -12,9 +12,9 @@ from ledger_tui.features.requests import (
     RequestsView,
     RequestTextError,
     answer_text,
-    compared,
     parse_request,
     request_text,
+    side_by_side,
 )
 from ledger_tui.resources.requests import REQUESTS
 from tests.ledger_tui.alone import Alone, unconnected
@@ -65,10 +65,10 @@ def test_answers_are_compared_line_by_line() -> None:
     before, after = answer_text(400, refused), answer_text(201, {"id": "txn_1"})
     assert before.splitlines()[0] == "400"
     assert "type" not in before  # an error of this client has none
-    lines = [line.plain for line in compared(before, after, 60)]
+    lines = [line.plain for line in side_by_side(before, after, 60)]
     assert lines[0].split() == ["before", "now"]
     assert "≠" in lines[1]
-    assert not [line for line in compared(before, before, 60) if "≠" in line.plain]
+    assert not [line for line in side_by_side(before, before, 60) if "≠" in line.plain]
 
 
 @pytest.mark.dashboard

@@ -51,15 +51,15 @@ async def test_flows_are_live_lead_to_their_postings_and_go_back_in_time(
         with monkeypatch.context() as patch:
             patch.setattr(view, "poll", lambda: float("inf"))
             await until(lambda: not view.reading, "the last reading to arrive")
-            assert view._read is not None
-            read = view._read
-            view._read = FlowsReading(read.rows[:3], False)
+            assert view._last_reading is not None
+            read = view._last_reading
+            view._last_reading = FlowsReading(read.rows[:3], False)
             view._compute()
             oldest = str(read.rows[2]["created"])
             await driver.sees(f"the newest 3 postings of the last 6 hours, since {oldest[5:10]} ")
             assert view._since < oldest
             assert view._since > str(read.rows[3]["created"])
-            view._read = read
+            view._last_reading = read
             view._compute()
         await driver.press("j", "enter", sees=("Transactions", "other:", "−5.00"), gone="+7.00")
         await driver.press("escape", sees="Flows")
@@ -97,8 +97,10 @@ async def test_the_others_of_the_list_are_those_of_the_bands_and_a_count_stands_
         others = re.search(r"others +([\d,.]+ EUR) +\d×", listed)
         assert others is not None, listed
         assert others[1] in bands, bands
-        assert view._read is not None
-        view._read = FlowsReading([row for row in view._read.rows for _copy in range(1_200)], True)
+        assert view._last_reading is not None
+        view._last_reading = FlowsReading(
+            [row for row in view._last_reading.rows for _copy in range(1_200)], True
+        )
         view._compute()
         await driver.sees("EUR 1,200×")
 

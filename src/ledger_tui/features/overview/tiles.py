@@ -305,7 +305,7 @@ def last_postings(
 ) -> TileContent:
     """Return the rows for a quiet ledger: the age of its last transaction, and the newest transactions."""
     titles = ("amount", "account", "description")
-    lines = [_ticked(row, TRANSACTIONS, titles, names, width, today) for row in rows[:height]]
+    lines = [_record_row(row, TRANSACTIONS, titles, names, width, today) for row in rows[:height]]
     return TileContent(lines, [Cell(f"last posting {ago}", "dim")])
 
 
@@ -544,7 +544,7 @@ def events(rows: Sequence[Record], names: AccountNames, width: int, height: int,
     if not rows:
         return sentence("No events yet.", width)
     return TileContent(
-        [_ticked(row, EVENTS, ("event", "about"), names, width, today) for row in rows[:height]]
+        [_record_row(row, EVENTS, ("event", "about"), names, width, today) for row in rows[:height]]
     )
 
 
@@ -555,7 +555,9 @@ def newest_postings(
     if not rows:
         return sentence("No postings yet.", width)
     titles = ("amount", "account", "description")
-    lines = [_ticked(row, TRANSACTIONS, titles, names, width, today) for row in rows[: max(1, height - 1)]]
+    lines = [
+        _record_row(row, TRANSACTIONS, titles, names, width, today) for row in rows[: max(1, height - 1)]
+    ]
     lines.append(TileRow([Cell("postings: this server shows no events", "dim")]))
     return TileContent(lines)
 
@@ -568,7 +570,7 @@ def _when(created: str, today: str) -> str:
     return date[5:].ljust(8) if date[:4] == today[:4] else date
 
 
-def _ticked(
+def _record_row(
     record: Record, resource: Resource, titles: Sequence[str], names: AccountNames, width: int, today: str
 ) -> TileRow:
     """Return a row about a record that begins with its time or, if its date is not `today`, the date."""

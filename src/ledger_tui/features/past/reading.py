@@ -80,9 +80,9 @@ async def read_first(api: Api, now_ms: int) -> int | None:
 
     No list begins with its oldest object, so this bisects the time until it is close to the first event.
     """
-    oldest_found, nothing, reach = now_ms, None, _HOUR_MS
+    oldest_found, before_first, reach = now_ms, None, _HOUR_MS
     for _ in range(_SEARCHES_MAX):
-        probe = max(0, now_ms - reach) if nothing is None else (oldest_found + nothing) // 2
+        probe = max(0, now_ms - reach) if before_first is None else (oldest_found + before_first) // 2
         want = Want(0, "page", 0, None, limit=1)
         page = await fetch_page(api, "/v1/events", {"at": moment_text(probe)}, want, "events")
         if page.rows:
@@ -91,8 +91,8 @@ async def read_first(api: Api, now_ms: int) -> int | None:
                 return oldest_found
             reach = (now_ms - oldest_found) * 2
         else:
-            nothing = probe
-        if nothing is not None and oldest_found - nothing <= (now_ms - oldest_found) / _PRECISION:
+            before_first = probe
+        if before_first is not None and oldest_found - before_first <= (now_ms - oldest_found) / _PRECISION:
             break
     return oldest_found
 

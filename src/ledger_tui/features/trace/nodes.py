@@ -65,9 +65,9 @@ def nodes_of(trace: Trace, names: AccountNames) -> list[Node]:
         nodes.append(_note(0, f"{_count(trace.more_steps, 'earlier request')} not shown"))
     before: str | None = None
     for step in trace.steps:
-        start = _started(step)
+        start = _start_of(step)
         nodes.append(_request(step, start, before))
-        nodes += _caused(trace, step, moment(start), names)
+        nodes += _effects(trace, step, moment(start), names)
         before = start
     return nodes
 
@@ -125,7 +125,7 @@ def can_send_again(node: Node | None) -> bool:
 # ---------------------------------------------------------------------- requests
 
 
-def _started(step: TraceStep) -> str | None:
+def _start_of(step: TraceStep) -> str | None:
     request = step.request
     created = request.get("created") if request else next(iter(step.events), {}).get("created")
     return created if isinstance(created, str) else None
@@ -158,7 +158,7 @@ def _request(step: TraceStep, start: str | None, before: str | None) -> Node:
         _status(request),
         Cell(f"  {_milliseconds(request.get('duration_ms'))}", "dim"),
     )
-    return Node("request", 0, line, time[11:], _asked_by(request, day), "requests", request, gap)
+    return Node("request", 0, line, time[11:], _sender(request, day), "requests", request, gap)
 
 
 def _shortened(path: str) -> str:
@@ -178,7 +178,7 @@ def _milliseconds(value: object) -> str:
     return f"{value:,.1f} ms" if isinstance(value, int | float) else "– ms"
 
 
-def _asked_by(request: Record, day: str) -> tuple[Line, ...]:
+def _sender(request: Record, day: str) -> tuple[Line, ...]:
     asker = text_of(request, "credential") if request.get("credential") else Cell("this dashboard")
     parts: list[Cell] = [Cell("by ", "dim"), asker]
     for word, name in (("from", "address"), ("key", "idempotency_key")):
@@ -192,7 +192,7 @@ def _asked_by(request: Record, day: str) -> tuple[Line, ...]:
 # ---------------------------------------------------------------------- objects and events
 
 
-def _caused(trace: Trace, step: TraceStep, start: float | None, names: AccountNames) -> Iterator[Node]:
+def _effects(trace: Trace, step: TraceStep, start: float | None, names: AccountNames) -> Iterator[Node]:
     """Yield what a request changed, with the events and the deliveries of each change."""
     if step.no_events:
         yield _note(1, step.no_events)
@@ -212,7 +212,7 @@ def _event(event: Record, start: float | None, entry: int | None) -> Node:
     tone = _ENDS.get(kind.rpartition(".")[2], "plain")
     number = Cell(f"  entry {entry:,}  " if entry is not None else "  ", "dim")
     line = (Cell("◇ ", "dim"), Cell(literal(kind), tone), number, text_of(event, "id", "dim"))
-    return Node("event", 2, line, _later(event, "created", start), place="events", record=event)
+    return Node("event", 2, line, _offset(event, "created", start), place="events", record=event)
 
 
 def _object(event: Record, about: Record, step: TraceStep, names: AccountNames) -> Node:
@@ -234,7 +234,7 @@ def _difference(event: Record, about: Record, step: TraceStep, names: AccountNam
         account = names.get(about.get("account"))
         name = literal(account.name) if account else "balance"
         return (
-            _compared(
+            _change_line(
                 FieldChange("balance", before, about["balance_after"]), currency, name, max(12, len(name))
             ),
         )
@@ -243,13 +243,13 @@ def _difference(event: Record, about: Record, step: TraceStep, names: AccountNam
         return ((Cell("the earlier value is not known", "dim"),),)
     difference = changes(old, about)
     width = max([12, *(len(change.name) for change in difference)])
-    lines = [_compared(change, currency, change.name, width) for change in difference[:_CHANGES_SHOWN]]
+    lines = [_change_line(change, currency, change.name, width) for change in difference[:_CHANGES_SHOWN]]
     if len(difference) > _CHANGES_SHOWN:
         lines.append((Cell(f"and {len(difference) - _CHANGES_SHOWN} more fields", "dim"),))
     return tuple(lines)
 
 
-def _compared(change: FieldChange, currency: object, name: str, width: int) -> Line:
+def _change_line(change: FieldChange, currency: object, name: str, width: int) -> Line:
     return (
         Cell(f"{fit(literal(name), min(width, 24))} ", "dim"),
         Cell(_value(change.name, change.before, currency), "dim" if change.before is None else "minus"),
@@ -295,7 +295,7 @@ def _deliveries(trace: Trace, step: TraceStep, event: str, start: float | None) 
         )
         yield Node("delivery", 3, line, place="deliveries", record=delivery)
         for attempt in attempts:
-            made_at = _later(attempt, "attempted_at", start)
+            made_at = _offset(attempt, "attempted_at", start)
             yield Node("attempt", 4, _attempt(attempt), made_at, place="deliveries", record=delivery)
         if state == "pending":
             due = time_of(delivery, "next_attempt_at").text[11:] or "now"
@@ -314,7 +314,7 @@ def _attempt(attempt: Record) -> Line:
     return (number, Cell(f"✕ {text}", "bad"), took)
 
 
-def _later(record: Record, name: str, start: float | None) -> str:
+def _offset(record: Record, name: str, start: float | None) -> str:
     at = moment(record.get(name))
     return "" if at is None or start is None else later(at - start)
 

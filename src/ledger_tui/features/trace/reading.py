@@ -335,14 +335,14 @@ async def _with_before(reader: _Reader, step: TraceStep) -> TraceStep:
     return replace(step, before=before)
 
 
-async def _with_deliveries(reader: _Reader, step: TraceStep, none: str, record: Record) -> TraceStep:
+async def _with_deliveries(reader: _Reader, step: TraceStep, no_deliveries: str, record: Record) -> TraceStep:
     """Return the step with the deliveries of its events; the traced event's deliveries are read first.
 
     This reads the deliveries even if no endpoint is registered, because an endpoint may have been deleted
     since.
     """
-    if none not in ("", _NO_ENDPOINTS) or not step.events:
-        return replace(step, no_deliveries=none)
+    if no_deliveries not in ("", _NO_ENDPOINTS) or not step.events:
+        return replace(step, no_deliveries=no_deliveries)
     ids = (record.get("id"), record.get("event"))
     by_event = dict(step.deliveries)
     first = [e for e in step.events if e.get("id") in ids or subject(e).get("id") in ids]
@@ -354,12 +354,14 @@ async def _with_deliveries(reader: _Reader, step: TraceStep, none: str, record: 
             # If a delivery is traced, the dashboard already knows this delivery.
             if not isinstance(error, _UsedUp) and isinstance(record.get("attempts"), list):
                 by_event.setdefault(str(record.get("event")), (record,))
-            why = none or _why(error, _NO_DELIVERIES)
+            why = no_deliveries or _why(error, _NO_DELIVERIES)
             return replace(
-                step, deliveries={} if none and not any(by_event.values()) else by_event, no_deliveries=why
+                step,
+                deliveries={} if no_deliveries and not any(by_event.values()) else by_event,
+                no_deliveries=why,
             )
-    if none and not any(by_event.values()):
-        return replace(step, no_deliveries=none)
+    if no_deliveries and not any(by_event.values()):
+        return replace(step, no_deliveries=no_deliveries)
     return replace(step, deliveries=by_event)
 
 
