@@ -1,4 +1,6 @@
-"""A dialog for one action on several objects: it acts on one after the other, and reports each failure."""
+"""A dialog for one action on several objects. It runs the action on one object after the other, and reports
+each failure.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,13 @@ from ledger_tui.ui.dialogs import YES_OR_NO, Dialog
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.view import Context
 
-_NAMED = 5
+_NAMED = 5  # the number of objects that the question names
 
 
 def bulk_question(
     resource: Resource, action: ResourceAction, records: Sequence[Record], left_out: int, names: AccountNames
 ) -> str:
-    """Return the question `Void 3 invoices?`, with the sums by currency and the names of the first invoices.
+    """Return a question such as `Void 3 invoices?`, with sums by currency and the names of the first objects.
 
     `left_out` is the number of marked objects whose state does not allow the action.
     """
@@ -71,9 +73,9 @@ def _number_text(number: int, resource: Resource) -> str:
 
 
 class BulkScreen(Dialog[list[Record]]):
-    """Asks once, then acts on each object; returns the objects in their new state.
+    """Asks once, then runs the action on each object. Returns the changed objects in their new state.
 
-    `question` names the change and the number of objects. In live mode the user must type this number to
+    `question` names the change and the number of objects. Outside test mode the user must type this number to
     confirm an action that cannot be undone.
     """
 
@@ -105,12 +107,13 @@ class BulkScreen(Dialog[list[Record]]):
         self._attempts = 0
         self._failures: list[str] = []
         self._changed_records: list[Record] = []
-        # One idempotency key for each object that is created, so a repeated request creates nothing twice.
+        # If the action creates objects, each record gets one idempotency key, so that a request that is sent
+        # again creates nothing twice.
         self._keys = {id(record): new_idempotency_key() for record in records}
 
     @property
     def has_results(self) -> bool:
-        """Whether the dashboard knows the result of any request."""
+        """Whether the dashboard knows the result of at least one request."""
         return self._attempts > 0
 
     def content(self) -> ComposeResult:
@@ -138,7 +141,9 @@ class BulkScreen(Dialog[list[Record]]):
         return "" if self._asks_number or self._began else YES_OR_NO
 
     def key_text(self, binding: Binding) -> str:
-        """Return the text for a key; esc stops the changes while they run."""
+        """Return the description of a key. esc stops the action while it runs; otherwise esc closes the
+        dialog.
+        """
         if binding.action != "close" or not self._began:
             return binding.description
         return "stop" if self.working else "close"
@@ -160,7 +165,7 @@ class BulkScreen(Dialog[list[Record]]):
         self._act()
 
     def action_close(self) -> None:
-        """Close the dialog; while the action runs, stop it after the present object instead."""
+        """Close the dialog. While the action runs, stop the action after the current object instead."""
         if not self.working:
             self.dismiss(self._changed_records)
         else:
@@ -177,7 +182,10 @@ class BulkScreen(Dialog[list[Record]]):
         self.call_later(self._end)
 
     async def _act_on(self, record: Record) -> tuple[Record | None, str]:
-        """Return the object's new state (None if the answer lacks it), and the reason for a failure or ""."""
+        """Run the action on one object. Return its new state, and the reason for a failure or "".
+
+        The state is None if the server's answer does not contain the object.
+        """
         action = self._action
         path = self._resource.action_path(action, record)
         key = self._keys[id(record)] if action.creates else None
@@ -206,7 +214,7 @@ class BulkScreen(Dialog[list[Record]]):
 
     @property
     def result(self) -> str:
-        """The numbers of changed, refused and untried objects in words."""
+        """A text with the numbers of changed objects, of failures, and of objects that were not tried."""
         successes = self._attempts - len(self._failures)
         left = len(self._records) - self._attempts
         parts = [f"{self._action.done}: {successes}"]
@@ -228,16 +236,16 @@ class BulkScreen(Dialog[list[Record]]):
 def act_on_all(
     view: ResourceView, action: ResourceAction, records: Sequence[Record], end: Callable[[str], None]
 ) -> None:
-    """Ask once, then act on several of the view's objects in sequence.
+    """Ask once, then run the action on these objects of the view, one after the other.
 
-    If the dashboard has sent any request, `end` gets a sentence about the result.
+    Afterwards this calls `end` with a sentence about the result, unless no request has a result.
     """
     resource, context = view.resource, view.context
     left_out = len(view.model.marks) - len(records)
     text = bulk_question(resource, action, records, left_out, context.names)
     if action.name == "revoke" and any(map(context.tokens.is_own, records)):
         text += "\n\nThis dashboard uses one of these keys and will lose access."
-        # the key in use comes last, because after its end the server would refuse every other change
+        # The key in use comes last: after it is revoked, the server refuses every further change.
         records = sorted(records, key=context.tokens.is_own)
 
     def done(changed_records: list[Record] | None) -> None:

@@ -37,7 +37,10 @@ _BLANK = " ⠀"
 
 @dataclass(frozen=True)
 class Course:
-    """The balance of an account at `start_ms`, and after each posting until `end_ms`."""
+    """The balance of an account over time: at `start_ms`, and after each posting until `end_ms`.
+
+    From `times[n]` on, the account has the balance `balances[n]`.
+    """
 
     id: str
     name: str
@@ -53,7 +56,9 @@ class Course:
 
 
 def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, end_ms: int) -> Course:
-    """Return the course of an account, from its balance at `end_ms` and its transactions since `start_ms`."""
+    """Return the course of an account. Its transactions since `start_ms` are subtracted from its balance at
+    `end_ms`, one after the other.
+    """
     balance = account.get("balance")
     running = balance if isinstance(balance, int) else 0
     times, balances = [], []
@@ -77,7 +82,7 @@ def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, en
 
 
 def draw(courses: Sequence[Course], width: int, height: int) -> list[list[Cell]]:
-    """Return a plot with one line and one tone for each account; accounts of one currency share a scale."""
+    """Return a plot with a line in its own tone for each account; accounts of one currency share a scale."""
     ends: dict[str | None, tuple[int, int]] = {}
     for course in courses:
         low, high = ends.get(course.currency, (course.balances[0], course.balances[0]))
@@ -108,7 +113,9 @@ def draw(courses: Sequence[Course], width: int, height: int) -> list[list[Cell]]
 
 
 def periods(start_ms: int, end_ms: int, unit: str) -> list[tuple[str, int]]:
-    """Return the days, weeks or months of a period, newest first, each with its name and its last moment."""
+    """Return the days, weeks or months from `start_ms` to `end_ms`, newest first: each with its name and its
+    last moment.
+    """
     day, end = (datetime.fromtimestamp(ms / 1000, UTC).date() for ms in (start_ms, end_ms))
     pairs = []
     while day <= end:
@@ -133,7 +140,10 @@ def _period(day: date, unit: str) -> tuple[str, date]:
 
 
 def table(courses: Sequence[Course], unit: str) -> list[Record]:
-    """Return a row for each period, with each account's balance at the end and the change in the period."""
+    """Return a row for each day, week or month, newest first.
+
+    A row has the balance of each account at the end of this period, and its change during the period.
+    """
     start, end = courses[0].start_ms, courses[0].end_ms
     rows: list[Record] = []
     before = start
@@ -188,7 +198,7 @@ class ComparisonView(TimedTiles):
         return Location(self.place.kind, {"accounts": ",".join(self._ids)})
 
     def show_location(self, location: Location) -> None:
-        """Compare these accounts."""
+        """Compare the accounts of the location."""
         ids = tuple(location.filters.get("accounts", "").split(","))
         if ids != self._ids:
             self._ids, self._courses = ids, []
@@ -225,7 +235,7 @@ class ComparisonView(TimedTiles):
             for id_ in ids:
                 account = (await api.read(f"/v1/accounts/{quote(id_, safe='')}")).record
                 transactions = await postings_after(api, start_ms, {"account": id_}, _PAGES)
-                # A course ends at `end_ms`, so it leaves out postings made during the reads.
+                # A course ends at `end_ms`, so it leaves out postings that were made during these reads.
                 courses.append(course_of(account, transactions, start_ms, max(end_ms, start_ms)))
         except LedgerError as error:
             self.call_later(self.failed, literal(error))
@@ -287,7 +297,7 @@ class ComparisonView(TimedTiles):
         return TileContent(rows, [Cell(UNITS[self._unit], "dim")])
 
     def _period_pairs(self) -> list[tuple[tuple[str, int], tuple[str, int]]]:
-        """Return pairs of a period and the previous one, newest first."""
+        """Return each period together with the period before it, newest first."""
         first = self._courses[0]
         pairs = periods(first.start_ms, first.end_ms, UNITS[self._unit])
         return [*zip(pairs, [*pairs[1:], ("", first.start_ms)], strict=True)]

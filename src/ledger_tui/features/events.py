@@ -18,13 +18,14 @@ from ledger_tui.resources.webhooks import Listening, WebhookLog, events_resource
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.view import Context
 
+# The waits before the dashboard opens a lost stream again; each failure in succession leads to the next wait.
 _AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0)
 _GATHER_SECONDS = 0.1  # events that arrive within this time are drawn together
-_QUIET_SECONDS = 30.0
+_QUIET_SECONDS = 30.0  # the time between two polls while the stream delivers all events
 
 
 class EventsView(ResourceView):
-    """The screen of events. It subscribes to events when first shown, until the dashboard ends."""
+    """The screen of events. When it is first shown, it subscribes to events until the dashboard ends."""
 
     def __init__(self, _place: Place, context: Context) -> None:
         self.webhooks = WebhookLog()
@@ -64,7 +65,10 @@ class EventsView(ResourceView):
             failures += 1
 
     def _gather(self, event: ReceivedEvent | None) -> None:
-        """Collect an event, to show several events together. None means that the stream is connected."""
+        """Collect an event, so that events in quick succession are drawn together.
+
+        `event` is None when the stream is connected.
+        """
         if event is None:
             self.call_later(self._listening_changed, Listening.ON)
             return
@@ -79,7 +83,7 @@ class EventsView(ResourceView):
         new = [each.event for each in events if note(str(each.event["id"]), each.valid)]
         if self.context.session.moment_ms is not None:
             return  # the list reads these events when it shows the present again
-        # Redraw rows that were already read from the list: their signature marks have changed.
+        # The list may have read these events before. Redraw their rows with the marks of the signatures.
         self.table.redraw()
         self.model.push(new[::-1])
         self.record_list.show_rows()
@@ -94,7 +98,7 @@ class EventsView(ResourceView):
     def poll(self) -> float:
         super().poll()
         self._read_deliveries()
-        # While the stream is open and no deliveries are shown, a rare poll is enough.
+        # While the stream is open and there are no endpoints with deliveries to read, a rare poll is enough.
         quiet = self.webhooks.listening is Listening.ON and not self.webhooks.endpoints
         return max(self._pause, _QUIET_SECONDS) if quiet else self._pause
 
@@ -116,7 +120,7 @@ class EventsView(ResourceView):
 
     @while_running
     def _take_deliveries(self, endpoints: Sequence[Record], deliveries: Sequence[Record]) -> None:
-        # the wait until the next poll was chosen while no endpoint was known, and is too long now
+        # The time of the next poll was chosen when no endpoint was known, and may be too late now.
         if endpoints and not self.webhooks.endpoints:
             self.next_poll_at = min(self.next_poll_at, self.context.session.clock() + self._pause)
         self.webhooks.endpoints = {str(each.get("id")): each for each in endpoints}

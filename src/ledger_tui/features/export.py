@@ -59,7 +59,7 @@ def csv_lines(rows: Iterable[Sequence[str]]) -> str:
 
 
 def columns_of(records: Iterable[Record], columns: Sequence[str] = ()) -> list[str]:
-    """Return `columns`, and after them the other fields of the records in the order of appearance."""
+    """Return `columns`, followed by the records' other fields in the order in which these first appear."""
     return list(dict.fromkeys([*columns, *(name for record in records for name in record)]))
 
 
@@ -71,7 +71,7 @@ def csv_row(record: Record, columns: Sequence[str]) -> list[str]:
 def cell(value: Any) -> str:
     """Return a value as the text of a cell.
 
-    A `'` comes before a text that a spreadsheet would evaluate; numbers stay numbers.
+    A text that a spreadsheet would evaluate gets a `'` in front; a number stays a number.
     """
     if value is None:
         return ""
@@ -118,7 +118,8 @@ class ExportRequest:
 @dataclass(frozen=True, slots=True)
 class ExportProgress:
     rows: int
-    total: int | None  # reported by the server, except for lists paged by cursor
+    # the length of the list; None if the server does not report it, as for paging by cursor
+    total: int | None
 
 
 class CannotWrite(LedgerError):
@@ -132,10 +133,11 @@ class FileIsThere(CannotWrite):
 async def export(
     api: Api, request: ExportRequest, report: Callable[[ExportProgress], object]
 ) -> ExportProgress:
-    """Write the present list to a file, and call `report` after each page. Raises LedgerError.
+    """Write a list to a file, and call `report` after each page. Raises LedgerError.
 
-    The rows go to a temporary file next to the target (mode 0600). At the end this file gets the target's
-    name; it replaces an existing file only with `replace`. A cancelled export leaves no file.
+    The rows go to a temporary file (mode 0600) in the folder of `request.file`. At the end the temporary file
+    is renamed to `request.file`; it replaces an existing file only if `request.replace` is true. A cancelled
+    export leaves no file.
     """
     try:
         if request.file.is_dir():
@@ -163,8 +165,8 @@ async def export(
 async def _in_thread(step: Callable[..., None], *arguments: object) -> None:
     """Run a blocking step in a thread.
 
-    A cancellation first waits for the thread, because a thread cannot be stopped, and its file must not be
-    removed while the step still writes.
+    A thread cannot be stopped, and `export` must not remove the file while the step still writes. So a
+    cancellation waits until the thread has ended.
     """
     running = asyncio.ensure_future(asyncio.to_thread(step, *arguments))
     try:
@@ -217,7 +219,8 @@ def _with_currency(row: Record, names: AccountNames) -> Record:
 class _Draft:
     """The unfinished file.
 
-    `add` and `seal` may take long. The other methods return at once, so they cannot be cancelled half way.
+    `add` and `seal` can take long, so they run in a thread. The other methods run in the event loop, where a
+    cancellation cannot interrupt them half way.
     """
 
     def __init__(self, file: Path, format_: Format) -> None:
@@ -241,7 +244,9 @@ class _Draft:
         self._stream.write(csv_lines(csv_row(record, columns) for record in rows))
 
     def _widen(self, columns: list[str]) -> None:
-        """Write the head or, if a later page contains new fields, write the file again with more columns."""
+        """Write the line of column names. If a later page contains new fields, write the whole file again
+        with more columns.
+        """
         before, old_path, old_stream = self._columns, self._path, self._stream
         self._columns = columns
         if not before:
@@ -289,7 +294,7 @@ class _Draft:
 
     def discard(self) -> None:
         """Remove the file, unless it is complete."""
-        # on a full disk `close` fails too, but the buffered rest is not needed any more
+        # On a full disk `close` fails, because it writes the rest of the buffer, which nobody needs any more.
         with suppress(OSError):
             self._stream.close()
         self._path.unlink(missing_ok=True)
@@ -315,7 +320,7 @@ class ExportScreen(Dialog[str | None]):
         self._what = what
         self._known_total = known_total
         self._at_work: Worker[None] | None = None
-        self._file_exists = False  # whether the file exists; ^o then replaces it
+        self._file_exists = False  # whether the last attempt found an existing file, which ^o would replace
 
     def content(self) -> ComposeResult:
         yield Static(Content(self._what), id="export-what")
@@ -334,10 +339,10 @@ class ExportScreen(Dialog[str | None]):
 
     @on(Input.Changed)
     def typed(self, event: Input.Changed) -> None:
-        """Show the whole path of the typed name, unless the export runs or the name is not complete."""
+        """Show the whole path of the typed file name once the name is complete, unless the export runs."""
         name = event.value.strip()
         if not self.working and format_of(name) is not None:
-            with suppress(RuntimeError):  # there is no such home folder, as `action_start` reports
+            with suppress(RuntimeError):  # `~name` for an unknown user; `action_start` reports that
                 self._note_file(Path(name).expanduser())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -391,7 +396,7 @@ class ExportScreen(Dialog[str | None]):
 
     @while_running
     def _failed(self, sentence: str, file_exists: bool) -> None:
-        """Show why the export failed; `file_exists` is true if the file exists."""
+        """Show why the export failed; `file_exists` means that the reason is an existing file."""
         self._file_exists = file_exists
         self.query_one(ProgressBar).display = False
         hint = " ^o replaces it; or choose another name." if file_exists else ""

@@ -1,4 +1,4 @@
-"""Shows live the money that moved between accounts, and into and out of the ledger, in a window of time."""
+"""Shows the money that moved between accounts, and into and out of the ledger, in the last hours or days."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ from ledger_tui.ui.tiles import Tile, TileContent, TileRow, TimedTiles, sentence
 from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded
 
 OUTSIDE, OTHERS = "", "…"
-_ROWS_EACH = 2  # the minimum rows for a flow in the drawing; flows without room are summed as "others"
+# Each flow in the drawing has at least `_ROWS_EACH` rows on average; the smallest flows are summed as
+# "others" if there is too little room. It has at most `_ROWS_EACH_MOST` rows on average.
+_ROWS_EACH = 2
 _ROWS_EACH_MOST = 6
-_LEAST_MIDDLE = 12
+_LEAST_MIDDLE = 12  # the minimum cells between the boxes on the left and on the right
 
 Currency = Callable[[object], str | None]
 Pair = tuple[str, str, str]  # the account that pays, the account that receives, and the currency
@@ -75,7 +77,7 @@ def flows_of(transactions: Iterable[Record], currency: Currency) -> list[Flow]:
 
 
 def largest(flows: Sequence[Flow], most: int) -> list[Flow]:
-    """Return the largest flows of one currency, and the sum of the other flows as one flow."""
+    """Return at most `most` flows of one currency: the largest, and the sum of all others as one flow."""
     if len(flows) <= most:
         return [*flows]
     rest = flows[max(1, most - 1) :]
@@ -86,9 +88,10 @@ def largest(flows: Sequence[Flow], most: int) -> list[Flow]:
 
 
 def shares(needs: Sequence[int], rows: int) -> list[int]:
-    """Return the number of rows for each currency: a fair share of `rows`, but no more than it needs.
+    """Return the number of rows for each currency: a fair share of `rows`, but at most its number in `needs`.
 
-    Each currency gets two rows even without room: its largest flow, and "others".
+    Even if `rows` is too small, a currency gets two rows, for its largest flow and for "others", unless it
+    needs only one.
     """
     numbers = [min(need, 2) for need in needs]
     while sum(numbers) < rows and numbers != [*needs]:
@@ -114,9 +117,11 @@ class _Box:
 def draw(
     flows: Sequence[Flow], name_of: Callable[[str], str], choice: Flow | None, width: int, height: int
 ) -> list[list[Cell]]:
-    """Return flows of one currency as bands from the boxes on the left to the boxes on the right.
+    """Return a drawing of the flows of one currency.
 
-    The more money flows, the wider the band. The flow `choice` gets another colour.
+    The boxes on the left are the accounts that pay, and the boxes on the right the accounts that receive. A
+    band for each flow connects two boxes: the more money flows, the wider the band. The band of the flow
+    `choice` has another colour.
     """
     flows = largest(flows, max(1, height // _ROWS_EACH))
     side = max(8, min(26, (width - _LEAST_MIDDLE) // 3))
@@ -193,7 +198,9 @@ def _band(
 
 
 def tone_of(flow: Flow | None, choice: Flow | None) -> Tone:
-    """Return the tone of a flow: one for each direction, and one each for `choice` and for "others"."""
+    """Return the tone of a flow. There is one for money into the ledger, one for money out of the ledger, one
+    for money between accounts, one for `choice`, and one for "others".
+    """
     if flow is None or flow.source == OTHERS:
         return "dim"
     if flow == choice:
@@ -210,7 +217,9 @@ def _merged(bits: list[int], owners: list[Flow | None], choice: Flow | None) -> 
 def _box_cell(
     boxes: Sequence[_Box], row: int, width: int, currency: str, name_of: Callable[[str], str], side: str
 ) -> Cell:
-    """Return one row of a side: the edge of a box, and in the middle rows the account's name and sum."""
+    """Return the cell of one row on one side: the edge of the box in this row, if any, and in the middle rows
+    of the box the name and the sum of its account.
+    """
     box = next((each for each in boxes if each.top <= row < each.top + each.rows), None)
     if box is None:
         return Cell(" " * width)
@@ -242,7 +251,10 @@ _NAME = 18
 
 @dataclass(frozen=True)
 class FlowsReading:
-    """The transactions of a window, newest first (`whole` if none is missing), and accounts with names."""
+    """The transactions of a window of time, newest first; `whole` is true if no transaction is missing.
+
+    `accounts` holds accounts to learn the names of, if this read included them.
+    """
 
     rows: list[Record]
     whole: bool
@@ -250,7 +262,10 @@ class FlowsReading:
 
 
 async def read_since(api: Api, start_ms: int, known_rows: Sequence[Record], pages: int) -> FlowsReading:
-    """Return the transactions after a moment, in at most `pages` requests that stop at the known rows."""
+    """Read the transactions after a moment with at most `pages` requests.
+
+    The read stops at the newest transaction of `known_rows`, and takes the older transactions from there.
+    """
     params = {"created_after": moment_text(start_ms)}
     newest = known_rows[0].get("id") if known_rows else None
     rows: list[Record] = []
@@ -271,7 +286,9 @@ async def read_since(api: Api, start_ms: int, known_rows: Sequence[Record], page
 
 
 class FlowsView(TimedTiles):
-    """The flows as bands and as a list. Enter on a row of the list leads to the flow's postings."""
+    """The screen of flows, which draws them as bands and as a list. Enter on a row of the list leads to the
+    flow's postings.
+    """
 
     BINDINGS = FLOW_KEYS
     lines_offered = "commands"
@@ -282,7 +299,7 @@ class FlowsView(TimedTiles):
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
         self._accounts_read = False
-        self._is_old = False  # whether the shown flows belong to another window than the one to show
+        self._is_old = False  # whether the drawn flows belong to a former window of time or moment
         self._last_reading: FlowsReading | None = None
         # the transactions of the last read, so that the next read can stop at them
         self._known_rows: Sequence[Record] = ()
@@ -309,8 +326,8 @@ class FlowsView(TimedTiles):
     def _since(self) -> str:
         """The moment after which all transactions were read, in the format of the interface.
 
-        If the window has more transactions than one read returns, this is just before the oldest transaction
-        that was read.
+        This is the beginning of the window. If the window has more transactions than one read returns, it is
+        the moment just before the oldest transaction that was read.
         """
         read = self._last_reading
         oldest = None if read is None or read.whole else moment_ms(read.rows[-1].get("created"))
@@ -327,8 +344,8 @@ class FlowsView(TimedTiles):
         self.reading, self._known_rows = False, ()
 
     def moment_changed(self) -> None:
-        # the old window stays on the screen until the new window is read, but its transactions do not belong
-        # to the new window
+        # The old flows stay on the screen until the new transactions are read. But a read must not stop at
+        # the old transactions, because they belong to another window.
         self._known_rows = []
         self._is_old = True
         self.poll()
@@ -394,7 +411,7 @@ class FlowsView(TimedTiles):
         return by_label.get(row.link.label) if row is not None and row.link is not None else None
 
     def _listed(self) -> list[Flow]:
-        """Return the flows to show: the largest flows of each currency, and the sum of the rest as "others".
+        """Return the flows to draw: the largest of each currency, and the sum of its other flows as "others".
 
         The list and the bands show the same number of flows, so that "others" means the same in both.
         """

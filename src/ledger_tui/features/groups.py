@@ -19,7 +19,7 @@ from ledger_tui.resources.base import Cell, Tone, currency_of
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.view import toned_line
 
-_WORDS = 2  # this many words of a description form the name of its group
+_WORDS = 2  # a group of descriptions has the name of their first two words
 _MONEY = 16
 _NAME_LEAST = 8
 
@@ -47,8 +47,8 @@ def _kind(record: Record) -> str:
 def groups_of(records: Iterable[Record], by: str, names: AccountNames) -> list[Record]:
     """Return a row for each group and currency, and a row for the sum of each currency.
 
-    A row contains `count`, `credit`, `debit` and `net`. Days come newest first; other groups come by
-    currency, the largest amounts first. The sums come last.
+    A row contains `count`, `credit`, `debit` and `net`. Days are sorted newest first; other groups are sorted
+    by currency, and within a currency the largest amounts come first. The rows for the sums come last.
     """
     key_of = dict(BY)[by]
     groups: dict[tuple[str, str], Record] = {}

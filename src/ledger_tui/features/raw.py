@@ -25,8 +25,11 @@ DEEPEST = 200  # the maximum depth of nesting to show
 
 
 def json_text(value: Any) -> str:
-    """Return indented JSON with secrets masked; the text is valid JSON."""
-    # indents of deep nesting take memory in the square of the depth, and not every Python limits the depth
+    """Return a value as indented, valid JSON with all secrets masked.
+
+    A value that is nested too deep is replaced by a sentence.
+    """
+    # The memory for indents grows with the square of the depth, and some versions of Python do not limit it.
     if _is_too_deep(value):
         return "nested too deep to be shown"
     try:
@@ -88,9 +91,9 @@ _DEFAULTS = {"PAGER": ("less", "more"), "EDITOR": ("sensible-editor", "nano", "v
 
 
 def show_in_program(app: App[Any], variable: str, record: Record, key_variables: Collection[str] = ()) -> str:
-    """Show a record's JSON in the program that an environment variable names; return why that failed, or "".
+    """Show a record's JSON in the program that an environment variable names.
 
-    The dashboard ignores the user's changes to the text.
+    Return the reason for a failure, or "". The dashboard ignores the user's changes to the text.
     """
     return in_program(app, variable, json_text(record) + "\n", key_variables)[0]
 
@@ -98,10 +101,10 @@ def show_in_program(app: App[Any], variable: str, record: Record, key_variables:
 def in_program(
     app: App[Any], variable: str, text: str, key_variables: Collection[str], suffix: str = ".json"
 ) -> tuple[str, str]:
-    """Open a text in a program; return the reason for a failure (or "") and the edited text.
+    """Open a text in a program. Return the reason for a failure, or "", and the text as the user left it.
 
-    The text is in a file that only the user can read, and that is removed afterwards. The program gets the
-    same environment as the user's own commands, without keys.
+    The text is in a temporary file that only the user can read. The program gets the same environment as the
+    user's own commands, without keys.
     """
     command = _command(variable)
     if command is None:

@@ -37,7 +37,7 @@ _MASK = "•"
 
 
 class RequestsView(ResourceView):
-    """Copy-as-curl copies the logged request, not the request that read the log."""
+    """The screen of the request log. Copy-as-curl copies the selected request."""
 
     BINDINGS = [*REQUESTS_KEYS, *RESOURCE_KEYS]
 
@@ -115,7 +115,9 @@ def parse_request(text: str) -> EditedRequest:
 
 
 def answer_text(status: object, body: object) -> str:
-    """Return an answer as a text to compare: the status and the body, or an error's code, message, param."""
+    """Return an answer as a text to compare: the status, and the body or, for an error, only its code,
+    message and param.
+    """
     if isinstance(body, str):
         try:
             body = json.loads(body)
@@ -149,7 +151,9 @@ def _pretty(body: object) -> str:
 
 
 class ResendScreen(Dialog[None]):
-    """Shows an edited request, sends it under a new idempotency key, and compares the answers."""
+    """Shows an edited request, sends it with a new idempotency key, and compares the new answer with the
+    logged one.
+    """
 
     BINDINGS = [
         Binding("enter,ctrl+s", "send", "send", show=True),
@@ -190,7 +194,7 @@ class ResendScreen(Dialog[None]):
             self.note(problem, problem=True)
 
     def action_send(self) -> None:
-        """Send the request; in live mode only after the user has typed its path."""
+        """Send the request. Outside test mode the user first types the path, unless the request is a GET."""
         session = self._view_context.session
         try:
             request = parse_request(self._text)

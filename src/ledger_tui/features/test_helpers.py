@@ -74,9 +74,10 @@ _SPAN = re.compile(r"(\d+)(s|min|m|h|d|w|)")
 
 
 class ReadyFault(NamedTuple):
-    """A ready fault: its effect in a few words, and the requests that it applies to.
+    """A fault that the user can choose by name with `:fault`.
 
-    A fault of webhooks applies to all deliveries.
+    `about` describes its effect in a few words, `action` is its effect for the server, and `match` selects
+    the requests that it applies to. A fault of webhooks applies to all deliveries.
     """
 
     about: str
@@ -105,10 +106,10 @@ READY_FAULTS: Mapping[str, ReadyFault] = {
 
 @dataclass(frozen=True)
 class HelperRequest:
-    """A request to a helper.
+    """A request to a test helper.
 
-    If there is a `question`, the user must confirm it first. After a request that `rewinds` the ledger, the
-    dashboard reads everything again.
+    If there is a `question`, the user must confirm the request first. `rewinds` means that the request
+    replaces the data of the ledger; after it, the dashboard reads everything again.
     """
 
     method: Literal["POST", "DELETE"]
@@ -118,7 +119,7 @@ class HelperRequest:
     rewinds: bool = False
 
 
-# ---------------------------------------------------------------------- what is typed
+# ---------------------------------------------------------------------- the typed commands
 
 
 def parse_helper(word: str, rest: str) -> HelperRequest:
@@ -190,7 +191,7 @@ def _clock(rest: str) -> Mapping[str, Any]:
 
 
 def _fault(name: str) -> Mapping[str, Any]:
-    """Return the body of a ready fault."""
+    """Return the request body that sets the fault with this name. Raises BadLine for an unknown name."""
     ready = READY_FAULTS.get(name)
     if ready is None:
         raise BadLine(
@@ -201,7 +202,10 @@ def _fault(name: str) -> Mapping[str, Any]:
 
 
 def helper_completions(word: str, typed: str, snapshots: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the completions of the last word of a helper's command, each with a short description."""
+    """Yield completions for the last word of a test helper's command, each with a short description.
+
+    `word` is the name of the command, and `typed` the beginning of the last word.
+    """
     if word == "clock":
         some = (("+1h", "an hour on"), ("+1d", "a day on"), ("+30d", "a month on"), ("freeze", "stand still"))
         yield from ((text, about) for text, about in (*some, ("run", "go on")) if text.startswith(typed))
@@ -215,11 +219,11 @@ def helper_completions(word: str, typed: str, snapshots: Sequence[str]) -> Itera
             yield "none", "end all faults"
 
 
-# ---------------------------------------------------------------------- what came of it
+# ---------------------------------------------------------------------- the results
 
 
 def outcome_of(request: HelperRequest, answer: Record) -> str:
-    """Return the effect of a request, in one sentence."""
+    """Return a sentence about the effect of a request."""
     name = literal(answer.get("name", ""))
     if request.path.endswith("/clock"):
         state = "is stopped at" if answer.get("frozen") else "is"
@@ -273,7 +277,7 @@ def described(fault: Record) -> str:
 
 
 def hits_of(fault: Record) -> Cell:
-    """Return how often a fault has happened, and the maximum if the fault has one."""
+    """Return how often a fault has taken effect, and its maximum, if there is one."""
     hits, times = fault.get("hits"), fault.get("times")
     over = isinstance(hits, int) and isinstance(times, int) and hits >= times
     return Cell(f"{hits} of {times}" if times is not None else f"{hits}", "dim" if over else "warn")
@@ -305,7 +309,7 @@ def _span(seconds: int) -> str:
 
 @dataclass
 class HelperLineRequested(Message):
-    """The user wants the command line to open with the beginning of a command."""
+    """The user wants to continue a command: the command line opens with its beginning, `line`."""
 
     line: str
 
@@ -315,9 +319,11 @@ _HITS_WIDTH = 10
 
 
 class HelpersView(TiledView):
-    """The screen of the test helpers. Its keys only type the beginning of a command, which the user sends.
+    """The screen of the test helpers.
 
-    `enter` restores the chosen snapshot or ends the chosen fault, `n` takes a snapshot.
+    A key of this screen changes nothing: it opens the command line with the beginning of a command, which the
+    user completes and runs. `enter` begins a command that restores the chosen snapshot or ends the chosen
+    fault, and `n` begins a command that takes a snapshot.
     """
 
     BINDINGS = [*HELPER_KEYS]
@@ -351,7 +357,7 @@ class HelpersView(TiledView):
 
     @property
     def snapshots(self) -> list[str]:
-        """The names of the snapshots read so far."""
+        """The names of the snapshots in the last data that was read."""
         return [str(each.get("name")) for each in self.state.snapshots] if self.state is not None else []
 
     # ------------------------------------------------------------------ keys
@@ -363,7 +369,7 @@ class HelpersView(TiledView):
         return True if not is_refused and (action == "snapshot" or self.selected is not None) else None
 
     def why_not(self, _binding: Binding) -> str:
-        """Return why a key does nothing now."""
+        """Return the reason why a key does nothing now."""
         if self.problem == MISSING:
             return MISSING
         no_row = "No snapshot or fault is chosen; tab goes to them."
@@ -381,7 +387,7 @@ class HelpersView(TiledView):
 
     @property
     def settled(self) -> bool:
-        return False  # the helpers show the present, whatever moment the screen shows
+        return False  # this data always belongs to the present, even if the screens show the past
 
     def poll(self) -> float:
         self.reading = True
@@ -431,7 +437,7 @@ class HelpersView(TiledView):
 
 
 def _clock_content(state: HelperState, _width: int, height: int) -> TileContent:
-    """Return the ledger's time, and the effect of setting the time forward."""
+    """Return the ledger's time, and a hint about the command that sets the time forward."""
     rows = [TileRow(line) for line in clock_lines(state.clock)]
     hint = ":clock +1d moves it on: tokens expire, invoices fall due, webhooks are retried at once"
     return TileContent([*rows, TileRow([Cell(hint, "dim")])][:height])
@@ -472,7 +478,7 @@ def _faults(state: HelperState, width: int, height: int) -> TileContent:
 
 
 def _list_content(rows: Iterable[TileRow], empty: str, width: int, height: int) -> TileContent:
-    """Return the rows that fit and the number of all rows; a sentence if there are none."""
+    """Return the rows that fit, and the number of all rows; without rows, return the sentence `empty`."""
     every = [*rows]
     if not every:
         return sentence(empty, width)

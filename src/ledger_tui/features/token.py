@@ -54,7 +54,7 @@ class Panel(Widget):
 
 
 def fact(label: str, *value: Cell) -> list[Cell]:
-    """Return a line with its label; the values of all lines are aligned."""
+    """Return a line: a label, and a value that is aligned with the values of other lines."""
     return [Cell(fit(label, _LABEL_WIDTH - 1) + " ", "dim"), *value]
 
 
@@ -134,7 +134,7 @@ class TokenView(View, can_focus=True):
         return True
 
     def why_not(self, binding: Binding) -> str:
-        """Return why a key that changes the credential does nothing now."""
+        """Return the reason why a key that changes the credential does nothing now."""
         tokens = self.context.tokens
         if binding.action == "exchange" and self.context.session.read_only:
             return self.context.session.forbids_changes
@@ -183,7 +183,7 @@ class TokenView(View, can_focus=True):
         self.credential_changed()
 
     def credential_changed(self) -> None:
-        """Read again, because another credential may hold other rights."""
+        """Read the data again, because another credential may have other rights."""
         self.next_poll_at = 0.0
         self.tick()
         self.changed()
@@ -254,7 +254,7 @@ class TokenView(View, can_focus=True):
         plan = (self.whoami or {}).get("plan")
         if plan is not None:
             return Cell(literal(plan))
-        # Requests with a refused credential get the limit of unknown callers, which says nothing of a plan.
+        # If the server refuses the credential, the limit is that of unknown callers and belongs to no plan.
         if self.context.session.state is ConnectionState.REFUSED:
             return Cell("unknown", "dim")
         guess = _PLANS.get(self.context.session.limit or 0)
@@ -320,7 +320,7 @@ def _clock(seconds: float) -> str:
 
 
 class SignInScreen(Dialog[Any]):
-    """Returns the token response, or None when cancelled."""
+    """Signs the user in through the browser. Returns the new tokens, or None if the user cancels."""
 
     BINDINGS = [
         Binding("y", "copy", "copy the link", show=True),
@@ -383,6 +383,6 @@ class SignInScreen(Dialog[Any]):
 
 
 def _has_windows() -> bool:
-    """Return whether a browser would open a window; a browser in the terminal would cover the dashboard."""
+    """Return whether a browser would open a window, because one in the terminal would cover the dashboard."""
     values = (os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     return sys.platform == "darwin" or any(values)

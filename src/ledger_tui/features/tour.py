@@ -1,7 +1,7 @@
-"""The tour: it plays itself for a minute through the screens of the demo, with a caption for each step.
+"""The tour: for a minute it goes by itself through the screens of the demo, with a caption for each step.
 
-The tour presses keys like a person, so the screen shows their real effects. Any key of the user ends the
-tour.
+The tour presses keys as a person would, so the screen shows the real effects of these keys. If the user
+presses any key, the tour ends.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from ledger_tui.ui.handlers import KeyOrder
 _KEY_SECONDS = 0.3  # seconds between two keys of a step
 _PATIENCE_SECONDS = 20.0  # the longest wait for the requests that a key causes
 _LOOK_SECONDS = 0.02
+# the names that Textual gives to these characters
 _LONGER = {"/": "slash", ":": "colon", ",": "comma", ".": "full_stop", "-": "minus", " ": "space"}
 
 
 class TourStep(NamedTuple):
-    """A caption, the keys to press under this caption, and how many seconds to show the result."""
+    """A caption, the keys to press while it is shown, and the number of seconds to show the result."""
 
     caption: str
     keys: tuple[str, ...]
@@ -60,7 +61,7 @@ STEPS = (
 
 
 class TourCaption(Widget):
-    """The caption of the present step, below the tabs, where no dialog covers it."""
+    """The caption of the current step, below the tabs, where no dialog covers it."""
 
     DEFAULT_CSS = "TourCaption { height: 2; padding: 0 1; background: $panel; }"
 
@@ -104,7 +105,7 @@ class Tour:
         self._app.run_worker(self.end(), group="tour", exit_on_error=False)
 
     async def play(self) -> None:
-        """Play all steps once the demo is loaded. The last caption stays until the user presses a key."""
+        """Play all steps when the demo is loaded. The last caption stays until the user presses a key."""
         self.playing = True
         dashboard = self._app.screen_stack[0]
         await self._until(lambda: self._session.state is ConnectionState.ONLINE, for_ever=True)
@@ -121,7 +122,7 @@ class Tour:
             await asyncio.sleep(step.seconds / self._pace)
 
     async def end(self) -> None:
-        """Remove the tour's caption, and leave the user on the present screen."""
+        """Remove the tour's caption; the screen stays as it is."""
         with suppress(NoMatches):
             await self._app.screen_stack[0].query_one("#tour").remove()
 
@@ -132,7 +133,7 @@ class Tour:
         await self._settle()
 
     async def _settle(self) -> None:
-        """Wait until the screen has read its data."""
+        """Wait until the screen has read its data and the results of the keys."""
         await self._until(lambda: not self._is_reading())
 
     async def _until(self, condition: Callable[[], bool], *, for_ever: bool = False) -> None:

@@ -89,9 +89,7 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
 
     @property
     def unfinished(self) -> str:
-        """The sentence that says what is lost if the dashboard quits with this dialog open; "" if nothing is
-        lost.
-        """
+        """A sentence that says what quitting would lose while this dialog is open; "" if nothing is lost."""
         return "The answer to a running request is lost." if self.working else ""
 
     @handles(WorkerFailed)
@@ -309,8 +307,7 @@ _KEY_WIDTH = 10
 _WIDEST = 100  # the maximum width of the help
 _TWO_COLUMNS = 80  # the minimum width of a screen with two columns of help
 
-# The help sorts actions into groups by these beginnings of their names: actions on an object, in time, and
-# everywhere.
+# The help sorts actions into groups by the beginnings of their names: on an object, in time, everywhere.
 _ON_OBJECT = (
     "open",
     "select",

@@ -273,8 +273,7 @@ TILE_KEYS: list[BindingType] = [
 FLOW_KEYS: list[BindingType] = [_key("window(1)", "longer", "plus"), _key("window(-1)", "shorter", "minus")]
 COMPARE_KEYS: list[BindingType] = [*FLOW_KEYS, _key("unit", "day, week, month")]
 
-# A test helper that destroys data has no key, so that nobody destroys data with one key: the user types its
-# command.
+# A test helper that destroys data has no key: one key must not destroy data, so the user types a command.
 HELPER_KEYS: list[BindingType] = [
     _key("open", "restore it, end it", "enter"),
     _key("snapshot", "new snapshot"),

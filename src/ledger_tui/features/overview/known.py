@@ -11,11 +11,15 @@ from ledger_tui.client.records import Record
 
 EVENTS_READ = 60
 _CHANGED_BY = {"balances": ("account", "transaction"), "invoices": ("invoice",), "orders": ("order",)}
-_DAY_MS = 86_400_000  # milliseconds; which invoices are overdue changes from day to day
+# figures of another day are read again, because invoices become overdue without an event
+_DAY_MS = 86_400_000
 
 
 class KnownFigures:
-    """The moment that the figures are read for, `ms` (None for now), and the moment of each known figure."""
+    """Remembers for which moment each figure was last read.
+
+    `ms` is the moment of the current read; None for now.
+    """
 
     def __init__(self) -> None:
         self.ms: int | None = None
@@ -31,7 +35,7 @@ class KnownFigures:
     def take(self, name: str, figure: Any, now: float) -> None:
         """Note that a figure was read. If the read failed, `figure` is a text with the reason.
 
-        The events must come first.
+        The events must be taken before the other figures, because these are compared with the newest event.
         """
         if name == "events" and figure and not isinstance(figure, str):
             self._newest = figure[0].get("id"), round(now * 1000) // _DAY_MS

@@ -42,10 +42,10 @@ _POSTED_KEPT = 5_000
 
 
 class BalanceHistory:
-    """Computes earlier sums from the newest transactions.
+    """Computes the earlier balance of each currency from the newest transactions.
 
-    The sum of a currency at a time is the present sum minus all later transactions. There is no sum for a
-    time before the oldest known transaction, and no sum at all if transactions carry no times.
+    The balance of a currency at some time is its present balance minus all later transactions. There is no
+    balance for a time before the oldest known transaction, and none at all if the transactions have no times.
     """
 
     def __init__(self) -> None:
@@ -84,9 +84,10 @@ class BalanceHistory:
     def earlier(
         self, sums: Iterable[Sum], now: float, seconds: float, points: int
     ) -> dict[str, Sequence[int]]:
-        """Return each currency's sums at evenly spaced times of the last `seconds`, oldest first.
+        """Return the balances of each currency at evenly spaced times of the last `seconds`, oldest first.
 
-        The last time is the present. A time has no sum if a transaction after this time may be unknown.
+        The last of these times is the present. There is no balance for a time if some later transaction may
+        be unknown.
         """
         if self._newest is None or points < 2:
             return {}
@@ -115,7 +116,7 @@ _ANSWERED_KEPT = 300
 
 
 class RequestOutcome(NamedTuple):
-    """One request: its status, None without an answer, and its duration in milliseconds."""
+    """The outcome of one request: its status (None without an answer) and its duration in milliseconds."""
 
     status: int | None
     duration_ms: float
@@ -124,9 +125,9 @@ class RequestOutcome(NamedTuple):
 class RequestFigures:
     """The newest requests of other clients, at most 300.
 
-    The dashboard's own requests are left out, because they outnumber the requests of most clients. They are
-    recognised by their ids, because another client may use the same key. If the server has no request log,
-    `own` is true and the requests are the dashboard's own.
+    The dashboard's own requests are left out, because they outnumber the requests of most clients. The
+    dashboard recognises its requests by their ids, not by the key, because another client may use the same
+    key. If the server has no request log, `own` is true and the requests are the dashboard's own.
     """
 
     def __init__(self) -> None:
@@ -135,7 +136,7 @@ class RequestFigures:
         self._outcomes: deque[RequestOutcome] = deque(maxlen=_ANSWERED_KEPT)  # newest last
 
     def take(self, rows: Sequence[Record], is_own: Callable[[object], bool]) -> None:
-        """Add the new rows among the rows of the request log, newest first.
+        """Add the requests of the log that are new. `rows` holds its newest requests, newest first.
 
         `is_own` takes an id and returns whether the dashboard sent this request.
         """
@@ -151,7 +152,7 @@ class RequestFigures:
             self.newest = str(new[0].get("id"))
 
     def replace(self, outcomes: Iterable[RequestOutcome]) -> None:
-        """Replace all requests by the dashboard's own requests, oldest first."""
+        """Replace all requests by `outcomes`, the dashboard's own requests, oldest first."""
         self.own = True
         self._outcomes.clear()
         self._outcomes.extend(outcomes)
@@ -178,7 +179,7 @@ class RequestFigures:
 
 AXIS = 7  # cells to the left of the bars
 _TITLE_WIDTH = 12  # the cells of the title "webhooks" with its gaps and marks
-_LEAST_COURSE = 8  # the minimum cells for the course of a balance on the line of the amount
+_LEAST_COURSE = 8  # the minimum cells for the course, a plot of the balance, on the line of the amount
 _LOOKS = {INVOICES.kind: INVOICE_LOOKS, ORDERS.kind: ORDER_LOOKS}
 _MARKS: Mapping[Mark, Cell] = {
     "sent": Cell("▪", "plus"),
@@ -196,9 +197,9 @@ _URL = re.compile(r"^https?://")
 def balances(
     figure: BalanceSums, earlier: Mapping[str, Sequence[int]], step: float, width: int, height: int
 ) -> TileContent:
-    """Return the balance of each currency, with its course and its change.
+    """Return the balance of each currency, with its change and its course, a plot of the balance over time.
 
-    `earlier` contains the known course of each currency; the values are `step` seconds apart.
+    `earlier` contains the known balances of each currency; they are `step` seconds apart.
     """
     if not figure.accounts:
         return sentence("No accounts yet.", width)
@@ -242,7 +243,7 @@ def _share(height: int, groups: int, number: int) -> int:
 
 
 def _course(values: Sequence[int], width: int, height: int) -> list[TileRow]:
-    """Return the rows of a balance's course; a blank row follows a high course."""
+    """Return the rows of a balance's course. After a course of three or more rows, one blank row follows."""
     high = height - (height > 3)
     cells = plot.line(values, width, high) if len(values) > 1 else [""] * high
     return [TileRow([Cell(text, "accent")]) for text in [*cells, *([""] * (height - high))]]
@@ -267,7 +268,9 @@ def _change(values: Sequence[int], currency: str) -> Cell:
 
 
 def postings(rate: PostingRate, now: float, width: int, height: int) -> TileContent:
-    """Return a bar for each interval from the first known interval on, the newest on the right."""
+    """Return a diagram with a bar for each interval since the first known interval; the newest is on the
+    right.
+    """
     rows = max(1, height - 1)
     values = rate.per_minute(now, max(1, width - AXIS))
     first = next((n for n, value in enumerate(values) if value is not None), None)
@@ -338,9 +341,11 @@ def orders(figure: Stages, width: int, height: int) -> TileContent:
 def _late(
     figure: Stages, ages: Ages, tone: Tone, names: tuple[str, str], link: Link | None, width: int, height: int
 ) -> list[TileRow]:
-    """Return the waiting objects by age: a row for each group if the tile is high enough, else one row.
+    """Return rows with the numbers of waiting objects by age: a row for each group of ages if the tile is
+    high enough, otherwise one row for all.
 
-    `names` holds two texts: the name of these objects in the one row, and the title above several rows.
+    `names` holds two texts: the first is the name of these objects if there is one row, the second the title
+    above several rows.
     """
     name, title = names
     groups = [(group, count) for (_most, group), count in zip(ages, figure.late, strict=True)]
@@ -377,8 +382,8 @@ def _count(stage: Stage) -> str:
 
 
 def _sums(stage: Stage, room: int) -> list[Cell]:
-    """Return the sum of the most frequent currency and the number of other currencies, in words if the words
-    fit.
+    """Return the sum of the most frequent currency, and how many other currencies there are: in words if
+    there is room, otherwise as `+2`.
     """
     if not stage.sums:
         return []
@@ -411,7 +416,8 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
     if not len(figure):
         return sentence("No requests of other clients yet.", width)
     counts = {str(status or "none"): count for status, count in figure.by_status()}
-    # If there is no row for each status, all statuses of a class share a row, first those of successes.
+    # If there is not a row for each status, the statuses of a class, such as 2xx, share a row. This begins
+    # with 2xx and 3xx; 4xx and 5xx follow only if there are still too few rows.
     for class_pair in ("23", "45"):
         if len(counts) > height - figure.own:  # the tile always names the origin of the requests
             counts = _by_class(counts, class_pair)
@@ -434,7 +440,9 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
 
 
 def _by_class(counts: Mapping[str, int], class_pair: str) -> dict[str, int]:
-    """Return the counts with one class, like `2xx`, for all statuses that begin with one of these digits."""
+    """Return the counts, with one class such as `2xx` for all statuses that begin with a digit of
+    `class_pair`.
+    """
     merged_counts: dict[str, int] = {}
     for status, count in counts.items():
         name = f"{status[0]}xx" if status[0] in class_pair else status
@@ -451,7 +459,9 @@ def _ms(duration: float) -> str:
 
 
 def webhooks(figure: Sequence[EndpointHealth], width: int, height: int, today: str) -> TileContent:
-    """Return a strip of deliveries for each endpoint, the newest on the right; high tiles also list some."""
+    """Return a strip of deliveries for each endpoint, the newest on the right. A high tile also lists the
+    newest deliveries.
+    """
     if not figure:
         return sentence("No webhook endpoints.", width)
     fact = [_failing(figure, width)]
@@ -486,9 +496,9 @@ def webhooks(figure: Sequence[EndpointHealth], width: int, height: int, today: s
 
 
 def _failing(figure: Sequence[EndpointHealth], width: int) -> Cell:
-    """Return how many endpoints fail, with their names if these fit next to the tile's title.
+    """Return the number of failing endpoints, with their names if the names fit next to the tile's title.
 
-    If the newest delivery of each endpoint arrived, return how many older deliveries did not.
+    If no endpoint fails, return the number of deliveries that did not arrive.
     """
     names = [name for health, name in zip(figure, _names(figure), strict=True) if health.fails]
     if not names:
@@ -573,7 +583,9 @@ def _when(created: str, today: str) -> str:
 def _record_row(
     record: Record, resource: Resource, titles: Sequence[str], names: AccountNames, width: int, today: str
 ) -> TileRow:
-    """Return a row about a record that begins with its time or, if its date is not `today`, the date."""
+    """Return a row about a record. It begins with the time of the record or, if it is not of `today`, its
+    date.
+    """
     columns = [column for title in titles for column in resource.columns if column.title == title]
     created = record.get("created")
     cells = [Cell(_when(created, today), "dim")] if isinstance(created, str) else []

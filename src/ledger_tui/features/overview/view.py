@@ -1,4 +1,4 @@
-"""The overview: the state of the ledger on one screen, as tiles that lead to the lists behind them."""
+"""The overview: the state of the ledger on one screen, as tiles. Each tile leads to the lists behind it."""
 
 from __future__ import annotations
 
@@ -37,13 +37,15 @@ from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded, ObjectFound, 
 
 _PAGES = 10  # the maximum number of requests for one figure, on a server with a high rate limit
 _PAGES_OF_STAGE = 3
-_DRAW_SECONDS = 0.1  # seconds from the read of a figure to its drawing
+_DRAW_SECONDS = 0.1  # the figures that are read within this time are drawn together
 _GENEROUS_LIMIT = 600
 _PACE_SECONDS = 0.15  # seconds between two figures on a server with a small burst
 _WIDE_COLUMNS = 100  # from this width on, the tile of webhooks stands next to the tile of events
 _TALL_ROWS = 30
 _HISTORY_POINTS = 120
-_LONGER_SECONDS = (3_600, 86_400, 604_800, 2_592_000)  # the periods to choose from for a quiet ledger
+# If the last transaction is older than the period of the bars, the balances show the shortest of these
+# periods that contains it.
+_LONGER_SECONDS = (3_600, 86_400, 604_800, 2_592_000)
 _FIGURES = ("events", "balances", "postings", "invoices", "orders", "requests", "webhooks", "log")
 _PARTS = {
     "invoices": "invoices.list",
@@ -64,7 +66,9 @@ _READING = Cell("reading…", "dim")
 
 
 class Overview(TiledView):
-    """Reads its figures one after the other, within polling's share of the rate limit."""
+    """The screen of the overview. It reads its figures one after the other, and so seldom that its requests
+    stay within the share of the rate limit that polling may use.
+    """
 
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
@@ -113,10 +117,11 @@ class Overview(TiledView):
         self._known_figures = KnownFigures()
 
     def moment_changed(self) -> None:
-        """Read the figures again; the figures of another past moment stay until the new ones arrive.
+        """Read the figures of the moment that is shown now.
 
-        A read of a past moment is never interrupted by another past moment, so that figures appear while the
-        user holds a key down.
+        If both moments are in the past, the former figures stay until the new figures arrive, and a running
+        read of the former moment goes on to its end. If each new moment interrupted the read, no figure would
+        appear while the user holds a key down.
         """
         self._is_settled = False
         if None in (self._known_figures.ms, self.context.session.moment_ms):
@@ -129,9 +134,9 @@ class Overview(TiledView):
         self.tick()
 
     def _awaited(self) -> str:
-        """Return the text for a missing figure.
+        """Return the text for a figure that is not read yet.
 
-        While the dashboard connects, the text is empty, because the line at the top explains the state.
+        While the dashboard connects, the text is empty, because the status bar shows this state.
         """
         session = self.context.session
         begins = session.state in (ConnectionState.STARTING, ConnectionState.CONNECTING)
@@ -156,12 +161,12 @@ class Overview(TiledView):
 
     @property
     def unread(self) -> bool:
-        # figures that are not drawn yet count as unread, because a key acts on the drawn rows
+        # A figure that is read but not drawn counts as unread, because keys act on the drawn rows.
         return not self.has_figures or bool(self._undrawn)
 
     @property
     def settled(self) -> bool:
-        """Return whether all figures belong to the shown moment."""
+        """Whether all figures belong to the shown moment."""
         return self._is_settled
 
     def action_open(self) -> None:
@@ -197,7 +202,7 @@ class Overview(TiledView):
     async def _read(self, ms: int | None) -> None:
         session, traffic = self.context.session, self.context.traffic
         generous = session.limit is None or session.limit >= _GENEROUS_LIMIT
-        # each step through the past reads figures again, so a read must be short
+        # In the past every step reads the figures again, so a read takes only one page of each list.
         pages = _PAGES if generous and ms is None else 1
         before = traffic.count
         for name in _FIGURES:
@@ -241,8 +246,10 @@ class Overview(TiledView):
 
     @while_running
     def take_figure(self, name: str, figure: Any) -> None:
-        """Show a figure. If `figure` is a text, it says why the figure is missing; None means that the server
-        lacks the figure.
+        """Show the figure `name`.
+
+        If `figure` is a text, it is the reason why the figure could not be read; None means that the server
+        does not offer the figure. At the end of a read, `name` is "done" and `figure` the number of requests.
         """
         self._old.discard(name)
         if name == "done":
@@ -298,7 +305,7 @@ class Overview(TiledView):
             self.post_message(NamesLoaded())
 
     def _take_lack(self, name: str) -> None:
-        """Show the data that is available if the server lacks a part."""
+        """Show other data, or a sentence, instead of a figure that the server does not offer."""
         if name == "requests":
             own = (RequestOutcome(each.status, each.duration_ms) for each in self.context.traffic)
             self.requests.replace(own)
@@ -336,7 +343,9 @@ class Overview(TiledView):
         return Content.assemble(left, " " * width_left, (right, style))
 
     def _with_log(self, left: Content, width: int) -> Content:
-        """Add the log's number of events, its newest event's age, and its witnesses, as far as they fit."""
+        """Return `left` with a text about the transparency log, if the text fits: its number of events, the
+        age of its newest event, and its witnesses.
+        """
         log, latest = self.figures.get("log"), self.figures.get("events")
         # the checkpoint describes the present log, not the log at a past moment
         if self.context.session.moment_ms is not None:
@@ -358,7 +367,7 @@ class Overview(TiledView):
         return "/v1/accounts"
 
     def _balances(self, figure: BalanceSums, width: int, height: int) -> TileContent:
-        # The period of the bars of postings, or a longer period that includes the last posting.
+        # The period of the bars in the tile of postings, or a longer period that includes the last posting.
         columns = self.tiles[1].content_size.width - MARGIN - tiles.AXIS
         seconds_shown, quiet = max(1, columns) * BUCKET_SECONDS, self._quiet_seconds
         seconds = next((each for each in (seconds_shown, *_LONGER_SECONDS) if each >= quiet), seconds_shown)
@@ -367,7 +376,7 @@ class Overview(TiledView):
 
     @property
     def _last_read(self) -> float:
-        """Return the server's time at the last read; the drawn periods end there, not now.
+        """The server's time at the last read of postings, where the drawn periods end.
 
         The overview reads no figures while another screen is shown. If the periods ended now, the last minute
         would look empty until the next read.
@@ -377,7 +386,7 @@ class Overview(TiledView):
 
     @property
     def _quiet_seconds(self) -> float:
-        """Return the seconds between the last transaction and the last read; 0 if unknown."""
+        """The seconds from the last transaction to the last read; 0 if no transaction is known."""
         at = moment(self.latest[0].get("created")) if self.latest else None
         return 0.0 if at is None else self._last_read - at
 

@@ -1,8 +1,8 @@
 """The time machine: it sets the moment that all screens show, and draws the line of time under the tabs.
 
-The line is hidden in the present. The time machine changes `Session.moment_ms`, the moment that every request
-asks for, and makes the view on screen read its data again. While the user holds a key down, the line moves at
-each step, but the view reads less often.
+The line is hidden while the screens show the present. The time machine changes `Session.moment_ms`, the
+moment that every request asks for, and makes the view on screen read its data again. While the user holds a
+key down, the line is redrawn at each step, but the view reads its data less often.
 """
 
 from __future__ import annotations
@@ -86,13 +86,14 @@ class EventRun:
         self._count()
 
     def _count(self) -> None:
-        # All events of one millisecond form one step, because no moment lies between them.
+        # All events of one millisecond form one step, because moments are whole milliseconds.
         self._times = sorted({each.ms for each in self.known})
 
     def step(self, ms: int | None, steps: int) -> int | None:
-        """Return the moment this many steps away; the first known moment or now if there are fewer steps.
+        """Return the moment `steps` steps after `ms`, or before it if `steps` is negative.
 
-        None stands for now, as argument and as result.
+        If there are not so many steps, return the first known moment, or now. The argument `ms` and the
+        result are None for now.
         """
         here = len(self._times) - 1 if ms is None else bisect_right(self._times, ms) - 1
         target = here + steps
@@ -101,7 +102,9 @@ class EventRun:
         return self._times[max(0, target)]
 
     def needs(self, ms: int | None, steps: int) -> str:
-        """Return which events to read before such a step: "older", "newer", or "" if none are needed."""
+        """Return which events must be read before `step` can go these steps: "older", "newer" or ""
+        (none).
+        """
         here = len(self._times) - 1 if ms is None else bisect_right(self._times, ms) - 1
         if here + steps < 0 and not self.begins:
             return "older"
@@ -147,7 +150,7 @@ def line(
 
 
 def short(ms: int, now_ms: int) -> str:
-    """Return a moment in a short form, without the year if it is the present year."""
+    """Return a moment in a short form: only the time of day for today, and no year for a day of this year."""
     at, now = (datetime.fromtimestamp(each / 1000, UTC) for each in (ms, now_ms))
     if now - at < timedelta(milliseconds=_DAY_MS) and at.date() == now.date():
         return f"{at:%H:%M:%S}"
@@ -164,7 +167,7 @@ if TYPE_CHECKING:
     from ledger_tui.features.past.reading import PastReading
 
 _HELD_SECONDS = 0.2  # the maximum time between two steps of a key that is held down
-# After the first number of steps of a held key, each step moves by the second number of events.
+# After the first number of steps of a held key, each further step goes the second number of events.
 _STRIDES = ((60, 25), (20, 5))
 _SEE_SECONDS = 0.1  # the minimum time between two reads of the view
 _PLAY_SECONDS = 0.6
@@ -173,7 +176,7 @@ _ABOUT_LEAST = 30  # the minimum cells for the events of the moment
 
 
 class TimeMachine(Widget):
-    """The line of time, and the chosen moment. `see` makes the view on screen read the chosen moment."""
+    """The line of time and the chosen moment. `see` makes the view on screen read the data of this moment."""
 
     def __init__(self, see: Callable[[], None], status: StatusBar, context: Context) -> None:
         super().__init__()
@@ -209,7 +212,9 @@ class TimeMachine(Widget):
     # ------------------------------------------------------------------ going
 
     def step(self, direction: int) -> None:
-        """Go one event back (-1) or forward (1); while the key is held down, several events at once."""
+        """Go one event back (-1) or forward (1). If the key has been held down for some steps, go several
+        events at once.
+        """
         now = self._session.clock()
         same = now - self._stepped_at <= _HELD_SECONDS and self._steps_held * direction >= 0
         self._steps_held = self._steps_held + direction if same else direction
@@ -240,7 +245,7 @@ class TimeMachine(Widget):
             self._read("around", ms, 0)
 
     def play(self) -> None:
-        """Play the events in sequence, or pause."""
+        """Begin to play the events in sequence; if they are playing, pause."""
         if self._playing is not None:
             self._stop()
         else:
@@ -263,7 +268,8 @@ class TimeMachine(Widget):
             self._stop()
             self.marks.clear()
         if (before is None) != (ms is None):
-            self.app.clear_notifications()  # notifications of the present do not fit the past, and vice versa
+            # A notification about the present would be wrong in the past, and vice versa.
+            self.app.clear_notifications()
             self.display = ms is not None
             self._session.on_change()
             self.screen.refresh_bindings()
@@ -323,7 +329,7 @@ class TimeMachine(Widget):
 
     @while_running
     def _take_around(self, read: PastReading, side: str, ms: int | None, steps: int, number: int) -> None:
-        """Add newly read events, and go this many steps from `ms`."""
+        """Add the events that were read, and go `steps` steps from `ms`. Ignore all reads but the newest."""
         if number != self._reads:
             return
         self._reading = False
@@ -361,7 +367,10 @@ class TimeMachine(Widget):
     # ------------------------------------------------------------------ two moments
 
     def mark(self, name: str) -> None:
-        """Mark the shown moment as the earlier (`a`) or the later (`b`); two moments are put in order."""
+        """Mark the shown moment as the earlier moment (`a`) or the later moment (`b`).
+
+        When both are marked, the earlier of the two becomes `a`.
+        """
         if self.ms is None:
             return
         self.marks[name] = self.ms
@@ -373,7 +382,8 @@ class TimeMachine(Widget):
     def comparison(self) -> Link:
         """Return the link to the changes between the marked moments.
 
-        If a mark is missing, the shown moment replaces it; if the shown moment is the other mark, now does.
+        If a mark is missing, the shown moment is used instead. If the shown moment is itself the other mark,
+        the comparison ends now.
         """
         here = self.now_ms if self.ms is None else self.ms
         marks = [*self.marks.values()] or [here]
@@ -393,7 +403,7 @@ class TimeMachine(Widget):
         return min(begin, self.ms or begin)
 
     def _marks_text(self) -> str:
-        """Return the marked moments with their signs on the line; "" if no moment is marked."""
+        """Return a text with the marked moments and their signs on the line; "" if no moment is marked."""
         moments = [f"{_MARKS[name]} {short(ms, self.now_ms)}" for name, ms in sorted(self.marks.items())]
         return "   ".join([*moments, "d compares"]) if moments else ""
 

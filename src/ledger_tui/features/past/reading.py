@@ -17,14 +17,17 @@ from ledger_tui.resources.webhooks import attempts_of
 
 _LONG_AGO = "2020-01-01T00:00:00.000Z"
 _HOUR_MS = 3_600_000
-_PRECISION = 200  # the search for the first event stops at this fraction of the whole time
+# The search for the first event stops at an error of 1/200 of the time from that event to now.
+_PRECISION = 200
 _SEARCHES_MAX = 40
 _SERVER_ERRORS = 500
 
 
 @dataclass(frozen=True)
 class PastReading:
-    """Successive events, oldest first. `begins` is true if no event precedes them, `ends` if none follows."""
+    """Successive events, oldest first. `begins` is true if no event precedes the first, `ends` if none
+    follows the last.
+    """
 
     known: list[Happening]
     begins: bool
@@ -47,9 +50,9 @@ async def require_looking_back(api: Api) -> None:
 
 
 async def read_around(api: Api, ms: int | None) -> PastReading:
-    """Return the last events up to this moment, or up to now.
+    """Return the last events up to the moment `ms`; None stands for now.
 
-    Raises NotOffered if the server shows no events.
+    Raises NotOffered if the server shows no events or no earlier moments.
     """
     await require_looking_back(api)
     at = {} if ms is None else {"at": moment_text(ms)}
@@ -62,12 +65,13 @@ async def read_older(api: Api, first: Happening) -> PastReading:
 
 
 async def read_newer(api: Api, last: Happening) -> PastReading:
-    """Return the events just after the event `last`; none if the server cannot page upwards."""
+    """Return the events just after the event `last`; no events if the server cannot page to newer objects."""
     try:
         read = await _events(api, {}, Want(0, "newer", 0, last.id))
     except LedgerError:
         return PastReading([], False, True)
-    return PastReading(read.known, False, read.begins)  # when paging upwards, `older` leads to newer events
+    # In this direction `page.older` leads to newer events. So `read.begins` means that no event follows.
+    return PastReading(read.known, False, read.begins)
 
 
 async def _events(api: Api, filters: dict[str, str], want: Want) -> PastReading:
@@ -78,7 +82,8 @@ async def _events(api: Api, filters: dict[str, str], want: Want) -> PastReading:
 async def read_first(api: Api, now_ms: int) -> int | None:
     """Return the approximate time of the ledger's first event; None if it cannot be found.
 
-    No list begins with its oldest object, so this bisects the time until it is close to the first event.
+    The server cannot list the oldest event first. So this asks for the events up to a moment, and bisects the
+    time until the moment is close to the first event.
     """
     oldest_found, before_first, reach = now_ms, None, _HOUR_MS
     for _ in range(_SEARCHES_MAX):
@@ -98,7 +103,9 @@ async def read_first(api: Api, now_ms: int) -> int | None:
 
 
 async def read_failures(api: Api) -> list[int]:
-    """Return the times of recent failures: attempts of deliveries, and requests that ended in an error."""
+    """Return the times of recent failures: attempts of deliveries that failed, and requests that ended with a
+    server error.
+    """
     failures: list[object] = []
     with suppress(LedgerError):
         _endpoints, deliveries = await read_deliveries(api)

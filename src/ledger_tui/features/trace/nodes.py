@@ -29,10 +29,11 @@ Line = tuple[Cell, ...]
 
 @dataclass(frozen=True)
 class Node:
-    """One entry of the tree: `line` is the text, `below` the lines under it, `time` the text to its left.
+    """One entry of the tree. `line` is its text, `below` holds further lines under the text, and `time`
+    stands to the left of the text.
 
-    `kind` and `record` describe the object of the node, `place` is the object's screen. A note shows no
-    object.
+    `kind` and `record` describe the object of the node, and `place` is the screen of the object. A node of
+    the kind "note" has no object.
     """
 
     kind: NodeKind
@@ -73,7 +74,7 @@ def nodes_of(trace: Trace, names: AccountNames) -> list[Node]:
 
 
 def summary(trace: Trace) -> Line:
-    """Return one line with the numbers of requests, objects, events, and deliveries by state in the trace."""
+    """Return a line with the numbers of requests, objects, events, and deliveries by state in the trace."""
     if not trace.steps:
         return ()
     events = [event for step in trace.steps for event in step.events]
@@ -115,7 +116,9 @@ def title(trace: Trace, names: AccountNames) -> str:
 
 
 def can_send_again(node: Node | None) -> bool:
-    """Return whether the node shows a delivery that has failed, or waits for another attempt."""
+    """Return whether the node belongs to a delivery that has failed, or that waits for another attempt after
+    a failed one.
+    """
     if node is None or node.kind not in ("delivery", "attempt") or node.record is None:
         return False
     has_failed = any(attempt.get("error") is not None for attempt in attempts_of(node.record))
@@ -132,7 +135,7 @@ def _start_of(step: TraceStep) -> str | None:
 
 
 def _request(step: TraceStep, start: str | None, before: str | None) -> Node:
-    """Return the node of a step; `before` is the start of the previous step."""
+    """Return the node of a step, which begins at `start`; the previous step began at `before`."""
     time = time_of({"at": start}, "at").text
     gap = ""
     if before is not None:
@@ -193,7 +196,7 @@ def _sender(request: Record, day: str) -> tuple[Line, ...]:
 
 
 def _effects(trace: Trace, step: TraceStep, start: float | None, names: AccountNames) -> Iterator[Node]:
-    """Yield what a request changed, with the events and the deliveries of each change."""
+    """Yield a node for each object that a request changed, with its event and the event's deliveries."""
     if step.no_events:
         yield _note(1, step.no_events)
     elif not step.events and isinstance((step.request or {}).get("events"), list):
@@ -225,7 +228,7 @@ def _object(event: Record, about: Record, step: TraceStep, names: AccountNames) 
 
 
 def _difference(event: Record, about: Record, step: TraceStep, names: AccountNames) -> tuple[Line, ...]:
-    """Return the fields that the event changed; for a posting, the account's balance."""
+    """Return a line for each field that the event changed; for a posting, a line for the balance."""
     currency = currency_of(about, names)
     if str(event.get("type")).endswith(".created"):
         before = balance_before(about)
@@ -323,7 +326,7 @@ def _offset(record: Record, name: str, start: float | None) -> str:
 
 
 def _without_steps(trace: Trace, names: AccountNames) -> Iterator[Node]:
-    """Yield the nodes of an object without events: the object and its times."""
+    """Yield the nodes for a trace without steps: the reason for that, and the object with its times."""
     record = trace.record
     if trace.problem:
         yield _note(0, trace.problem)
@@ -349,7 +352,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def guides(nodes: Sequence[Node]) -> list[tuple[str, str]]:
-    """Return the branches to draw to the left of each node: at its first line, and at the lines below."""
+    """Return the branches to draw to the left of each node: of its first line and of the lines below it."""
     lines: list[tuple[str, str]] = []
     open_after: list[set[int]] = []
     still: set[int] = set()

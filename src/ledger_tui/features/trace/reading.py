@@ -31,10 +31,11 @@ _DEPTH_MAX = 4
 
 @dataclass(frozen=True)
 class TraceStep:
-    """One request, or a command, with the events it caused, oldest first.
+    """One request, or one command, with the events that it caused, oldest first.
 
-    By the id of an event, `before` contains the earlier state of the event's object, if known, and
-    `deliveries` the event's deliveries, if read. A field that begins with `no_` says why a part is missing.
+    The keys of `before`, `deliveries` and `entries` are ids of these events. `before` holds the earlier state
+    of an event's object, if it is known, and `deliveries` the deliveries of an event, if they were read. A
+    field whose name begins with `no_` gives the reason why a part is missing.
     """
 
     request_id: str | None
@@ -46,13 +47,17 @@ class TraceStep:
     before: Mapping[str, Record] = field(default_factory=dict)
     deliveries: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
     no_deliveries: str = ""
-    # by the id of an event, the event's number in the transparency log
+    # the numbers of the events in the transparency log
     entries: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Trace:
-    """The trace of `record`, an object of `kind`; `requests` counts the requests to read the trace."""
+    """The trace of `record`, an object of `kind`.
+
+    `more_steps` is the number of earlier steps that are left out, and `requests` the number of requests that
+    were sent to read the trace.
+    """
 
     kind: str
     record: Record
@@ -94,7 +99,7 @@ NOT_LOGGED = "not in the request log (yet)"
 
 
 class FieldChange(NamedTuple):
-    """One field that differs; a value is None if the field is absent or null."""
+    """One field that differs. `before` or `after` is None if the field was absent or null at that time."""
 
     name: str
     before: Any
@@ -102,7 +107,9 @@ class FieldChange(NamedTuple):
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldChange]:
-    """Return the fields that differ, in the order of `after`; an inner object's field has a dotted name."""
+    """Return the fields that differ, in the order of `after`. A field of an inner object has a dotted
+    name.
+    """
     old, new = dict(_fields(before)), dict(_fields(after))
     names = [*new, *(name for name in old if name not in new)]
     return [
@@ -129,7 +136,7 @@ def balance_before(transaction: Mapping[str, Any]) -> int | None:
 
 
 def later(seconds: float) -> str:
-    """Return `+12 ms`, `+5.1 s`, `+5 min`, `+2.0 h` or `+3 d`, in at most 8 cells."""
+    """Return a time difference in at most 8 cells: `+12 ms`, `+5.1 s`, `+5 min`, `+2.0 h` or `+3 d`."""
     if seconds < 0:
         return "−" + later(-seconds)[1:]
     if seconds < 0.9995:
@@ -143,13 +150,17 @@ def later(seconds: float) -> str:
     return f"+{seconds / 86400:.0f} d"
 
 
-REQUESTS_MAX = 15  # for one trace, and at most a quarter of the rate limit per minute
+# A trace sends at most 15 requests, and at most a quarter of the requests that the rate limit allows in a
+# minute, but always up to 4.
+REQUESTS_MAX = 15
 _SHARE = 4
 _FEWEST = 4
-_EVENTS_SHOWN = 8  # of one request
-_STEPS_SHOWN = 5  # requests of one object
+_EVENTS_SHOWN = 8  # the maximum number of events to show for one request
+_STEPS_SHOWN = 5  # the maximum number of requests to show for one object
+# If the rate limit is lower than `_GENEROUS_LIMIT`, the trace pauses between its requests, to stay below the
+# burst that the limit allows.
 _GENEROUS_LIMIT = 600
-_PAUSE_SECONDS = 0.15  # seconds between requests if the rate limit is smaller, to stay below its burst
+_PAUSE_SECONDS = 0.15
 
 NO_EVENTS = "this server shows no events"
 _NO_LOG = "this server keeps no request log"
@@ -164,7 +175,7 @@ class _Without(Exception):
 
 
 class _UsedUp(_Without):
-    """The trace has sent as many requests as it may."""
+    """The trace has already sent its maximum number of requests."""
 
 
 @dataclass
@@ -186,7 +197,7 @@ class _Reader:
         return (await self.api.read(path, params, part=part)).record
 
     async def entry_of(self, event_id: str) -> int | None:
-        """Return the number of an event in the transparency log."""
+        """Return the number of an event in the transparency log; None if the server has no proof of it."""
         if self.count >= self.most or PART in self.api.session.missing_parts:
             raise _UsedUp
         self.count += 1
@@ -203,7 +214,7 @@ class _Reader:
                 events_listed = await self.listed("/v1/events", "events", object=object_id, limit="100")
             except InvalidRequest:  # the server does not know the parameter `object`
                 raise _Without(_NO_OBJECT_FILTER) from None
-            # A server that ignores the unknown parameter lists all events.
+            # A server that does not know the parameter `object` may ignore it and list all events.
             self.of_object[object_id] = [
                 each for each in events_listed if subject(each).get("id") == object_id
             ]
@@ -218,7 +229,7 @@ def most_requests(limit: int | None) -> int:
 async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace]:
     """Yield the trace of an object, event, delivery or request several times, each time with more parts.
 
-    Takes at most `most_requests`. Raises LedgerError only if the credential or the server is lost.
+    Sends at most `most_requests` requests. If a part cannot be read, the trace contains the reason instead.
     """
     reader = _Reader(api, most_requests(api.session.limit))
     trace = Trace(kind, record)
@@ -230,7 +241,8 @@ async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace
     trace = replace(trace, steps=tuple(steps), more_steps=more, requests=reader.count)
     yield trace
     no_deliveries: str | None = None  # None until the endpoints are read
-    for number in reversed(range(len(steps))):  # read the newest step first, because requests may run out
+    # Read the newest step first, because the maximum number of requests may not be enough for all steps.
+    for number in reversed(range(len(steps))):
         for part in (_with_request, _with_events, _with_before):
             steps[number] = await part(reader, steps[number])
         yield replace(trace, steps=tuple(steps), requests=reader.count)
@@ -240,7 +252,8 @@ async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace
         steps[number] = await _with_deliveries(reader, steps[number], no_deliveries or "", record)
         trace = replace(trace, steps=tuple(steps), requests=reader.count)
         yield trace
-    if any(trace.deliveries()):  # if no endpoint is registered now, the endpoints were deleted later
+    # If there are deliveries but no endpoint is registered now, the endpoints were deleted later.
+    if any(trace.deliveries()):
         steps = [_after_deletion(step) for step in steps]
     for number in reversed(range(len(steps))):
         steps[number] = await _with_entries(reader, steps[number])
@@ -275,7 +288,7 @@ def _request_of(event: Record) -> str | None:
 
 
 async def _endpoints(reader: _Reader) -> tuple[list[Record], str]:
-    """Return the endpoints, and the reason why no deliveries can be read; "" without such a reason."""
+    """Return the endpoints, and the reason why deliveries cannot be read, or "" if they can be read."""
     try:
         endpoints = await reader.listed("/v1/webhook_endpoints", "webhook_endpoints", limit="100")
     except _UsedUp:
@@ -286,13 +299,14 @@ async def _endpoints(reader: _Reader) -> tuple[list[Record], str]:
 
 
 async def _with_request(reader: _Reader, step: TraceStep) -> TraceStep:
-    """Return the step with its request, which names the events it caused."""
+    """Return the step with its request; the request names the events that it caused."""
     if step.request_id is None or step.no_request or isinstance((step.request or {}).get("events"), list):
         return step
     try:
         request = await reader.get(f"/v1/requests/{quote(step.request_id, safe='')}")
     except NotFound as error:
-        # A ledger's error code means that the log lacks this entry; without a code, the server lacks the log.
+        # An error code in the answer means that the log lacks this request. Without a code, the answer does
+        # not come from the ledger's interface: the server has no request log.
         return replace(step, no_request=NOT_LOGGED if error.code else _NO_LOG)
     except (_Without, LedgerError) as error:
         return replace(step, no_request=_why(error, _NO_LOG))
@@ -319,7 +333,7 @@ async def _with_events(reader: _Reader, step: TraceStep) -> TraceStep:
 
 
 async def _with_before(reader: _Reader, step: TraceStep) -> TraceStep:
-    """Return the step with each object's earlier state, which this reads from the object's previous event."""
+    """Return the step with the earlier state of each object, read from the previous event of the object."""
     before = dict(step.before)
     for event in step.events:
         if str(event.get("type")).endswith(".created"):
@@ -336,10 +350,10 @@ async def _with_before(reader: _Reader, step: TraceStep) -> TraceStep:
 
 
 async def _with_deliveries(reader: _Reader, step: TraceStep, no_deliveries: str, record: Record) -> TraceStep:
-    """Return the step with the deliveries of its events; the traced event's deliveries are read first.
+    """Return the step with the deliveries of its events; the deliveries of the traced event are read first.
 
-    This reads the deliveries even if no endpoint is registered, because an endpoint may have been deleted
-    since.
+    `no_deliveries` is a known reason why deliveries cannot be read, or "". If the reason is that no endpoint
+    is registered, this reads the deliveries all the same, because an endpoint may have been deleted since.
     """
     if no_deliveries not in ("", _NO_ENDPOINTS) or not step.events:
         return replace(step, no_deliveries=no_deliveries)
@@ -374,7 +388,7 @@ def _after_deletion(step: TraceStep) -> TraceStep:
 
 
 async def _with_entries(reader: _Reader, step: TraceStep) -> TraceStep:
-    """Return the step with the numbers of its events in the log, for as many events as the requests allow."""
+    """Return the step with the numbers of its events in the log, as far as the maximum of requests allows."""
     entries: dict[str, int] = {}
     for event in step.events:
         try:
@@ -386,7 +400,7 @@ async def _with_entries(reader: _Reader, step: TraceStep) -> TraceStep:
 
 
 def _why(error: Exception, not_offered: str) -> str:
-    """Return why a part is missing."""
+    """Return the reason why a part is missing; `not_offered` is the reason if the server lacks the part."""
     if isinstance(error, NotOffered):
         return not_offered
     if isinstance(error, PermissionDenied):

@@ -45,7 +45,9 @@ _TIMES_FROM = 60  # columns; a narrower tree shows no times
 
 
 class TraceTree(ScrollView, can_focus=True):
-    """The nodes of a trace. Posts `Moved` when the cursor moves to a node, `Opened` on a double click."""
+    """The nodes of a trace. Posts `Moved` when the cursor reaches another node, `Opened` on a double
+    click.
+    """
 
     BINDINGS = TABLE_KEYS
     COMPONENT_CLASSES = {"table--cursor", "table--cursor-idle", *(f"table--{tone}" for tone in TONES)}
@@ -60,8 +62,9 @@ class TraceTree(ScrollView, can_focus=True):
         super().__init__(id="tree")
         self.nodes: Sequence[Node] = ()
         self.cursor = 0
-        self.moved = False  # whether the user has moved the cursor, so that a new read must not move it
-        self._lines: list[tuple[int, tuple[Cell, ...]]] = []  # each with the number of its node
+        # Whether the user has moved the cursor. If so, new data must not move it to another node.
+        self.moved = False
+        self._lines: list[tuple[int, tuple[Cell, ...]]] = []  # each line with the number of its node
 
     @property
     def node(self) -> Node | None:
@@ -69,7 +72,10 @@ class TraceTree(ScrollView, can_focus=True):
         return self.nodes[self.cursor] if self.cursor < len(self.nodes) else None
 
     def show(self, nodes: Sequence[Node], cursor: int, *, from_top: bool) -> None:
-        """Draw these nodes, with the cursor on node `cursor`; `from_top` scrolls to that node's request."""
+        """Draw these nodes, with the cursor on node number `cursor`.
+
+        `from_top` scrolls so that the request of this node is the first visible line.
+        """
         self.nodes, self.cursor = nodes, max(0, min(cursor, len(nodes) - 1))
         self._lines = []
         space = Cell(" " * _TIME_WIDTH)
@@ -96,7 +102,9 @@ class TraceTree(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ the cursor
 
     def _go_to(self, number: int) -> None:
-        """Put the cursor on this node; from a note, go on to the next node that can be opened."""
+        """Put the cursor on node number `number`. If this is a note, put it on the next node that is no note,
+        in the same direction if possible.
+        """
         before, self.moved = self.cursor, True
         number = max(0, min(number, len(self.nodes) - 1))
         rest, back = range(number, len(self.nodes)), range(number, -1, -1)
@@ -176,14 +184,14 @@ class TraceTree(ScrollView, can_focus=True):
 
 
 WIDE_COLUMNS = 110
-# For this time the dashboard reads the trace again by itself, so that the user sees a pending delivery
-# arrive. After this time, the user presses `r`.
+# For this time after the user has opened a trace or changed something, the dashboard reads the trace again by
+# itself, so that the user sees a pending delivery arrive. Later the user has to press `r`.
 _WATCHED_SECONDS = 120.0
 _RESEND = "resend_delivery"
 
 
 class TraceView(View):
-    """The trace of one object, event, delivery or request."""
+    """The screen with the trace of one object, event, delivery or request."""
 
     BINDINGS = [*TRACE_KEYS, *VIEW_KEYS]
 
@@ -313,7 +321,11 @@ class TraceView(View):
         self.refresh_bindings()
 
     def _cursor_in(self, nodes: list[Node]) -> int:
-        """Return the node for the cursor: the user's choice, or the newest node of the traced object."""
+        """Return the number of the node for the cursor.
+
+        If the user has moved the cursor, this is the same node as before; otherwise it is the newest node of
+        the traced object.
+        """
         assert self.trace is not None
         before = self._tree.node
         if self._tree.moved and before is not None:
@@ -401,7 +413,7 @@ class TraceView(View):
         return True
 
     def why_not(self, binding: Binding) -> str:
-        """Return why a key does nothing to the line under the cursor."""
+        """Return the reason why a key does nothing for the node under the cursor."""
         if binding.action == "open":
             return "This line has no object to open."
         return "Only a delivery that failed can be sent again."
