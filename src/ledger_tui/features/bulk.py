@@ -141,7 +141,7 @@ class BulkScreen(Dialog[list[Record]]):
         return "" if self._asks_number or self._began else YES_OR_NO
 
     def key_text(self, binding: Binding) -> str:
-        """Return the description of a key. esc stops the action while it runs; otherwise esc closes the
+        """Return the description of a key. While the action runs, esc stops it instead of closing the
         dialog.
         """
         if binding.action != "close" or not self._began:

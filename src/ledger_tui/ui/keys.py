@@ -151,16 +151,13 @@ FIRST_IN_PAST = (
 # Only the actions on the marked objects, such as `pay`, come even before these.
 FIRST_ON_MARKED = ("screen.compare", "export", "back", "mark")
 FIRST_ON = {"events": ("open", "select", "trace"), "deliveries": ("open", "select", "trace")}
-# A bar of at least `_STAYS_FROM` cells always shows the keys of these actions, because they lead to
-# everything else.
+# A bar of at least `_STAYS_FROM` cells always shows these actions, because they lead to everything else.
 _STAY = ("help", "step(", "command_line")
 _STAYS_FROM = 98  # a screen of 100 columns without the padding of the bar
 
 
 def usefulness(action: str) -> int:
-    """Return the rank of an action in the key bar and the empty palette: 1 is the most useful action, and 0
-    an action that does not appear there.
-    """
+    """Return the rank of an action in the key bar and the empty palette: 1 is first, 0 is not there."""
     name = action.partition("(")[0]
     return next((n for n, each in enumerate(_BY_USE, 1) if each in (action, name)), 0)
 
@@ -215,8 +212,8 @@ GLOBAL_KEYS: list[BindingType] = [
     _key("app.repair", "repair"),
 ]
 
-# The keys of the time machine while the past is shown. They have priority over the keys of a screen, because
-# the same key of a screen could change data.
+# The keys of the time machine while the past is shown. They go before the keys of a screen, which could
+# change data.
 PAST_KEYS: list[BindingType] = [
     _key("past('play')", "play", "space", priority=True),
     _key("past('a')", "earlier moment", priority=True),
@@ -394,9 +391,9 @@ _EVERYWHERE = [*APP_KEYS, *GLOBAL_KEYS]
 
 
 def _resource_bindings(resource: Resource) -> list[Binding]:
-    on_objects = {f"act('{action.name}')" for action in resource.actions}
-    on_objects |= {f"go('{related_view.name}')" for related_view in resource.related}
-    conditions = {
+    verbs = {f"act('{action.name}')" for action in resource.actions}
+    verbs |= {f"go('{related_view.name}')" for related_view in resource.related}
+    has = {
         "edit": bool(resource.edits),
         "create": resource.form is not None,
         "transfer": resource.transfer is not None,
@@ -407,11 +404,7 @@ def _resource_bindings(resource: Resource) -> list[Binding]:
     own = [
         each
         for each in _bindings_in([*RESOURCE_KEYS, *LIST_TABLE_KEYS])
-        if (
-            each.action in on_objects
-            if each.action.startswith(("act(", "go("))
-            else conditions.get(each.action, True)
-        )
+        if (each.action in verbs if each.action.startswith(("act(", "go(")) else has.get(each.action, True))
     ]
     return [*_bindings_in(_EVERYWHERE), *own]
 
@@ -460,8 +453,7 @@ def descriptions() -> dict[str, str]:
 
 
 _FEW_SCREENS = 4  # if a key works on more screens, its sentence says "many screens" instead of their names
-# The actions whose keys exist on all screens but work only under a condition. Each text continues a sentence
-# that begins with the key; it gives the effect and the condition.
+# Actions that have a key on all screens but need a condition: the text after the key in a sentence.
 _NEEDS = {
     "repair": "repairs a demo's receiver that fails: choose its row (tab on the overview) first",
     "sign_in": "signs in again: choose a profile with an app id first",
@@ -523,12 +515,7 @@ _TAKEN = {"ctrl+p": "it opens the palette", "ctrl+q": "it quits", "ctrl+c": "the
 _AS_ESC = "what a terminal sends for esc and the key after it"
 _MODIFIED = re.compile(r"((?:(?:ctrl|shift|alt|super)\+)*)(.+)")
 # Most terminals send the same bytes for the two keys of each pair.
-_SENT_AS = {
-    "ctrl+i": "tab",
-    "ctrl+m": "enter",
-    "ctrl+left_square_bracket": "escape",
-    "ctrl+h": "backspace",
-}
+_SENT_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape", "ctrl+h": "backspace"}
 
 
 def command_bindings(commands: Mapping[str, OwnCommand], keys: Mapping[str, str], file: str) -> list[Binding]:
@@ -587,13 +574,9 @@ def _require_apart(
         for key in keys_by_name[name]:
             one, other = (name, key), names_by_key.setdefault(_SENT_AS.get(key, key), (name, key))
             if other[0] != name and (name in keys or other[0] in keys):
-                (ours, own_pressed), (theirs, other_pressed) = (one, other) if name in keys else (other, one)
-                why = (
-                    ""
-                    if other_pressed == own_pressed
-                    else f': a terminal sends the same for "{other_pressed}"'
-                )
-                raise BadConfig(f'{file}: keys.{ours}: "{own_pressed}" is already the key of {theirs}{why}.')
+                (ours, own_key), (theirs, taken_key) = (one, other) if name in keys else (other, one)
+                why = "" if taken_key == own_key else f': a terminal sends the same for "{taken_key}"'
+                raise BadConfig(f'{file}: keys.{ours}: "{own_key}" is already the key of {theirs}{why}.')
 
 
 def _split(value: str) -> list[str]:
@@ -601,8 +584,8 @@ def _split(value: str) -> list[str]:
 
 
 def _as_sent(key: str) -> str:
-    """Return the name that a key has in Textual's events: `slash` for `/`, and `V` for `shift+v`, because a
-    terminal sends `V` for both.
+    """Return the name of a key in Textual's events: `slash` for `/`; `V` for `shift+v`, as terminals send
+    it.
     """
     modifiers, last = _parts(key)
     if modifiers == "shift+" and len(last) == 1 and last.isalpha():

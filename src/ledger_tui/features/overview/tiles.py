@@ -268,9 +268,7 @@ def _change(values: Sequence[int], currency: str) -> Cell:
 
 
 def postings(rate: PostingRate, now: float, width: int, height: int) -> TileContent:
-    """Return a diagram with a bar for each interval since the first known interval; the newest is on the
-    right.
-    """
+    """Return a bar for each interval since the first known interval; the newest bar is on the right."""
     rows = max(1, height - 1)
     values = rate.per_minute(now, max(1, width - AXIS))
     first = next((n for n, value in enumerate(values) if value is not None), None)
@@ -440,8 +438,8 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
 
 
 def _by_class(counts: Mapping[str, int], class_pair: str) -> dict[str, int]:
-    """Return the counts, with one class such as `2xx` for all statuses that begin with a digit of
-    `class_pair`.
+    """Return the counts; statuses that begin with a digit of `class_pair` are counted by class, such as
+    `2xx`.
     """
     merged_counts: dict[str, int] = {}
     for status, count in counts.items():
@@ -583,9 +581,7 @@ def _when(created: str, today: str) -> str:
 def _record_row(
     record: Record, resource: Resource, titles: Sequence[str], names: AccountNames, width: int, today: str
 ) -> TileRow:
-    """Return a row about a record. It begins with the time of the record or, if it is not of `today`, its
-    date.
-    """
+    """Return a row about a record. It begins with its time or, if the record is not of `today`, its date."""
     columns = [column for title in titles for column in resource.columns if column.title == title]
     created = record.get("created")
     cells = [Cell(_when(created, today), "dim")] if isinstance(created, str) else []

@@ -102,9 +102,7 @@ class EventRun:
         return self._times[max(0, target)]
 
     def needs(self, ms: int | None, steps: int) -> str:
-        """Return which events must be read before `step` can go these steps: "older", "newer" or ""
-        (none).
-        """
+        """Return which events to read before `step` can go these steps: "older", "newer", or "" for none."""
         here = len(self._times) - 1 if ms is None else bisect_right(self._times, ms) - 1
         if here + steps < 0 and not self.begins:
             return "older"

@@ -107,9 +107,7 @@ class FieldChange(NamedTuple):
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldChange]:
-    """Return the fields that differ, in the order of `after`. A field of an inner object has a dotted
-    name.
-    """
+    """Return the fields that differ, in the order of `after`; fields of an inner object have dotted names."""
     old, new = dict(_fields(before)), dict(_fields(after))
     names = [*new, *(name for name in old if name not in new)]
     return [
