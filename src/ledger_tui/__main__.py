@@ -8,7 +8,7 @@ def main() -> None:
 
     While it imports modules, Ctrl-C ends the process at once, without Python's traceback.
     """
-    # False under nohup or `&`, which make the process ignore the signal
+    # False if nohup or `&` has started the process: they make it ignore SIGINT, and this must not change that
     takes_signal = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     if takes_signal:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -34,14 +34,14 @@ def profiles() -> None:
 @click.option("--key-stdin", is_flag=True, help="Read the API key from the first line of standard input.")
 @click.option("--key-variable", metavar="V", help="Take the key from this environment variable each time.")
 @click.option("--read-only", is_flag=True, help="Read only: send nothing that changes data.")
-@click.option("--mode-color", metavar="#RRGGBB", help="The colour of its mode label, to distinguish servers.")
+@click.option("--mode-color", metavar="#RRGGBB", help="The colour of the mode label, to tell servers apart.")
 @click.option("--client-id", metavar="ID", help="Sign in with OAuth as this app, instead of a key.")
 @click.option("--scope", default="", metavar="S", help="The OAuth scopes to ask for, separated by spaces.")
-@click.option("--auth-url", metavar="U", help="Where to sign in, if that is another address.")
+@click.option("--auth-url", metavar="U", help="The address to sign in at, if it differs from --url.")
 def add(name: str, key_stdin: bool, key_variable: str | None, **entries: Any) -> None:
     """Add a profile.
 
-    It asks for the key, and stores it in the keyring or in a file that only you can read.
+    The command asks for the API key, and stores the key in the keyring or in a file that only you can read.
     """
     from ledger_tui.settings.saved import add_profile, check_profile
     from ledger_tui.settings.secret_store import Secrets, secret_store
@@ -66,12 +66,12 @@ def list_(as_json: bool) -> None:
     """List the profiles. Secrets are not shown."""
 
     with _usage_errors():
-        found = read_checked(config_file()).profiles
+        saved_profiles = read_checked(config_file()).profiles
     if as_json:
-        click.echo(json.dumps([asdict(profile) for profile in found.values()], indent=2))
+        click.echo(json.dumps([asdict(profile) for profile in saved_profiles.values()], indent=2))
         return
-    width = max(map(len, found), default=0)
-    for profile in found.values():
+    width = max(map(len, saved_profiles), default=0)
+    for profile in saved_profiles.values():
         how = f"signs in as {profile.client_id}" if profile.client_id else f"key {profile.key}"
         click.echo(f"{profile.name:{width}}  {profile.url}  {how}" + ("  read-only" * profile.read_only))
 
@@ -121,9 +121,9 @@ def _ask_key(key_stdin: bool) -> str:
 
 @contextmanager
 def _usage_errors() -> Iterator[None]:
-    """Raise UsageError for BadConfig, because a wrong config file is wrong usage.
+    """Raise UsageError instead of BadConfig, because a wrong config file is wrong usage.
 
-    A full disk is an ordinary error.
+    Raise ClickException instead of OSError, because a full disk, for example, is an ordinary failure.
     """
 
     try:
@@ -135,11 +135,11 @@ def _usage_errors() -> Iterator[None]:
 
 
 def read_checked(file: Path) -> Config:
-    """Return the file's content. Raises BadConfig, also for a key or a theme that the dashboard does not
-    know.
+    """Return the content of the config file. Raises BadConfig, also for an unknown key, theme or command's
+    screen.
 
-    The modules that know the keys and the themes load Textual, so they are imported only if the file names
-    one.
+    The modules that define the keys and the themes import Textual, which is slow. So this imports them only
+    if the file contains keys, commands or themes.
     """
     config = read_config(file)
     if config.keys or config.commands:
@@ -195,7 +195,7 @@ class _Number(click.ParamType[float]):
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
 @click.option("--demo", is_flag=True, help="Show demo data with live traffic, in a temporary database.")
-@click.option("--tour", is_flag=True, help="Show the demo by itself for a minute; any key ends it.")
+@click.option("--tour", is_flag=True, help="Show a tour of the demo for a minute; any key ends the tour.")
 @click.option(
     "--pace",
     type=_Number(float, 0.2, 100),
@@ -205,20 +205,24 @@ class _Number(click.ParamType[float]):
 @click.option(
     "--url", metavar="U", help="Connect to this server instead of starting one, e.g. http://127.0.0.1:8700."
 )
-@click.option("--key", metavar="K", help=f"The API key for --url. Better in the variable {KEY_VARIABLE}.")
+@click.option("--key", metavar="K", help=f"The API key for --url. The variable {KEY_VARIABLE} is safer.")
 @click.option("--profile", metavar="P", help="Connect to the server of this profile (see `profiles`).")
 @click.option(
-    "--database", metavar="F", help="The SQLite file for the dashboard's own server (default: yours)."
+    "--database",
+    metavar="F",
+    help="The SQLite file for the dashboard's own server (default: in your data folder).",
 )
 @click.option("--read-only", is_flag=True, help="Read only: send nothing that changes data.")
 @click.option("--resume", is_flag=True, help="Resume where you left this dashboard: screen, filter, row.")
 @click.option(
-    "--web", is_flag=True, help="Show it in a browser on this machine; prints a link that works once."
+    "--web",
+    is_flag=True,
+    help="Show the dashboard in a browser on this machine; prints a link that works once.",
 )
 @click.option(
     "--port",
     type=_Number(int, 0, 65535),
-    help="The port for --web; without it, or with 0, a free one is taken.",
+    help="The port for --web; without this option, or with 0, a free port.",
 )
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
@@ -241,7 +245,7 @@ def command(
 ) -> None:
     """Open a dashboard for a ledger server in the terminal.
 
-    Without --url or --profile it runs its own server on the default database.
+    Without --url or --profile, the dashboard starts its own server on the default database.
     """
     if context.invoked_subcommand is not None:
         return
@@ -282,7 +286,7 @@ command.add_command(keys)
 def _options(
     url: str | None, key: str | None, profile: str | None, database: str | None, demo: bool, read_only: bool
 ) -> Options:
-    """Return the checked options. Raises UsageError, also for a bad config file."""
+    """Check the options and return them. Raises UsageError, also for a wrong config file."""
     from ledger_tui.settings.config import BadConfig, Options, config_file, read_config
 
     if url is not None and profile is not None:
@@ -320,7 +324,7 @@ def _resumed(options: Options) -> Options:
 
 
 def _save_last_place(options: Options, app: LedgerApp) -> None:
-    """Save the user's place, except in a demo, whose data is gone."""
+    """Save the user's place for --resume, but not in a demo, because its data is deleted at the end."""
     from pathlib import Path
 
     from ledger_tui.settings.saved import save_last_place
@@ -330,9 +334,13 @@ def _save_last_place(options: Options, app: LedgerApp) -> None:
 
 
 def _draw(options: Options, *, resume: bool) -> int:
-    """Show dashboards until the user quits; with `resume` each dashboard begins at its last place."""
-    # Under textual-serve the dashboard draws to textual-serve's pipe; otherwise Textual reads stdin and draws
-    # to stderr.
+    """Show dashboards, one after the other, until the user quits. Return the exit status.
+
+    The user can change to another server, which opens a new dashboard. With `resume`, each dashboard begins
+    where the user last left it.
+    """
+    # If textual-serve runs the dashboard for a browser, the dashboard draws to a pipe. Otherwise Textual
+    # reads stdin and draws to stderr.
     on_a_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
     if "TEXTUAL_DRIVER" not in os.environ and not on_a_terminal:
         raise click.UsageError(
@@ -344,8 +352,8 @@ def _draw(options: Options, *, resume: bool) -> int:
             " it has no colours and no cursor to move. --web shows it in a browser."
         )
     _collect_rarely()
-    # Four times Textual's rate of frames: a key pressed right after a frame waits only a quarter as long for
-    # the next frame.
+    # Four times Textual's default number of frames in a second. A key that is pressed right after a frame
+    # waits only a quarter as long for the next frame.
     os.environ.setdefault("TEXTUAL_FPS", "240")
     # Imported here, so that --help, --version and wrong options answer without loading the dashboard.
     import asyncio
@@ -354,7 +362,7 @@ def _draw(options: Options, *, resume: bool) -> int:
     from ledger_tui.settings.config import BadConfig
 
     following: Options | None = options
-    while following is not None:  # the user may go on to another server
+    while following is not None:
         try:
             app = LedgerApp(_resumed(following) if resume or following.last_place_file else following)
         except BadConfig as error:
@@ -370,7 +378,7 @@ def _draw(options: Options, *, resume: bool) -> int:
 
 
 async def _run(app: LedgerApp) -> None:
-    """Run the app until the user leaves it.
+    """Run the app until it ends.
 
     SIGTERM and SIGHUP quit the app in the normal way, so that the terminal is restored.
     """
@@ -392,10 +400,11 @@ async def _run(app: LedgerApp) -> None:
 
 
 def _end_without_terminal(quit_app: Callable[[], object]) -> None:
-    """Wait until the terminal is gone without a signal, then quit, or end the process if that takes too long.
+    """Wait until the terminal is gone, then quit; if quitting takes too long, end the process.
 
-    Textual would read from the closed terminal for ever and use a whole processor. The event loop may also
-    wait for ever to write to a terminal that takes nothing, so this runs in another thread.
+    A terminal can disappear without a signal. Textual would then read from the closed terminal for ever and
+    use a whole processor. This runs in a thread of its own, because the event loop may wait for ever to write
+    to a terminal that accepts no more output.
     """
     from ledger_tui.app.terminal import wait_until_terminal_is_gone
 
@@ -407,8 +416,9 @@ def _end_without_terminal(quit_app: Callable[[], object]) -> None:
 
 
 def _collect_rarely() -> None:
-    # A full garbage collection visits every row and widget in the middle of a frame, and drawing creates
-    # hardly any cycles. Until the dashboard is loaded there is nothing to collect at all.
+    # Run the garbage collector less often: a full collection visits every row and widget in the middle of a
+    # frame, and drawing creates hardly any cycles. It stays off until the dashboard is loaded, because there
+    # is nothing to collect before.
     gc.disable()
     gc.set_threshold(_COLLECT_AFTER_OBJECTS, 20, 50)
 
@@ -424,7 +434,9 @@ def _serve(options: Options, port: int) -> int:
 
 
 def main() -> None:
-    """Run the command; the exit status is 0, 1 for a failure, 2 for wrong usage, with a line on stderr."""
+    """Run the command. The exit status is 0, 1 after a failure, or 2 for wrong usage; an error is one line on
+    stderr.
+    """
     try:
         _require_streams()
         command.main(standalone_mode=False)
@@ -447,7 +459,9 @@ def main() -> None:
 
 
 def _require_streams() -> None:
-    """Open the null device for a closed stdin or stderr. Raises ClickException when stdout is closed."""
+    """Open the null device as stdin or stderr if that is closed. Raises ClickException if stdout is
+    closed.
+    """
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
     if sys.stderr is None:
@@ -459,7 +473,8 @@ def _require_streams() -> None:
 def _end(message: str, status: int) -> NoReturn:
     from ledger_tui.formats.text import literal
 
-    # The message may quote an argument: it stays one line, cannot control the terminal, and shows no key.
+    # The message may quote an argument. So put the message on one line, escape control characters, and mask
+    # keys.
     line = _SECRET.sub(r"\1_••••", " ".join(message.split()))
     click.echo(f"Error: {literal(line)}", err=True)
     try:
@@ -471,5 +486,5 @@ def _end(message: str, status: int) -> NoReturn:
 
 
 def _discard_output() -> None:
-    """Send stdout to the null device, because Python's flush at its end would fail again."""
+    """Send stdout to the null device. Otherwise the flush when Python exits would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
