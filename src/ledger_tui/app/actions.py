@@ -104,7 +104,8 @@ async def _act(navigation: Navigation, request: ActionRequested) -> None:
         why = in_words(error, names, record.get("id"), words_for(request.resource, record, names))
         _fail(navigation, f"{unknown} Check before you try again." if unknown else could_not + why)
     else:
-        # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.
+        # Remove a secret from the record at once. One dialog shows the secret, and the dashboard stores it
+        # nowhere.
         record = dict(answer.record)
         secret = record.pop(action.shows_once, None) if action.shows_once else None
         shown_once = secret if isinstance(secret, str) else None
@@ -153,7 +154,7 @@ def offer_undo(
     missing = navigation.context.session.missing_parts
     has_way = action is not None and action.part not in missing
     navigation.undo_request = ActionRequested(resource, action, record) if action and has_way else None
-    navigation.why_no_undo = f"Nothing to undo: the last change has no way back ({change})."
+    navigation.why_no_undo = f"Nothing to undo: the last change cannot be undone ({change})."
     navigation.screen.refresh_bindings()
 
 
@@ -185,7 +186,7 @@ def ask_helper(navigation: Navigation, request: HelperRequest) -> None:
     session = navigation.context.session
     if why := session.forbids_changes:
         navigation.notify(why, markup=False)
-    elif request.question:  # live keys have no test helpers, so nothing needs to be typed
+    elif request.question:  # only test keys can use helpers, so the user need not type a text to confirm
         confirm(
             navigation.app,
             request.question,
@@ -352,8 +353,8 @@ def open_command_line(navigation: Navigation, line: str = "") -> None:
     actions = [*_actions(navigation), *_recent(navigation)]
     here = {offer.text for offer in actions}
     elsewhere = [offer for offer in _elsewhere(navigation) if offer.text not in here]
-    # Notifications would cover the command line. Clear them before pushing it, because Textual clears only
-    # those of the top screen.
+    # Notifications would cover the command line. Clear them before the command line opens, because Textual
+    # clears only the notifications of the topmost screen.
     navigation.app.clear_notifications()
     navigation.app.push_screen(
         CommandScreen(choices, actions, elsewhere, navigation, line), partial(_run_command, navigation)

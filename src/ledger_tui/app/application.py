@@ -174,7 +174,7 @@ class LedgerApp(App[int]):
         return screen
 
     def action_command_palette(self) -> None:
-        """Open the command line, which is the palette too, unless a dialog is open."""
+        """Open the command line, which is also the palette, unless a dialog is open."""
         if self.screen is self.dashboard:
             self.dashboard.action_command_line()
 

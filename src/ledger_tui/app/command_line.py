@@ -309,7 +309,7 @@ def _meant(word: str) -> str:
 
 
 def _unknown(kind: Kind, name: str, names: Sequence[str]) -> str:
-    """Return a message that no profile or theme has this name, with the existing names."""
+    """Return the message for an unknown name of a profile or theme; the message lists the existing names."""
     there = f"{kind.capitalize()}s: {', '.join(names)}." if names else ""
     if not name:
         return f"Which {kind}? {there or 'There are none yet; :save NAME makes one.'}"

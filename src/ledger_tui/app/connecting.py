@@ -60,7 +60,7 @@ class ProfileSaved(Message):
 
 
 class Connecting:
-    """Connects in workers of the application, and sends the results to the application as messages."""
+    """Connects to the server in workers of the application, and sends the results to it as messages."""
 
     def __init__(
         self,
@@ -159,7 +159,9 @@ class Connecting:
         try:
             url = await repair(self._api, endpoint)
         except LedgerError as error:
-            self._app.notify(f"Could not repair it: {literal(error)}", severity="error", markup=False)
+            self._app.notify(
+                f"Could not repair the receiver: {literal(error)}", severity="error", markup=False
+            )
         else:
             self._app.notify(
                 f"Repaired {literal(url)}. New events arrive; s sends a failed one again.", markup=False

@@ -471,8 +471,8 @@ class Dashboard(Layer[None]):
         show_groups(self.navigation.resource_view)
 
     def action_help(self) -> None:
-        # Notifications would cover the keys. Clear them before pushing the help, because Textual clears only
-        # those of the top screen.
+        # Notifications would cover the keys. Clear them before the help opens, because Textual clears only
+        # the notifications of the topmost screen.
         self.app.clear_notifications()
         self.app.push_screen(HelpScreen(self.active_bindings.values()))
 

@@ -439,7 +439,7 @@ class HelpersView(TiledView):
 def _clock_content(state: HelperState, _width: int, height: int) -> TileContent:
     """Return the ledger's time, and a hint about the command that sets the time forward."""
     rows = [TileRow(line) for line in clock_lines(state.clock)]
-    hint = ":clock +1d moves it on: tokens expire, invoices fall due, webhooks are retried at once"
+    hint = ":clock +1d moves the time on: tokens expire, invoices fall due, webhooks are retried at once"
     return TileContent([*rows, TileRow([Cell(hint, "dim")])][:height])
 
 

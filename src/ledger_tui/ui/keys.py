@@ -229,7 +229,7 @@ _COPY: list[BindingType] = [
     _key("screen.copy_curl", "copy as curl"),
 ]
 
-# The keys of every view, then the keys of a list.
+# `VIEW_KEYS` are the keys of every view, `RESOURCE_KEYS` the keys of a list and its objects.
 VIEW_KEYS: list[BindingType] = [_BACK, _REFRESH, *_COPY]
 RESOURCE_KEYS: list[BindingType] = [
     _key("open", "open", "enter"),

@@ -106,7 +106,7 @@ def recent_of(kind: str, record: Mapping[str, Any]) -> Recent:
 
 
 class RecentObjects:
-    """The objects opened last, the latest first."""
+    """The objects that the user opened last, the latest first."""
 
     def __init__(self) -> None:
         self._recent: OrderedDict[str, Recent] = OrderedDict()

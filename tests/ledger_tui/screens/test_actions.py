@@ -243,7 +243,7 @@ async def test_u_says_why_there_is_nothing_to_undo(driver: Driver) -> None:
     await driver.press("u", sees="Nothing to undo: you have changed nothing yet.")
     await draft_an_invoice(driver)
     await driver.press("F", "y", sees="INV-000001 is open: 12.50 EUR")
-    reason = "the last change has no way back (INV-000001 is open: 12.50 EUR)."
+    reason = "the last change cannot be undone (INV-000001 is open: 12.50 EUR)."
     await driver.press("u", sees=f"Nothing to undo: {reason}")
     assert "u undo" not in driver.text()
 

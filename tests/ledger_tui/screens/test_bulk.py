@@ -39,7 +39,7 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
         await driver.press("n")
         assert sorted(map(str, values(driver, "status"))) == ["draft", "open", "open"]
         await driver.press("p", "y", sees=("Paid: 2", "● paid"))
-        await driver.press("u", sees="Nothing to undo: the last change has no way back (Paid: 2).")
+        await driver.press("u", sees="Nothing to undo: the last change cannot be undone (Paid: 2).")
         await until(lambda: values(driver, "status").count("paid") == 2)
         assert driver.view.model.marked == []
         paid = await driver.app.api.read(f"/v1/accounts/{till['id']}")

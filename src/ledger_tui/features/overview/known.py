@@ -26,7 +26,8 @@ class KnownFigures:
         self._read_for: dict[str, int | tuple[object, int]] = {}
         # pairs of a moment and the newest events before it
         self._events: deque[tuple[int, Sequence[Record]]] = deque(maxlen=2)
-        self._newest: tuple[object, int] | None = None  # the newest event's id, and the day
+        # the id of the newest event, and the day on which it was read
+        self._newest: tuple[object, int] | None = None
 
     def begin(self, ms: int | None) -> None:
         """Begin to read the figures of this moment; None for now."""

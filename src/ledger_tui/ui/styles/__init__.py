@@ -20,7 +20,8 @@ ABOUT = {
     "ledger-contrast": "safe for every kind of colour vision",
     "ledger-16": "your terminal's own 16 colours",
 }
-# A terminal with only 16 colours gets this theme, because it would show the other themes' colours as greys.
+# The theme for a terminal with only 16 colours. Such a terminal would show the colours of other themes as
+# greys.
 THEME_OF_16_COLORS = "ledger-16"
 
 
