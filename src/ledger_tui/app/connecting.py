@@ -102,7 +102,7 @@ class Connecting:
         await self._ready()
 
     async def _ready(self) -> None:
-        """Read what the first screen needs, show the notices, and learn how far the ledger's clock was
+        """Read what the first screen needs, show the notices, and read how far the ledger's clock was
         moved.
         """
         await self._learn_names()

@@ -141,9 +141,7 @@ class BulkScreen(Dialog[list[Record]]):
         return "" if self._asks_number or self._began else YES_OR_NO
 
     def key_text(self, binding: Binding) -> str:
-        """Return the description of a key. While the action runs, esc stops it instead of closing the
-        dialog.
-        """
+        """Return the description of a key: while the action runs, esc stops the action."""
         if binding.action != "close" or not self._began:
             return binding.description
         return "stop" if self.working else "close"

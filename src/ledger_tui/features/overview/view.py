@@ -66,8 +66,8 @@ _READING = Cell("reading…", "dim")
 
 
 class Overview(TiledView):
-    """The screen of the overview. It reads its figures one after the other, and so seldom that its requests
-    stay within the share of the rate limit that polling may use.
+    """The screen of the overview. It reads its figures one after the other, and pauses between two reads, so
+    that polling stays within its share of the rate limit.
     """
 
     def __init__(self, place: Place, context: Context) -> None:
