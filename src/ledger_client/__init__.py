@@ -1,7 +1,7 @@
-"""A client for the ledger's interface: `Ledger` and `AsyncLedger`, on httpx alone.
+"""A client for the ledger's interface: `Ledger` and `AsyncLedger`. It depends on httpx alone.
 
 The dashboard and the commands of the server send their requests with this package. `import ledger_client`
-alone is fast: httpx is imported at the first use of a client.
+is fast, because httpx is imported only at the first use of a client.
 """
 
 from __future__ import annotations

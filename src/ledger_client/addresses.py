@@ -1,4 +1,4 @@
-"""Checks of addresses and keys before a request. httpx is imported only for unusual addresses."""
+"""Checks addresses and keys before a request. httpx is imported only to check an unusual host name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def root_of(url: str) -> str:
 
 
 def is_address(url: str) -> bool:
-    """Return whether this text is an http or https address that a request can be sent to."""
+    """Return whether this text is an http or https address to which httpx can send a request."""
     try:
         parts = urlsplit(url)
         sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -48,7 +48,7 @@ def _is_host(url: str) -> bool:
 
 
 def is_confidential(url: str) -> bool:
-    """Return whether nobody can read the traffic, because the URL is https or names this machine."""
+    """Return whether nobody on the network can read the traffic: the URL is https or names this machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or parts.hostname in LOOPBACK
 

@@ -1,4 +1,4 @@
-"""A cache of one credential's latest answers. A server need not send an unchanged answer again."""
+"""A cache of one credential's latest answers, so that a server need not send an unchanged answer again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ledger_client.calls import Answer, ApiCall
 
 ANSWERS_MAX = 32
 BYTES_MAX = 16_000_000  # the limit for all stored answers together
-# In a 304 these headers describe the empty body of the 304, so the stored values stay.
+# In a 304 these headers describe the empty body of the 304, so the values of the stored answer stay.
 _ABOUT_ITS_OWN_BODY = frozenset({"content-length", "content-type"})
 
 
@@ -22,11 +22,11 @@ class AnswerCache:
         self._bytes = 0
 
     def find(self, key: Hashable) -> Answer | None:
-        """Return the last answer to this request; None when it is not in the cache."""
+        """Return the stored answer to the request with this key; None if the cache stores no answer."""
         return self._answers.get(key)
 
     def store(self, key: Hashable, answer: Answer) -> None:
-        """Store the latest answer to a request; it replaces the former answer."""
+        """Store the latest answer to a request, replace an earlier answer, and drop the oldest answers."""
         self._drop(key)
         self._answers[key] = answer
         self._bytes += len(answer.content)
@@ -40,7 +40,7 @@ class AnswerCache:
 
 
 def key_of(call: ApiCall[object]) -> Hashable | None:
-    """Return the key under which the cache stores the answer to a request; None if it stores no answer."""
+    """Return the key of a request in the cache; None for a request whose answer is not cached."""
     if call.method != "GET" or "if-none-match" in call.headers:
         return None
     query = str(httpx.QueryParams(call.query))
@@ -48,7 +48,7 @@ def key_of(call: ApiCall[object]) -> Hashable | None:
 
 
 def unchanged(answer: Answer, headers: Mapping[str, str]) -> Answer:
-    """Return the stored answer with the headers of the 304 that confirmed it."""
+    """Return the stored answer, with the headers of the 304 that confirmed this answer."""
     merged_headers = httpx.Headers(dict(answer.headers))
     newer = headers.items()
     merged_headers.update({name: value for name, value in newer if name.lower() not in _ABOUT_ITS_OWN_BODY})

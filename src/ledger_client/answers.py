@@ -1,4 +1,4 @@
-"""An HTTP client for servers that are not trusted: it limits the size of each answer and the time to read it.
+"""An HTTP client for servers that are not trusted: it limits the size and the time of each answer.
 
 The client refuses compressed answers, because httpx would expand a few kilobytes to any size.
 """
@@ -17,15 +17,15 @@ import httpx
 
 from ledger_client.errors import LedgerError, NotConnected, NotSent, Unreadable
 
-LIST_BYTES_MAX = 128_000_000  # a page of 100 orders can be 100 MB long, because a request can be 1 MB long
-_AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR")  # the variables that name the trusted authorities
+LIST_BYTES_MAX = 128_000_000  # a page of 100 orders can be 100 MB long, because one order can be 1 MB long
+_AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR")  # variables that name the trusted certificate authorities
 SMALL_BYTES_MAX = 1_000_000  # the limit for an error, and for an answer with one small object
 
 
 class Unread(httpx.TransportError):
-    """An answer was not read to its end; the message gives the reason.
+    """An answer that was not read to its end; the message gives the reason.
 
-    `answer` is the status and the headers of the answer, if they have arrived.
+    `answer` contains the status and the headers, if these have arrived; otherwise it is None.
     """
 
     def __init__(self, message: str, answer: httpx.Response | None = None) -> None:
@@ -34,11 +34,11 @@ class Unread(httpx.TransportError):
 
 
 class BoundedClient(httpx.AsyncClient):
-    """A client that raises Unread for an answer that is too large or takes too long.
+    """A client that raises Unread for an answer that is too large, too slow or compressed.
 
-    With `stream`, `send` returns a successful answer when its headers have arrived; read the body with
+    With `stream`, `send` returns a successful answer as soon as its headers have arrived; read the body with
     `event_stream.events`. The client reads every text as UTF-8. It ignores the charset in Content-Type,
-    because a server could select any codec with it.
+    because with a charset a server could select any codec of Python.
     """
 
     def __init__(self, *, bytes_max: int, seconds_max: float, **settings: Any) -> None:
@@ -50,7 +50,7 @@ class BoundedClient(httpx.AsyncClient):
         self._seconds_max = seconds_max
 
     async def send(self, request: httpx.Request, *, stream: bool = False, **how: Any) -> httpx.Response:
-        """Send the request and return the answer, read to its end. Raises Unread and httpx.HTTPError."""
+        """Send the request and return the whole answer. Raises Unread and httpx.HTTPError."""
         request.headers["Accept-Encoding"] = "identity"
         try:
             async with asyncio.timeout(self._seconds_max):
@@ -88,7 +88,7 @@ class BoundedClient(httpx.AsyncClient):
 
 @functools.cache
 def _trusted(trust_env: bool, *_places: str | None) -> ssl.SSLContext:
-    """Return the authorities to trust. They are cached: reading them takes 30 ms. Raises OSError."""
+    """Return a TLS context with the trusted authorities, cached: reading them takes 30 ms. Raises OSError."""
     return httpx.create_ssl_context(trust_env=trust_env)
 
 
@@ -99,7 +99,7 @@ def require_plain(answer: httpx.Response) -> None:
 
 
 def no_answer(error: Exception) -> LedgerError:
-    """Return the exception for a request without an answer, with the reason in a few words."""
+    """Return the LedgerError for an error of httpx; its message gives the reason in a few words."""
     if isinstance(error, Unread):
         head = error.answer
         return (
@@ -123,7 +123,7 @@ def no_answer(error: Exception) -> LedgerError:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and its causes, also those in a group: each address of a host may fail."""
+    """Yield an exception and its causes. A group has a cause for each address of a host that failed."""
     while error is not None:
         yield error
         if isinstance(error, BaseExceptionGroup):

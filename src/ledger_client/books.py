@@ -1,4 +1,4 @@
-"""The objects of a ledger: accounts, transactions, invoices, users, orders; their operations as methods."""
+"""The operations on accounts, currencies, transactions, invoices, users and orders, as methods."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Accounts(Objects[L]):
     def statement(
         self, id: str, *, from_: datetime | None = None, to: datetime | None = None
     ) -> ApiCall[Statement]:
-        """Return the opening balance, the transactions and the closing balance of a period."""
+        """Return the opening balance, the transactions and the closing balance of an account for a period."""
         return self._get(Statement, id, "statement", **{"from": from_, "to": to})
 
     @Operation
@@ -69,7 +69,7 @@ class Currencies(Objects[L]):
 
 
 class Transactions(Objects[L]):
-    """The transactions: each adds an amount to an account or takes it away."""
+    """The transactions: each adds an amount to an account, or takes an amount from it."""
 
     path = "/v1/transactions"
 
@@ -161,7 +161,7 @@ class Invoices(Objects[L]):
         metadata: Metadata | None = None,
         key: str | None = None,
     ) -> ApiCall[Invoice]:
-        """Draft an invoice for an amount, or for lines that add up to it."""
+        """Draft an invoice, either for an amount or for the sum of its lines."""
         return self._create(
             Invoice,
             key,
@@ -209,7 +209,7 @@ class Invoices(Objects[L]):
 
     @Operation
     def pay(self, id: str, *, key: str | None = None, if_match: str | None = None) -> ApiCall[Invoice]:
-        """Pay an open invoice: its account is credited."""
+        """Pay an open invoice: the ledger credits the invoice's account."""
         return self._act(Invoice, id, "pay", key, if_match)
 
     @Operation
@@ -244,7 +244,7 @@ class Users(Objects[L]):
 
     @Operation
     def deactivate(self, id: str, *, if_match: str | None = None) -> ApiCall[User]:
-        """Deactivate a user; doing it again changes nothing."""
+        """Deactivate a user; a second call changes nothing."""
         return self._delete(User, id, if_match)
 
     @Operation

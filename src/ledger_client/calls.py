@@ -1,4 +1,4 @@
-"""Requests, answers and the rule for repeating a request. This module opens no connection."""
+"""Requests, answers, and the rule for sending a request again. This module opens no connection."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WAIT_MAX_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A success: its status, its headers and its body. Header names are not case-sensitive."""
+    """An answer: its status, its headers and its body. Header names are not case-sensitive."""
 
     status: int
     headers: Mapping[str, str]
@@ -48,7 +48,7 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """Return the value of the body. Raises Unreadable when it is not JSON."""
+        """Return the JSON value of the body. Raises Unreadable if the body is not JSON."""
         try:
             return parsed(self.content)
         except ValueError as error:
@@ -75,12 +75,13 @@ def require_success(answer: Answer) -> None:
 
 @dataclass
 class ApiCall(Generic[T]):
-    """One request. The client may send it several times; `result_of` turns the answer into a result.
+    """One request, which the client may send several times. `result_of` turns the answer into a result.
 
-    After a lost answer the client repeats a GET, a request with an idempotency key, and a PATCH without
-    `if_match`. A POST with a key takes effect once, however often the client sends it. A PATCH with
-    `if_match` is not repeated: if the first attempt took effect, the object no longer matches. A request that
-    the rate limit refused had no effect, so the client repeats it after a pause of up to a minute.
+    After a lost answer or a 5xx the client repeats a GET, a request with an idempotency key, and a PATCH
+    without `if_match`. A POST with a key takes effect once, however often the client sends it. The client
+    does not repeat a PATCH with `if_match`: if the first attempt took effect, the object no longer matches. A
+    request that the rate limit refused had no effect, so the client repeats any such request, after a pause
+    of up to a minute.
     """
 
     result_of: Callable[[Answer], T]
@@ -91,10 +92,10 @@ class ApiCall(Generic[T]):
     key: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     if_match: str | None = None
-    is_anonymous: bool = False  # sent without credential or key, because it requests tokens
+    is_anonymous: bool = False  # sent without a credential and without an idempotency key
     is_form: bool = False  # the body is a form for OAuth, not JSON
     attempts: int = 0
-    is_unanswered: bool = False  # an attempt may have taken effect, because its answer was lost, or was a 5xx
+    is_unanswered: bool = False  # the answer to an attempt was lost or a 5xx: it may have taken effect
 
     def __post_init__(self) -> None:
         self.headers = {name.lower(): value for name, value in self.headers.items()}
@@ -106,7 +107,7 @@ class ApiCall(Generic[T]):
             self.body = {name: value for name, value in self.body.items() if value is not UNSET}
 
     def make_repeatable(self) -> None:
-        """Add a new idempotency key to a POST without one."""
+        """Add a new idempotency key if this is a POST without a key, and not a request for tokens."""
         if self.method == "POST" and not self.is_anonymous and self.key is None:
             self._use(str(uuid.uuid4()))
 
@@ -119,7 +120,7 @@ class ApiCall(Generic[T]):
     def content(self) -> tuple[bytes | None, str]:
         """Return the body to send and its media type.
 
-        Raises ValueError for a number that JSON cannot hold, and TypeError for any other such value.
+        Raises ValueError for a number that JSON cannot express, and TypeError for any other such value.
         """
         if self.body is None or isinstance(self.body, bytes):
             return self.body, "application/json"
@@ -128,7 +129,10 @@ class ApiCall(Generic[T]):
         return json.dumps(self.body, ensure_ascii=False, allow_nan=False).encode(), "application/json"
 
     def wait_after(self, error: LedgerError, attempts: int) -> float | None:
-        """Return the seconds until the next attempt; None if this error ends the attempts."""
+        """Count an attempt that ended with `error`, and return the seconds to wait before the next attempt.
+
+        Return None if no attempt may follow; `attempts` is the maximum, with the first attempt.
+        """
         self.attempts += 1
         is_lost = isinstance(error, NotConnected) and not isinstance(error, Unreadable)
         has_failed = isinstance(error, ApiError) and error.status != 501
@@ -142,13 +146,13 @@ class ApiCall(Generic[T]):
         return max(error.retry_after, wait) if isinstance(error, RateLimited) else wait
 
     def made_before(self, error: LedgerError) -> list[str]:
-        """Return the ids of the objects that an earlier attempt made, if the error names them."""
+        """Return the ids of the objects that an earlier attempt of this call made, if `error` names them."""
         is_own = isinstance(error, AlreadyDone) and self.is_unanswered and error.same_request
         return [*error.originals] if is_own and isinstance(error, AlreadyDone) else []
 
 
 def record(kind: type[R], value: Any, etag: str | None = None) -> R:
-    """Return the record of an object. Raises Unreadable if the answer is something else."""
+    """Return the record of this kind for a JSON value. Raises Unreadable if the value is malformed."""
     try:
         return read(kind, value, etag)
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
@@ -156,7 +160,7 @@ def record(kind: type[R], value: Any, etag: str | None = None) -> R:
 
 
 def as_it_is(answer: Answer) -> Answer:
-    """Return the answer."""
+    """Return the answer itself, for a call whose result is the answer."""
     return answer
 
 
@@ -166,17 +170,17 @@ def text_of(answer: Answer) -> str:
 
 
 def one(kind: type[R]) -> Callable[[Answer], R]:
-    """Return the function that makes a record from an answer."""
+    """Return a function that makes one record of this kind from an answer."""
     return lambda answer: record(kind, answer.json, answer.headers.get("ETag"))
 
 
 def many(kind: type[R]) -> Callable[[Answer], list[R]]:
-    """Return the function that makes all records from an answer."""
+    """Return a function that makes a list of records of this kind from an answer."""
     return lambda answer: [record(kind, row) for row in page_of(answer.json, "cursor").rows]
 
 
 def path_to(path: str, *parts: str) -> str:
-    """Return a path with more parts. A part may contain any characters: they are escaped."""
+    """Return `path` with more parts. A part may contain any characters, because this escapes them."""
     return "/".join((path, *map(partial(quote, safe=""), parts)))
 
 
@@ -185,7 +189,7 @@ class _Unset:
         return "UNSET"
 
 
-UNSET: Any = _Unset()  # the value of a field that is not sent; null would clear the field
+UNSET: Any = _Unset()  # a field with this value is not sent; None would send null and clear the field
 
 
 def body_of(**fields: Any) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The exceptions for refused and unanswered requests; one class for each type of error.
 
 LedgerError
-├── NotSent                nothing was sent: the address, the key or a proxy is not valid
-├── NotConnected           no answer: the connection was refused or reset, or timed out
+├── NotSent                no request was sent: the address, the key or a proxy is not valid
+├── NotConnected           no answer: the connection was refused, was reset or timed out
 │   └── Unreadable         an answer that is too large, too slow, compressed or of the wrong kind
 ├── InvalidRequest         400, 405, 413 …: `param` names the field
 ├── AuthenticationError    401
@@ -25,11 +25,12 @@ _OBJECT_ID = re.compile(r"\b[a-z]{3}_[0-9a-zA-Z]{4,64}\b")
 
 
 class LedgerError(Exception):
-    """A request that the server refused, or did not answer.
+    """The base class: the server refused a request or did not answer it, or the client could not send it.
 
-    `status` is None without an answer. `type`, `code` and `param` are the fields of the ledger's error. An
-    error of the directory or of OAuth names only its code, in the field `error`. `code` is "" if the server
-    is not a ledger. `headers` are the headers of the answer.
+    `status` is None if no answer came. `type`, `code` and `param` are the fields of the ledger's error. The
+    directory and OAuth send only a code, in the field `error`; `type` then follows from the status. `code` is
+    "" if the answer contains no code, for example because the server is not a ledger. `headers` are the
+    headers of the answer.
     """
 
     def __init__(
@@ -52,12 +53,12 @@ class LedgerError(Exception):
 
     @property
     def request_id(self) -> str | None:
-        """Return the id of the request in the server's log."""
+        """Return the id of the request in the server's log; None if the answer named no id."""
         return self.headers.get("Request-Id")
 
 
 class NotSent(LedgerError):
-    """Nothing was sent, and trying again does not help."""
+    """The client sent no request, and would fail again if you tried again."""
 
 
 class NotConnected(LedgerError):
@@ -65,7 +66,7 @@ class NotConnected(LedgerError):
 
 
 class Unreadable(NotConnected):
-    """The answer cannot be read; the same request would fail again if you repeated it at once."""
+    """An answer came that cannot be read; the same request would fail again if you repeated it at once."""
 
 
 class InvalidRequest(LedgerError):
@@ -77,11 +78,11 @@ class AuthenticationError(LedgerError):
 
 
 class PermissionDenied(LedgerError):
-    """The credential may not do this."""
+    """The credential lacks a right, or the project's quota is used up."""
 
 
 class NotFound(LedgerError):
-    """There is no such object in the credential's project and mode."""
+    """No such object or path exists in the credential's project and mode."""
 
 
 class Conflict(LedgerError):
@@ -92,7 +93,7 @@ class AlreadyDone(Conflict):
     """The idempotency key was used before.
 
     `originals` are the ids of the objects that the first request with this key made, if they are known.
-    `same_request` is true if the first request was the same as this one.
+    `same_request` is true if the first request was the same as the refused request.
     """
 
     originals: Sequence[str] = ()
@@ -105,11 +106,11 @@ class AlreadyDone(Conflict):
 
 
 class PreconditionFailed(Conflict):
-    """The object is no longer in the state that `if_match` names; nothing was done."""
+    """The object is no longer in the state that `if_match` names; the server changed nothing."""
 
 
 class RateLimited(LedgerError):
-    """Too many requests came; wait for `retry_after` seconds, at least 1, before the next request."""
+    """The rate limit is exceeded; wait for `retry_after` seconds, at least 1, before the next request."""
 
     retry_after = 1.0
 
@@ -138,7 +139,10 @@ _BY_STATUS = {
 
 
 def error_of(status: int, headers: Mapping[str, str], body: Any) -> LedgerError:
-    """Return the exception for a failed request on any surface. The status selects the class."""
+    """Return the exception for an error answer of the ledger, the directory or OAuth.
+
+    The status selects the class.
+    """
     type = _BY_STATUS.get(status, "invalid_request" if status < 500 else "api_error")
     fields = body if isinstance(body, dict) else {}
     code = fields.get("error")

@@ -13,7 +13,7 @@ from ledger_client.answers import Unread, require_plain
 from ledger_client.parsing import parsed
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-EVENT_BYTES_MAX = 16_000_000  # an event contains a record of up to 1 MB, in JSON within JSON
+EVENT_BYTES_MAX = 16_000_000  # an event contains a record of up to 1 MB, twice escaped as JSON
 
 
 class NotEvents(Unread):
@@ -22,7 +22,7 @@ class NotEvents(Unread):
 
 @dataclass(frozen=True, slots=True)
 class ServerSentEvent:
-    """One server-sent event; `id` is the last id that the stream has sent, "" if it has sent none."""
+    """One server-sent event; `id` is the last id that the stream has sent so far, "" if there was none."""
 
     event: str
     data: str
@@ -30,7 +30,7 @@ class ServerSentEvent:
 
 
 async def events(answer: httpx.Response) -> AsyncIterator[ServerSentEvent]:
-    """Yield each event with data when the event arrives. Raises NotEvents, Unread and httpx.HTTPError."""
+    """Yield each event that has data, as soon as it arrives. Raises NotEvents, Unread and httpx.HTTPError."""
     parser = _Parser(answer)
     assert isinstance(answer.stream, httpx.AsyncByteStream)
     async for part in answer.stream:
@@ -39,7 +39,7 @@ async def events(answer: httpx.Response) -> AsyncIterator[ServerSentEvent]:
 
 
 class _Parser:
-    """Makes events from the bytes of a stream. An event may arrive in several pieces."""
+    """Makes events from the bytes of a stream. The bytes of one event may arrive in several pieces."""
 
     def __init__(self, answer: httpx.Response) -> None:
         if answer.headers.get("Content-Type", "").partition(";")[0].strip().lower() != "text/event-stream":
@@ -51,7 +51,7 @@ class _Parser:
         self._event, self._id, self._data = "", "", bytearray()
 
     def feed(self, part: bytes) -> Iterator[ServerSentEvent]:
-        """Add these bytes, and return the events that they complete."""
+        """Add these bytes, and yield each event that is complete now."""
         for line in self._lines(part):
             if self._first:
                 line, self._first = line.removeprefix(b"\xef\xbb\xbf"), False
@@ -75,7 +75,7 @@ class _Parser:
             self._id = value.decode("utf-8", "replace")
 
     def _lines(self, part: bytes) -> Iterator[bytes]:
-        """Yield the complete lines without their ends. A line ends with CR, LF or both."""
+        """Add these bytes, and yield each complete line without its end: CR, LF or both."""
         if not part:
             return
         if self._after_cr:
@@ -98,9 +98,9 @@ def _require_small(data: bytearray) -> None:
 class StreamMessage:
     """A message of the live stream: the raw body of an event, and whether its signature is valid.
 
-    The first message of a connection carries no event: `body` is None, and `is_signed` means that the message
-    contains a secret. After a lost connection the stream can resume from `id`. If `id` is "", resume from the
-    id of an earlier message.
+    The first message of a connection contains the secret and no event: `body` is None, and `is_signed` is
+    true if there is a secret. After a lost connection the stream can resume after the event `id`. If `id` is
+    "", resume after the id of the last message that had one.
     """
 
     id: str
@@ -109,14 +109,14 @@ class StreamMessage:
 
 
 class StreamSession:
-    """One connection to the live stream. The first message contains the secret that signs all later ones."""
+    """One connection to the live stream. The first message contains the secret that signs later messages."""
 
     def __init__(self) -> None:
         self._secret: str | None = None
 
     def read(self, event: ServerSentEvent) -> StreamMessage | None:
-        """Return the message in a server-sent event; None if its kind is unknown."""
-        # the client sends the id back in a header, so it must be ASCII
+        """Return the message in a server-sent event; None if the kind of event is unknown."""
+        # the client sends the id back in a header, so the id must be ASCII
         id = event.id if event.id.isascii() else ""
         if event.event == "session":
             (self._secret,) = _texts(event.data, "secret")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """One attempt of a request and its answer; `status` is None when no answer came.
+    """One attempt of a request: what was sent, and the status of the answer; None when no answer came.
 
     The credential is left out, but `body` may contain other secrets.
     """
@@ -19,5 +19,5 @@ class SentRequest:
     status: int | None = None
     duration_ms: float = 0.0
     request_id: str | None = None
-    error: str = ""  # why there is no answer
-    at: str = ""  # when it was sent, ISO 8601 in UTC
+    error: str = ""  # the reason if no answer came
+    at: str = ""  # the time when the attempt was sent, ISO 8601 in UTC

@@ -28,7 +28,7 @@ from ledger_client.tokens import Tokens, TokenStore
 
 T = TypeVar("T")
 
-SECONDS_MAX = 60.0  # seconds for one answer
+SECONDS_MAX = 60.0  # the longest time for one whole answer
 SILENCE_S = 45.0  # the server writes to a stream every 15 seconds: a longer silence means a dead connection
 RECONNECTS_S = (0.5, 1, 2, 5, 10)
 
@@ -36,19 +36,19 @@ RECONNECTS_S = (0.5, 1, 2, 5, 10)
 class AsyncLedger(AllResources["AsyncLedger"]):
     """A client of a ledger server; the key selects the project and mode. Close it, or use `async with`.
 
-    If a request exceeds the rate limit or its answer is lost, the client sends it again, up to `attempts`
-    times in all. Each POST carries an idempotency key, yours or a new key, so the POST takes effect once.
-    Every method raises LedgerError.
+    If a request exceeds the rate limit, or its answer is lost or a 5xx, the client sends the request again.
+    `attempts` is the maximum for one request, with the first attempt. Each POST carries an idempotency key,
+    yours or a new key, so the POST takes effect once. Every method raises LedgerError.
 
     `key` is an API key, an access token, a TokenPair, or a TokenStore. Several processes can share the tokens
-    in a TokenStore. Tokens of an app need its `client_id`. The client counts the `expires_in` of a pair from
-    now, and refreshes the pair five minutes before the end. It calls `on_refresh` with each new pair: store
-    the pair there.
+    in a TokenStore. For tokens of an app, pass the app's `client_id` too. The client counts the `expires_in`
+    of a pair from the moment when it gets the pair, and refreshes the pair five minutes before the access
+    token expires. It calls `on_refresh` with each new pair: store the pair in this function.
 
-    The client calls `on_exchange` after each attempt, with the answer or the error; the live stream and
-    cancelled attempts are left out. The client caches answers with an ETag: the server sends such an answer
-    again only after a change. `settings` are passed to httpx.AsyncClient, for instance `verify`, `proxy` and
-    `trust_env`.
+    The client calls `on_exchange` after each attempt, with the answer or the error, but not for the live
+    stream or a cancelled attempt. The client caches answers with an ETag, so the server sends such an answer
+    again only after a change. The client passes `settings` to httpx.AsyncClient, for instance `verify`,
+    `proxy` and `trust_env`.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
         self._process = os.getpid()
         try:
             self._http = answers.BoundedClient(base_url=self.url, **self._settings)
-        # The settings of a proxy or of the trusted authorities may be wrong.
+        # for a wrong setting of a proxy, or of the trusted certificate authorities
         except (httpx.InvalidURL, ValueError, OSError, ImportError) as error:
             raise NotSent(f"Cannot connect: {error}") from error
 
@@ -101,15 +101,15 @@ class AsyncLedger(AllResources["AsyncLedger"]):
         await self._http.aclose()
 
     def use(self, key: str) -> None:
-        """Send another key or access token from now on."""
+        """Use this key or access token for all later requests."""
         self._key, self._tokens = key, None
-        # Requests under way were sent with the former key. Their answers go to the former cache.
+        # Requests under way were sent with the former key, so their answers go to the former cache.
         self._cache = AnswerCache()
 
     async def send(self, call: ApiCall[T]) -> T:
-        """Send a request, repeat it if that is safe, and return its result.
+        """Send a request, again if the first answer allows this, and return the result.
 
-        If the answer of an attempt was lost, return the object that this attempt made.
+        If an attempt took effect but its answer was lost, return the object that this attempt made.
         """
         if self._attempts > 1:
             call.make_repeatable()
@@ -123,7 +123,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
             await sleep(wait)
 
     async def _made_before(self, call: ApiCall[T], error: LedgerError) -> T:
-        """Return the objects that an earlier attempt of this call made. Raises the error if none exist."""
+        """Return the result of an earlier attempt of this call. Raises `error` if there is no such result."""
         ids = call.made_before(error)
         if not ids:
             raise error
@@ -135,12 +135,12 @@ class AsyncLedger(AllResources["AsyncLedger"]):
                     Answer(200, {}, json.dumps({"data": [answer.json for answer in answers]}).encode())
                 ]
             return call.result_of(answers[0])
-        except LedgerError:  # the object was deleted, or has another form
+        except LedgerError:  # the object was deleted, or is not at this path
             raise error from None
 
     async def _answer_to(self, call: ApiCall[Any]) -> Answer:
-        """Return the answer to one attempt, from the cache if it is unchanged. Raises LedgerError."""
-        # remember the cache: `use` may replace it before the answer comes
+        """Send one attempt and return its answer, or the cached answer after a 304. Raises LedgerError."""
+        # keep this cache: `use` may replace `self._cache` before the answer comes
         cache, place = self._cache, key_of(call)
         stored_answer = None if place is None else cache.find(place)
         conditions = {} if stored_answer is None else {"if-none-match": stored_answer.headers["ETag"]}
@@ -167,7 +167,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
     ) -> SentRequest:
         try:
             content, _type = call.content
-        except ValueError:  # JSON cannot hold the body, so nothing was sent
+        except ValueError:  # JSON cannot express the body, so nothing was sent
             content = None
         return SentRequest(
             method=call.method,
@@ -184,7 +184,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
     async def _ask(
         self, call: ApiCall[Any], conditions: Mapping[str, str], *, stream: bool = False, **timeouts: Any
     ) -> httpx.Response:
-        """Return the answer to one attempt. Raises LedgerError when there is none."""
+        """Send one attempt and return its answer of any status. Raises LedgerError if no answer comes."""
         if self._process != os.getpid():  # after a fork the connections still belong to the parent process
             self._open()
         headers = {**call.headers, **conditions}
@@ -203,7 +203,10 @@ class AsyncLedger(AllResources["AsyncLedger"]):
             raise answers.no_answer(error) from error
 
     async def listen(self, last_event_id: str | None = None) -> AsyncGenerator[StreamMessage, None]:
-        """Yield the messages of one connection to the live stream. Raises LedgerError when it ends."""
+        """Yield the messages of one connection to the live stream.
+
+        Raises LedgerError when the connection ends.
+        """
         headers = {"Accept": "text/event-stream"}
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
@@ -228,7 +231,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
         last_event_id: str | None = None,
         on_loss: Callable[[LedgerError, float], object] = lambda error, wait: None,
     ) -> AsyncGenerator[StreamMessage, None]:
-        """Yield the messages of the live stream without end. After a lost connection the client reconnects.
+        """Yield the messages of the live stream without end; after a lost connection, connect again.
 
         Before each new connection the client calls `on_loss` with the reason and the seconds to wait. Raises
         LedgerError for a refusal, such as `invalid_cursor` if the server has deleted the last event.
@@ -250,7 +253,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
 
 
 class Ledger(AllResources["Ledger"]):
-    """AsyncLedger without `await`: close it, or use it in `with`. Several threads may use it.
+    """A client like AsyncLedger, but its methods wait. Close it, or use `with`. Several threads may use it.
 
     All Ledgers of a process share one thread with an event loop. The loop limits the time of whole answers.
     """

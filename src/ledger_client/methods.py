@@ -1,4 +1,4 @@
-"""The methods of both clients, written once: AsyncLedger returns an awaitable, Ledger the result."""
+"""The methods of both clients, written once: of AsyncLedger they return awaitables, of Ledger results."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
-L = TypeVar("L")  # the client that a resource belongs to
+L = TypeVar("L")  # the kind of client that a resource belongs to: AsyncLedger or Ledger
 
 _STARTING = threading.Lock()
 _THREAD = "ledger client"
 
 
 class Resource(Generic[L]):
-    """Objects of one kind, below `path`. With `blocks` the methods wait, and return results."""
+    """The operations on objects of one kind, below `path`. With `blocks` the methods wait for results."""
 
     path = ""
 
@@ -39,7 +39,7 @@ class Resource(Generic[L]):
 
 
 class Operation(Generic[P, T]):
-    """A method that sends a request and returns its result; with AsyncLedger it returns an awaitable."""
+    """A method that sends a request: of Ledger it returns the result, of AsyncLedger an awaitable."""
 
     def __init__(self, call_of: Callable[Concatenate[Any, P], ApiCall[T]]) -> None:
         self.call_of = call_of
@@ -65,7 +65,7 @@ class Operation(Generic[P, T]):
 
 
 class Iteration(Generic[P, T]):
-    """A method that lists objects: it returns an iterator over them, for `for` or `async for`."""
+    """A method that lists objects: of Ledger it returns an iterator, of AsyncLedger an async iterator."""
 
     def __init__(self, batches_of: Callable[Concatenate[Any, P], AsyncGenerator[Sequence[T], None]]) -> None:
         self.batches_of = batches_of
@@ -91,7 +91,7 @@ class Iteration(Generic[P, T]):
 
 
 class Objects(Resource[L]):
-    """The base class of resources: it requests single objects, and lists page by page."""
+    """The base class of resources with objects: it requests single objects, and reads lists page by page."""
 
     def _get(self, kind: type[R], id: str, *more: str, **query: Any) -> ApiCall[R]:
         return ApiCall(one(kind), "GET", path_to(self.path, id, *more), query=query)
@@ -147,7 +147,7 @@ def _each(batches: AsyncGenerator[Sequence[T], None]) -> Iterator[T]:
 
 
 def in_thread(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in the clients' thread and return its result. Raises RuntimeError in that thread."""
+    """Run a coroutine in the clients' thread and return its result. Raises RuntimeError in this thread."""
     with _STARTING:
         loop = _loop(os.getpid())
     if threading.current_thread().name == _THREAD:
@@ -162,7 +162,7 @@ def in_thread(work: Coroutine[Any, Any, T]) -> T:
 
 @functools.cache
 def _loop(_process: int) -> asyncio.AbstractEventLoop:
-    """Return this process's event loop. Its thread ends with the process; a fork starts another loop."""
+    """Return the event loop of a process; it runs in a thread. After a fork the child gets another loop."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name=_THREAD, daemon=True).start()
     return loop

@@ -1,4 +1,4 @@
-"""Reads a page of a list from an answer. This module does not import httpx, which takes 0.1 seconds."""
+"""Reads a page of a list from an answer. This module avoids httpx, whose import takes 0.1 seconds."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ NOT_A_LEDGER = "Is this a ledger server?"
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """One page of a list; `older` is the cursor for the next page, None at the end.
+    """One page of a list; `older` is the cursor for the next page, None on the last page.
 
-    `summary` is the server's counts for the whole list, if the server sends them.
+    `total` and `summary` count the objects of the whole list, if the server sends these counts.
     """
 
     rows: Sequence[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""Reads JSON of servers that are not trusted. This module does not import httpx, which takes 0.1 seconds."""
+"""Reads JSON of servers that are not trusted. This module avoids httpx, whose import takes 0.1 seconds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-VALUES_MAX = 4_000_000  # 3 bytes of text can become a value that takes 100 bytes of memory
+VALUES_MAX = 4_000_000  # a value of 3 bytes of text can take 100 bytes of memory
 # a deeper value could exceed Python's recursion limit in functions that walk through it
 DEPTH_MAX = 100
 
@@ -14,8 +14,7 @@ DEPTH_MAX = 100
 def parsed(text: bytes | str, *, number: Callable[[str], Any] | None = None) -> Any:
     """Return the value of a JSON text; `number` converts each number instead of int and float.
 
-    Raises ValueError for text that is not JSON, is nested too deeply or contains too many values. Many small
-    values take far more memory than their text.
+    Raises ValueError for text that is not JSON, is nested too deeply or contains too many values.
     """
     if isinstance(text, str):
         text = text.encode("utf-8", "surrogatepass")

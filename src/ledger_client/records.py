@@ -1,4 +1,4 @@
-"""The objects of a ledger as frozen dataclasses. Fields that a class does not define stay in `more`."""
+"""The objects of a ledger as frozen dataclasses. `more` contains the fields that a class does not define."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from ledger_client.addresses import is_key
 
-# The values that the interface defines today, for type checkers. A newer server may send further values, and
-# a record stores these too.
+# The values that the interface defines today, for type checkers. A newer server may send other values, which
+# a record contains unchanged.
 TransactionType = Literal["credit", "debit"]
 InvoiceStatus = Literal["draft", "open", "paid", "void"]
 UserStatus = Literal["active", "deactivated"]
@@ -29,9 +29,9 @@ _MOMENTS: tuple[Any, ...] = (datetime, datetime | None)
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """Amounts are integers in the smallest unit of the currency, times are aware datetimes.
+    """The base class. Amounts are integers in the smallest unit of the currency, times aware datetimes.
 
-    A field that a server does not send is None. `etag` names the state of the object: pass it to `if_match=`.
+    A field that a server does not send is None. `etag` names the state of the object, for `if_match=`.
     Objects from a list come without an `etag`.
     """
 
@@ -77,7 +77,7 @@ class Balance(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class StatementLine(Record):
-    """One transaction; `amount` is negative for a debit."""
+    """One transaction of a statement; `amount` is negative for a debit."""
 
     transaction: str
     date: datetime
@@ -191,7 +191,7 @@ class Delivery(Object):
 
 @dataclass(frozen=True, kw_only=True)
 class SkippedEndpoint(Record):
-    """An endpoint that gets nothing from a resend; the reason is `disabled` or `deleted`."""
+    """An endpoint to which a resend sends nothing, because the endpoint is disabled or deleted."""
 
     endpoint: str
     reason: Literal["disabled", "deleted"]
@@ -199,7 +199,7 @@ class SkippedEndpoint(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Resent(Record):
-    """The deliveries that a resend started. If an attempt is under way, its delivery is sent again later."""
+    """The deliveries that a resend started or queued; a queued delivery waits for the attempt under way."""
 
     data: list[Delivery]
     skipped: list[SkippedEndpoint]
@@ -294,7 +294,7 @@ class LoggedRequest(Object):
 
 @dataclass(frozen=True, kw_only=True)
 class TokenPair(Record):
-    """An access token, and the refresh token, which gets the next pair once; `scope` is set for apps."""
+    """An access token, and a refresh token for the next pair, which works once; `scope` is set for apps."""
 
     access_token: str
     token_type: str = "Bearer"
@@ -315,7 +315,7 @@ class Change(Record):
 
 
 def read(kind: type[R], body: Mapping[str, Any], etag: str | None = None) -> R:
-    """Return the record of an object in an answer. Raises ValueError if it is malformed."""
+    """Return the record for a JSON object. Raises ValueError, TypeError, AttributeError or OverflowError."""
     fields = _fields(kind)
     values = {name: convert(body.get(name)) for name, convert in fields.items()}
     more = {name: value for name, value in body.items() if name not in fields and name != "object"}
@@ -323,7 +323,7 @@ def read(kind: type[R], body: Mapping[str, Any], etag: str | None = None) -> R:
 
 
 def token_pair(answer: Any) -> TokenPair:
-    """Return the tokens of an answer. Raises ValueError without an access token that can be sent."""
+    """Return the tokens in an answer. Raises ValueError if no access token in it can be sent in a header."""
     pair = read(TokenPair, answer if isinstance(answer, dict) else {})
     if not isinstance(pair.access_token, str) or not is_key(pair.access_token):
         raise ValueError("The answer contains no access token.")

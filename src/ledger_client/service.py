@@ -41,7 +41,7 @@ from ledger_client.records import (
 
 
 class Events(Objects[L]):
-    """The events of the ledger; each contains its object as it was at the time of the event."""
+    """The events of the ledger; each contains the changed object, as it was after the change."""
 
     path = "/v1/events"
 
@@ -52,14 +52,14 @@ class Events(Objects[L]):
 
     @Operation
     def deliveries(self, id: str) -> ApiCall[list[Delivery]]:
-        """Return the deliveries of an event: one for each endpoint that it was sent to."""
+        """Return the deliveries of an event, one for each endpoint."""
         return ApiCall(many(Delivery), "GET", path_to(self.path, id, "deliveries"))
 
     @Operation
     def resend(
         self, id: str, *, endpoint: str | None = None, key: str | None = None, if_match: str | None = None
     ) -> ApiCall[Resent]:
-        """Send an event again, to one endpoint or to all that accept its type."""
+        """Send an event again, to one endpoint or to all endpoints that accept the type of the event."""
         path, query = path_to(self.path, id, "resend"), {"endpoint": endpoint}
         return ApiCall(one(Resent), "POST", path, query=query, key=key, if_match=if_match)
 
@@ -74,7 +74,7 @@ class Events(Objects[L]):
     def resend_failed(
         self, since: datetime, *, endpoint: str | None = None, key: str | None = None
     ) -> ApiCall[ResentFailed]:
-        """Send the deliveries that failed since a time again."""
+        """Send again all deliveries that failed since a time."""
         body = body_of(since=since.isoformat(), endpoint=endpoint)
         path = path_to(self.path, "resend")
         return ApiCall(one(ResentFailed), "POST", path, body, key=key)
@@ -86,7 +86,7 @@ class Events(Objects[L]):
 
     @Iteration
     async def stream(self, last_event_id: str | None = None) -> AsyncGenerator[Sequence[Event], None]:
-        """Return new events without end. After a lost connection the stream resumes at the same place."""
+        """Return new events as they happen, without end; after a lost connection the stream resumes."""
         async for message in self._ledger.follow(last_event_id):
             if not message.is_signed:
                 raise Unreadable("An event came with a wrong signature.")
@@ -95,7 +95,7 @@ class Events(Objects[L]):
 
 
 class WebhookEndpoints(Objects[L]):
-    """The endpoints: URLs to which the ledger sends signed events."""
+    """The webhook endpoints: URLs to which the ledger sends signed events."""
 
     path = "/v1/webhook_endpoints"
 
@@ -103,7 +103,7 @@ class WebhookEndpoints(Objects[L]):
     def create(
         self, url: str, events: Sequence[str] | None = None, *, key: str | None = None
     ) -> ApiCall[WebhookEndpoint]:
-        """Add an endpoint, by default for all events; only this answer contains its secret."""
+        """Add an endpoint, by default for all events; only this answer contains the endpoint's secret."""
         return self._create(WebhookEndpoint, key, url=url, events=events)
 
     @Operation
@@ -129,14 +129,14 @@ class WebhookEndpoints(Objects[L]):
     def disable(
         self, id: str, *, key: str | None = None, if_match: str | None = None
     ) -> ApiCall[WebhookEndpoint]:
-        """Send nothing to the endpoint until it is enabled."""
+        """Disable the endpoint: the ledger sends nothing to it until you enable it."""
         return self._act(WebhookEndpoint, id, "disable", key, if_match)
 
     @Operation
     def enable(
         self, id: str, *, key: str | None = None, if_match: str | None = None
     ) -> ApiCall[WebhookEndpoint]:
-        """Send to a disabled endpoint again."""
+        """Enable a disabled endpoint: the ledger sends to it again."""
         return self._act(WebhookEndpoint, id, "enable", key, if_match)
 
     @Operation
@@ -156,7 +156,7 @@ class WebhookEndpoints(Objects[L]):
 
 
 class ApiKeys(Objects[L]):
-    """The keys of the project and mode; they need the role `admin`."""
+    """The API keys of the project and mode. All methods need the role `admin`."""
 
     path = "/v1/api_keys"
 
@@ -169,7 +169,7 @@ class ApiKeys(Objects[L]):
         scopes: Sequence[str] | None = None,
         key: str | None = None,
     ) -> ApiCall[ApiKey]:
-        """Make a key with no more rights than the caller's; only this answer contains its value."""
+        """Make a key with at most the rights of the caller's key; only this answer contains the new value."""
         return self._create(ApiKey, key, name=name, role=role, scopes=scopes)
 
     @Operation
@@ -194,7 +194,7 @@ class ApiKeys(Objects[L]):
 
 
 class Projects(Objects[L]):
-    """The caller's project and its children."""
+    """The caller's project, and the projects that it created (its children)."""
 
     path = "/v1/projects"
 
@@ -214,7 +214,7 @@ class Projects(Objects[L]):
 
     @Operation
     def archive(self, id: str, *, if_match: str | None = None) -> ApiCall[Project]:
-        """Archive a project. Its keys are refused from then on."""
+        """Archive a project: from then on the server refuses the project's keys."""
         return self._delete(Project, id, if_match)
 
     @Operation
@@ -245,7 +245,7 @@ class Requests(Objects[L]):
 
     @Operation
     def get(self, id: str) -> ApiCall[LoggedRequest]:
-        """Return a request, with the ids of the events it caused."""
+        """Return a request, with the ids of the events that the request caused."""
         return self._get(LoggedRequest, id)
 
     @Iteration
@@ -257,7 +257,7 @@ class Requests(Objects[L]):
         path: str | None = None,
         at: datetime | None = None,
     ) -> AsyncGenerator[Sequence[LoggedRequest], None]:
-        """Return the requests until a time, newest first."""
+        """Return the requests, newest first; with `at`, only the requests up to this time."""
         return self._pages(LoggedRequest, status=status, method=method, path=path, at=at)
 
     @Iteration
@@ -284,7 +284,7 @@ class Log(Resource[L]):
 
 
 class TokenGrants(Resource[L]):
-    """Short-lived access tokens, for programs with a key and for apps."""
+    """The tokens for programs that have a key, and for apps."""
 
     @Operation
     def create(self, api_key: str) -> ApiCall[TokenPair]:
@@ -293,7 +293,7 @@ class TokenGrants(Resource[L]):
 
     @Operation
     def refresh(self, refresh_token: str) -> ApiCall[TokenPair]:
-        """Exchange a refresh token for new tokens. A refresh token works once."""
+        """Exchange a refresh token for a new pair of tokens. Each refresh token works once."""
         return _issue("/v1/auth/token", grant_type="refresh_token", refresh_token=refresh_token)
 
     @Operation
@@ -305,7 +305,7 @@ class TokenGrants(Resource[L]):
         client_id: str | None = None,
         redirect_uri: str | None = None,
     ) -> ApiCall[TokenPair]:
-        """Exchange the code of an OAuth sign-in."""
+        """Exchange the code of an OAuth sign-in for tokens."""
         return _issue(
             "/oauth/token",
             grant_type="authorization_code",
@@ -319,7 +319,7 @@ class TokenGrants(Resource[L]):
     def refresh_oauth(
         self, refresh_token: str, client_id: str, *, scope: str | None = None
     ) -> ApiCall[TokenPair]:
-        """Exchange an app's refresh token for new tokens, once. A scope narrows the rights."""
+        """Exchange an app's refresh token, which works once, for new tokens; `scope` narrows their rights."""
         return _issue(
             "/oauth/token",
             grant_type="refresh_token",
@@ -338,7 +338,7 @@ class TokenGrants(Resource[L]):
 
     @Operation
     def metadata(self) -> ApiCall[dict[str, Any]]:
-        """Return the addresses and abilities of the authorization server (RFC 8414)."""
+        """Return the metadata of the authorization server: its addresses and abilities (RFC 8414)."""
         path = "/.well-known/oauth-authorization-server"
         return ApiCall(lambda answer: answer.object, "GET", path, is_anonymous=True)
 
@@ -387,22 +387,22 @@ class AllResources(Objects[L]):
         headers: Mapping[str, str] | None = None,
         key: str | None = None,
     ) -> ApiCall[Answer]:
-        """Send any request, repeat it by the usual rules, and return the answer."""
+        """Send any request, repeat it by the rules of all requests, and return the answer."""
         return ApiCall(as_it_is, method, path, body, query or {}, key, headers or {})
 
     @Operation
     def whoami(self) -> ApiCall[Caller]:
-        """Return the caller's credential and its rights."""
+        """Return the kind and the rights of the client's credential."""
         return ApiCall(one(Caller), "GET", "/v1/whoami")
 
     @Operation
     def health(self) -> ApiCall[Health]:
-        """Return whether the server is alive; needs no credential."""
+        """Return the health of the server; needs no credential."""
         return ApiCall(one(Health), "GET", "/api/health", is_anonymous=True)
 
     @Operation
     def readiness(self) -> ApiCall[bool]:
-        """Return True when the server can take writes. Raises ApiError if the server cannot."""
+        """Return True if the server can carry out writes. Raises ApiError if it cannot."""
         return ApiCall(
             lambda answer: answer.object.get("ok") is True, "GET", "/api/health/ready", is_anonymous=True
         )

@@ -22,7 +22,7 @@ AGAIN_S = 15.0  # the wait after a refresh that failed for a temporary reason
 
 
 class NoTokens(LedgerError):
-    """There are no tokens, and no way to get new ones; the message gives the reason."""
+    """The client has no valid tokens and cannot get new tokens; the message gives the reason."""
 
 
 class NotStored(LedgerError):
@@ -47,17 +47,17 @@ class TokenStore(Protocol):
     """
 
     def read(self) -> StoredTokens | None:
-        """Return the stored tokens, None if there are none."""
+        """Return the stored tokens; None if no tokens are stored."""
         ...
 
     def keep(self, pair: TokenPair, expires_at: float) -> None:
-        """Store a pair; it replaces the former pair."""
+        """Store a pair in place of the former pair."""
         ...
 
     def acquire_lock(self) -> AbstractContextManager[object]:
-        """Return a context that holds a lock. All processes take this lock to refresh.
+        """Return a context that holds a lock. Each process holds this lock while it refreshes the tokens.
 
-        The same thread calls this method, enters the context and leaves it. Each of these steps may block.
+        One thread calls this method, enters the context and leaves it. Each of these steps may block.
         """
         ...
 
@@ -68,11 +68,11 @@ def is_final(error: LedgerError) -> bool:
 
 
 class Tokens:
-    """The tokens in use, if any. One refresh runs at a time: the server accepts a refresh token once.
+    """The tokens that a client uses. One refresh runs at a time: the server accepts a refresh token once.
 
-    `exchange` gets the next pair for a refresh token. `on_change` is called with each pair before its first
-    use. Processes that share a `store` refresh one after the other, and use the pair that the last process
-    stored. If a pair could not be stored, `problem` gives the reason in a sentence.
+    `exchange` gets the next pair for a refresh token. `on_change` is called with each new pair before the
+    pair is used. Processes that share a `store` refresh one after the other, and use the pair that another
+    process has stored. If a pair could not be stored, `problem` gives the reason in a sentence.
     """
 
     def __init__(
@@ -105,21 +105,25 @@ class Tokens:
 
     @property
     def left(self) -> float:
-        """Return the seconds until the access token expires; 0 without one."""
+        """Return the seconds until the access token expires; 0 without an access token."""
         return max(0.0, self._until - self.clock()) if self.pair is not None else 0.0
 
     @property
     def due_in(self) -> float | None:
         """Return the seconds until the next refresh; None without a refresh token.
 
-        Tokens are refreshed five minutes before they expire, and short-lived tokens at half their lifetime.
+        The refresh is due five minutes before the access token expires; for a token that lives less than ten
+        minutes, at half its lifetime.
         """
         if self.pair is None or self.pair.refresh_token is None:
             return None
         return max(0.0, self.left - min(EARLY_S, self.pair.expires_in / 2))
 
     async def access(self) -> str:
-        """Return a valid access token. Raises LedgerError if it has expired and cannot be refreshed."""
+        """Return a valid access token, refreshed if a refresh is due.
+
+        Raises LedgerError if there is no valid token after the attempt to refresh.
+        """
         if self.pair is None and not await self.resume():
             raise NoTokens("There are no tokens: sign in.")
         try:
@@ -137,7 +141,7 @@ class Tokens:
             self.rotations = 0
 
     async def resume(self) -> bool:
-        """Use the stored tokens, and refresh them if they expire soon. Return whether there are valid tokens.
+        """Use the stored tokens, refreshed if they expire soon. Return whether valid tokens are in use now.
 
         Raises NotStored, and LedgerError if the refresh failed for a temporary reason.
         """
@@ -156,9 +160,10 @@ class Tokens:
         return self.pair is not None
 
     async def refresh(self, *, when_due: bool = False) -> bool:
-        """Get the next pair, or use a pair that another process stored. Return whether a refresh was due.
+        """Get the next pair, or use a pair that another process has stored. Return True.
 
-        Raises LedgerError. After a final refusal the access token stays in use until it expires.
+        With `when_due`, do this only if a refresh is due; otherwise return False. Raises LedgerError. If the
+        server refuses the refresh token for good, the access token stays in use until it expires.
         """
         async with self._lock:
             if when_due and not self._is_due():
@@ -171,19 +176,20 @@ class Tokens:
     def _is_due(self) -> bool:
         if self.pair is None or self.clock() < self._try_at:
             return False
-        # If the token has expired, another process may have stored its successor.
+        # If the access token has expired, another process may have stored the next pair.
         return self.due_in == 0 or (self._store is not None and self.left == 0)
 
     async def _refresh(self) -> None:
         try:
             tokens = await self._stored()
-        # Use the pair in memory, which is still valid. If the store keeps failing, storing the next pair
-        # reports the problem.
+        # Use the refresh token in memory. If the store keeps failing, the attempt to store the next pair
+        # sets `problem`.
         except NotStored:
             tokens = None
         own = self.pair.refresh_token if self.pair is not None else None
         if tokens is not None and tokens.refresh_token not in (None, own, self._dead_token):
-            # another process has used our refresh token; after a second use the server revokes all tokens
+            # another process has used our refresh token; after a second use the server would revoke all
+            # tokens
             self._take_stored(tokens)
             return
         await self._rotate()
@@ -205,17 +211,17 @@ class Tokens:
         self.take(pair)
         self._on_change(pair)
         if self._store is not None:
-            try:  # store the pair before its first use: the former pair is no longer valid
+            try:  # store the pair before it is used, because the server no longer accepts the former pair
                 await asyncio.to_thread(self._store.keep, pair, time.time() + pair.expires_in)
             except NotStored as error:
                 self.problem = f"The tokens could not be stored: {error}"
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """Hold the store's lock.
+        """Hold the store's lock, if there is a store.
 
         A lock may belong to a thread, so the same thread takes the lock and releases it. This thread does
-        nothing else. In a shared pool all threads could wait for the lock, and no thread would be left to
+        nothing else: in a shared pool all threads could wait for the lock, and no thread would be left to
         store the pair.
         """
         store = self._store
@@ -226,7 +232,7 @@ class Tokens:
         try:
             await asyncio.wrap_future(thread.submit(lambda: lock.enter_context(store.acquire_lock())))
             yield
-        finally:  # after a cancellation the thread may still wait for the lock; it then releases it
+        finally:  # after a cancellation the thread may still wait for the lock; `close` then releases it
             release = thread.submit(lock.close)
             thread.shutdown(wait=False)
         await asyncio.shield(asyncio.wrap_future(release))

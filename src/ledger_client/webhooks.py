@@ -16,9 +16,9 @@ class NotSigned(Exception):
 def verify(body: bytes, headers: Mapping[str, str], secret: str, tolerance_s: float = 300) -> None:
     """Raise NotSigned unless the raw body was signed with the endpoint's secret.
 
-    If the header `webhook-signature` (Standard Webhooks) was sent, it must be valid and at most `tolerance_s`
-    seconds old. Without this header, `Ledger-Signature` must be valid; that header carries no time. For a
-    day after you roll a secret the ledger signs with both secrets: pass the old or the new secret.
+    If `headers` contain `webhook-signature` (Standard Webhooks), this signature must be valid, and its time
+    at most `tolerance_s` seconds from now. Otherwise `Ledger-Signature` must be valid, which carries no time.
+    For a day after you roll a secret the ledger signs with both secrets: pass the old or the new secret.
     """
     by_name = {name.lower(): value for name, value in headers.items()}
     if "webhook-signature" in by_name:
@@ -35,7 +35,7 @@ def sign(body: bytes, secret: str) -> str:
 
 
 def is_signed(body: bytes, signature: str, secret: str) -> bool:
-    """Return whether this value of `Ledger-Signature` signs the raw body. It compares in constant time."""
+    """Return whether this value of `Ledger-Signature` signs the raw body, compared in constant time."""
     return hmac.compare_digest(sign(body, secret).encode(), signature.encode("utf-8", "replace"))
 
 
