@@ -47,7 +47,7 @@ def key_of(call: ApiCall[object]) -> Hashable | None:
     return call.path, query, frozenset(call.headers.items()), call.is_anonymous
 
 
-def unchanged(answer: Answer, headers: Mapping[str, str]) -> Answer:
+def with_newer_headers(answer: Answer, headers: Mapping[str, str]) -> Answer:
     """Return the stored answer, with the headers of the 304 that confirmed this answer."""
     merged_headers = httpx.Headers(dict(answer.headers))
     newer = headers.items()

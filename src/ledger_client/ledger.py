@@ -16,7 +16,7 @@ import httpx
 
 from ledger_client import answers, event_stream
 from ledger_client.addresses import is_address, root_of
-from ledger_client.answer_cache import AnswerCache, key_of, unchanged
+from ledger_client.answer_cache import AnswerCache, key_of, with_newer_headers
 from ledger_client.calls import ATTEMPTS, Answer, ApiCall, path_to, require_success
 from ledger_client.errors import ApiError, LedgerError, NotConnected, NotSent, RateLimited, Unreadable
 from ledger_client.event_stream import StreamMessage
@@ -119,10 +119,10 @@ class AsyncLedger(AllResources["AsyncLedger"]):
             except LedgerError as error:
                 wait = call.wait_after(error, self._attempts)
                 if wait is None:
-                    return await self._made_before(call, error)
+                    return await self._earlier_result(call, error)
             await sleep(wait)
 
-    async def _made_before(self, call: ApiCall[T], error: LedgerError) -> T:
+    async def _earlier_result(self, call: ApiCall[T], error: LedgerError) -> T:
         """Return the result of an earlier attempt of this call. Raises `error` if there is no such result."""
         ids = call.made_before(error)
         if not ids:
@@ -156,7 +156,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
         if isinstance(answer, LedgerError):
             raise answer
         if answer.status == 304 and stored_answer is not None:
-            answer = unchanged(stored_answer, answer.headers)
+            answer = with_newer_headers(stored_answer, answer.headers)
         require_success(answer)
         if place is not None and answer.headers.get("ETag"):
             cache.store(place, answer)

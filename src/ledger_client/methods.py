@@ -85,7 +85,7 @@ class Iteration(Generic[P, T]):
         @functools.wraps(self.batches_of)
         def run(*arguments: P.args, **options: P.kwargs) -> Any:
             batches = self.batches_of(resource, *arguments, **options)
-            return _each(batches) if resource._blocks else _each_awaited(batches)
+            return _iterate(batches) if resource._blocks else _iterate_async(batches)
 
         return run
 
@@ -126,18 +126,18 @@ class Objects(Resource[L]):
             cursors.add(cursor)
 
 
-async def _each_awaited(batches: AsyncGenerator[Sequence[T], None]) -> AsyncGenerator[T, None]:
+async def _iterate_async(batches: AsyncGenerator[Sequence[T], None]) -> AsyncGenerator[T, None]:
     async with aclosing(batches):
         async for batch in batches:
             for item in batch:
                 yield item
 
 
-def _each(batches: AsyncGenerator[Sequence[T], None]) -> Iterator[T]:
-    async def following() -> Sequence[T] | None:
+def _iterate(batches: AsyncGenerator[Sequence[T], None]) -> Iterator[T]:
+    async def next_batch() -> Sequence[T] | None:
         return await anext(batches, None)
 
-    while (batch := in_thread(following())) is not None:
+    while (batch := in_thread(next_batch())) is not None:
         try:
             yield from batch
         except BaseException:

@@ -136,7 +136,7 @@ class Tokens:
 
     async def begin(self, pair: TokenPair) -> None:
         """Use and store the first pair of a sign-in."""
-        async with self._lock, self._turn():
+        async with self._lock, self._store_lock():
             await self._take_and_keep(pair)
             self.rotations = 0
 
@@ -145,7 +145,7 @@ class Tokens:
 
         Raises NotStored, and LedgerError if the refresh failed for a temporary reason.
         """
-        async with self._lock, self._turn():
+        async with self._lock, self._store_lock():
             tokens = await self._stored()
             if tokens is None:
                 return False
@@ -169,7 +169,7 @@ class Tokens:
             if when_due and not self._is_due():
                 return False
             self._try_at = self.clock() + AGAIN_S
-            async with self._turn():
+            async with self._store_lock():
                 await self._refresh()
         return True
 
@@ -217,7 +217,7 @@ class Tokens:
                 self.problem = f"The tokens could not be stored: {error}"
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
+    async def _store_lock(self) -> AsyncIterator[None]:
         """Hold the store's lock, if there is a store.
 
         A lock may belong to a thread, so the same thread takes the lock and releases it. This thread does
