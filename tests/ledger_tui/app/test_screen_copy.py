@@ -151,7 +151,7 @@ def test_a_slow_line_gets_few_bytes_from_a_list_a_form_a_question_and_a_typed_ch
             assert bytes_a_second(dashboard, server) <= QUIET_BYTES_A_SECOND
             assert bytes_of_typing(dashboard, "Kiosk") <= BYTES_OF_A_CHARACTER
             dashboard.press("\x1b")
-            dashboard.sees("iscard")
+            dashboard.sees("Leave the form?")
             assert bytes_a_second(dashboard, server) <= QUIET_BYTES_A_SECOND
 
 

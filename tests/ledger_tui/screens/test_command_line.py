@@ -166,7 +166,7 @@ async def test_the_whole_name_of_an_action_wins_over_another_word_for_a_differen
     with_till: Driver,
 ) -> None:
     await command(with_till, "transfer")
-    await with_till.sees("Transfer · test mode", "From *")
+    await with_till.sees("is the only account in EUR, and a transfer needs two")
 
 
 async def test_the_help_is_searched(with_till: Driver) -> None:

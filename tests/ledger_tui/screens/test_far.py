@@ -31,6 +31,8 @@ async def test_the_oldest_row_and_a_date_are_gone_to_in_a_list_that_was_not_read
 
 
 async def test_an_account_that_there_is_not_is_refused_when_its_field_is_left(driver: Driver) -> None:
+    await driver.app.api.write("POST", "/v1/accounts", {"name": "Bank", "currency": "EUR"}, "b")
+    await driver.press("r", sees="Bank")
     await driver.press("x")
     await driver.type("Nobody", "tab", sees="✕ There is no such account. Type part of its name.")
     await driver.press("shift+tab")

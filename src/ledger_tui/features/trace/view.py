@@ -106,6 +106,8 @@ class TraceTree(ScrollView, can_focus=True):
         in the same direction if possible.
         """
         before, self.moved = self.cursor, True
+        if not self.nodes:
+            return
         number = max(0, min(number, len(self.nodes) - 1))
         rest, back = range(number, len(self.nodes)), range(number, -1, -1)
         ways = (*rest, *back) if number > before else (*back, *rest)

@@ -104,6 +104,8 @@ async def test_a_fault_while_it_is_read_is_shown_and_it_can_be_read_again(
 class TreeApp(App[None]):
     """Shows a tree alone, and notes what it says."""
 
+    CSS = "TraceTree { overflow-x: hidden; }"  # as in app.tcss
+
     def __init__(self) -> None:
         super().__init__()
         self.shown = TraceTree()
@@ -155,7 +157,7 @@ async def test_keys_go_by_nodes_and_by_pages_and_stop_at_either_end() -> None:
 async def test_the_cursor_passes_over_notes_and_brings_them_into_view() -> None:
     app = TreeApp()
     note = Node("note", 1, (Cell("nothing to open"),))
-    async with app.run_test(size=(40, 4)) as pilot:
+    async with app.run_test(size=(40, 5)) as pilot:
         app.shown.show([note, *nodes(2), note, *nodes(1), note], 1, from_top=True)
         await pilot.press("down", "down", "down", "up", "end", "home")
         assert app.moved_to == [2, 4, 2, 4, 1]
