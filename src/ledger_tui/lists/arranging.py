@@ -1,4 +1,4 @@
-"""The columns and the order of a list, the filters that the dashboard applies, and the columns' dialog."""
+"""The columns and the order of a list, the filters that the dashboard itself applies, and a dialog."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ledger_tui.ui.dialogs import Dialog
 
 
 def columns_of(resource: Resource, settings: ListSettings) -> tuple[Column, ...]:
-    """Return the columns in the order that the user chose; if the user chose none, all columns."""
+    """Return the columns that the user chose, in the chosen order; all columns if the user chose none."""
     by_name = {column.name: column for column in resource.columns}
     choice = [by_name[name] for name in settings.columns if name in by_name]
     if not choice:
@@ -42,7 +42,11 @@ def order_of(resource: Resource, settings: ListSettings, names: AccountNames) ->
 
 
 class _Order:
-    """The sort key of a column: numbers sort by value, other cells by their text, empty cells last."""
+    """The sort key of a column.
+
+    A column with `by` sorts by that field of the record. In any other column, a cell sorts by its text, but
+    the numbers of a right-aligned column sort by their value, before the cells that are not numbers.
+    """
 
     def __init__(self, column: Column, names: AccountNames) -> None:
         self._column = column
@@ -68,7 +72,10 @@ class _Order:
 
 
 def selected_by(resource: Resource, filters: Filters, context: FilterContext, text: str = "") -> Keep | None:
-    """Return a function that tests a record for the text and the dashboard's own filters, or None."""
+    """Return a function that returns whether to show a record; None if all records are shown.
+
+    It tests the record for the text, and for the filters that the dashboard applies instead of the server.
+    """
     tests: list[Keep] = []
     for filter_ in resource.filters:
         value = filters.get(filter_.param, filter_.default)
@@ -97,7 +104,10 @@ def _has_text(resource: Resource, text: str, names: AccountNames) -> Keep:
 
 
 def _texts_in(value: object) -> Iterator[str]:
-    """Yield the texts in a record and the names in its metadata, but not its kind, which no list shows."""
+    """Yield the texts in a record and the keys of its metadata.
+
+    Leave out the field `object`, the kind of the record, because no list shows this field.
+    """
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -131,9 +141,9 @@ _NOTE = "Only the rows loaded so far are sorted. m loads older rows."
 
 
 class ColumnsScreen(Dialog[ListSettings]):
-    """A dialog that returns the chosen settings.
+    """A dialog to choose a list's columns, their order and the sorting; it returns the list's new settings.
 
-    It calls `preview` after each change, so that the list shows the change at once.
+    After each change, the dialog calls `preview`, so that the list shows the change at once.
     """
 
     BINDINGS = [
@@ -200,7 +210,10 @@ class ColumnsScreen(Dialog[ListSettings]):
         self.action_sort()
 
     def action_sort(self) -> None:
-        """Sort by the highlighted column; the second press reverses the order, the third ends the sorting."""
+        """Sort by the highlighted column.
+
+        A second press reverses the order, and a third press restores the server's order.
+        """
         at = self._here
         self._changed(self._settings.sorted_next(self._order[at]), at)
 

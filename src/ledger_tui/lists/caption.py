@@ -15,9 +15,10 @@ from ledger_tui.ui.status_bar import awaited
 
 
 class Caption(Widget):
-    """The line above a list with the title, the filter, a problem, and the position if known.
+    """The line above a list with the title, the filter, a problem, and the position if it is known.
 
-    `news` returns the text next to the position. `is_covered` returns whether the detail covers the list.
+    `news` returns a text to show to the left of the position, such as the server's counts. `is_covered`
+    returns whether the detail covers the list.
     """
 
     def __init__(
@@ -35,7 +36,10 @@ class Caption(Widget):
         self._was_answering = False
 
     def session_changed(self) -> None:
-        """Redraw if the server began or stopped answering: a list follows new rows only while it answers."""
+        """Redraw if the server began or stopped answering, or while the list is loading.
+
+        The caption shows `following` only while the server answers.
+        """
         if not self._model.window.loaded or self._was_answering != self._model.context.session.answers:
             self.refresh()
 
@@ -78,7 +82,7 @@ class Caption(Widget):
 
     def _right(self) -> Content:
         model, window = self._model, self._model.window
-        # If the detail covers the list, only the row under the cursor is shown.
+        # If the detail covers the list, show the position of the row under the cursor.
         rows = (
             (window.cursor, 1)
             if self._is_covered()

@@ -1,8 +1,8 @@
 """The pane that shows one record in full: its facts in aligned lines, and links to related objects.
 
 The pane also reads figures that the record does not contain, such as an account's balance over time. `Panes`
-shows the list and the detail side by side, or only one of them. Until the user chooses, the width of the
-screen decides.
+shows the list and the detail side by side, or only one of them. Until the user chooses one or both, the width
+of the screen decides.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ class Panes(ScreenRow):
         return [self._list, self._detail]
 
     def lay_out(self, width: int, *, is_open: bool) -> None:
-        """Show both panes, or only the detail if `is_open`, else only the list."""
+        """Show both panes if the user chose so or the screen is wide; otherwise show only one pane.
+
+        `is_open` is True if this one pane is the detail, and False if it is the list.
+        """
         self.wide = self._choice.split if self._choice.split is not None else width >= WIDE_COLUMNS
         # A style rule would take effect too late: the next key already needs a visible widget to focus.
         self._list.display = self.wide or not is_open
@@ -67,7 +70,10 @@ class Panes(ScreenRow):
         self._detail.styles.width = max(least, min(wanted_width, most)) if self.wide else "1fr"
 
     def cycle(self, *, is_open: bool) -> bool:
-        """Change from the list to both panes, then to the detail; return whether the detail is open now."""
+        """Change from the list to both panes, from both panes to the detail, or from the detail to the list.
+
+        Return whether the detail is open after the change.
+        """
         if self.wide:
             self._choice.split = False
             return True
@@ -116,19 +122,22 @@ def _wrapped(value: Cell, width: int) -> list[Content]:
 
 @dataclass
 class RecordLoaded(Message):
-    """The pane has read an object by its id, to show it."""
+    """The pane has read this object from the server, by its id."""
 
     record: Record
 
 
 @dataclass
 class RecordFailed(Message):
+    """The pane could not read an object; `sentence` gives the reason."""
+
     record_id: str
     sentence: str
 
 
 _MORE_KEPT = 50
-# With a smaller rate limit, the pane reads figures beyond the record only after the user opens the detail.
+# In requests per minute. With a smaller rate limit, the pane reads figures beyond the record only after the
+# user opens the detail.
 _GENEROUS_LIMIT = 600
 _ON_ONE_LINE = 100_000  # columns, enough that no line of a drawing wraps
 _HERE = {"newest": "top", "oldest": "bottom"}
@@ -142,7 +151,10 @@ def _as_here(binding: BindingType) -> BindingType:
 
 
 class _Links(OptionList, inherit_bindings=False):
-    """The links of a detail. The pane handles the keys that move, because these keys also scroll."""
+    """The links of a detail.
+
+    The pane handles the arrow keys, because the same keys go to the next link or scroll the text.
+    """
 
     BINDINGS = [Binding("enter", "select", "follow", show=True, id="open")]
 
@@ -160,7 +172,8 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         self._resource = resource
         self._view_context = context
         self._record: Record | None = None
-        self._more: dict[str, tuple[Record, Any]] = {}  # by id: a record and its figures beyond the record
+        # By id: the record, and the figures beyond the record that the pane has read for it.
+        self._more: dict[str, tuple[Record, Any]] = {}
         self._about = ""
         self._detail: Detail | None = None
         self._note = ""
@@ -173,11 +186,11 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         yield _Links(id="links", markup=False, compact=True)
 
     def outdate(self) -> None:
-        """Make the pane read the figures beyond the records again, and keep the old figures until then."""
+        """Make the pane read the figures beyond each record again; show the old figures until then."""
         self._more = {record_id: ({}, more) for record_id, (_record, more) in self._more.items()}
 
     def show(self, record: Record | None, note: str = "") -> None:
-        """Show a record, or the note if there is no record. For another record, scroll to the top."""
+        """Show a record, or the note if `record` is None. Scroll to the top if the record is another one."""
         self._record = record
         if record is None:
             self._show_detail(None, note, "")
@@ -196,7 +209,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
             options.add_options(Option(Content(f"→ {link.label}")) for link in links)
             options.display = bool(links)
         if links != links_before or about != self._about:
-            # Keep the highlight if the pane only appends links that it has just read from the server.
+            # Keep the highlight if the pane shows the same record and has only appended links that arrived.
             came_later = about == self._about and links[: len(links_before)] == links_before
             self._walked_to = self._walked_to if came_later else None
             options.highlighted = (came_later and highlighted) or 0 if links else None
@@ -236,8 +249,8 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     async def read(self, record_id: str, *, required: bool = False) -> None:
         """Read one object and post `RecordLoaded` or `RecordFailed`.
 
-        If the server cannot return one object, `RecordFailed` follows only for a `required` object; for any
-        other object, the pane keeps the row from the list.
+        If the server does not offer to read one object, the pane posts `RecordFailed` only if `required` is
+        True. Otherwise it posts nothing, and still shows the object's row from the list.
         """
         path, part = self._resource.object_path(record_id), self._resource.object_part
         try:
@@ -253,7 +266,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     def _detail_of(self, record: Record) -> Detail:
         detail = self._resource.detail(record, self._view_context.names)
         missing = self._view_context.session.missing_parts
-        # a server without the list may still return a single object
+        # Leave out the links to lists that this server lacks. The server may still return a single object.
         offered = tuple(
             link for link in detail.links if link.record_id or BY_KIND[link.resource].part not in missing
         )
@@ -278,9 +291,10 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
                 yield label, each.value.text
 
     def read_more(self, *, is_open: bool, again: bool = False) -> None:
-        """Read the figures beyond the record, unless the pane has already read them.
+        """Read the figures beyond the record, unless the pane has already read them for the same record.
 
-        With `again`, read them in any case, because other people may have changed them.
+        With `again`, read them even then, because other people may have changed them since. If the detail is
+        not open and the rate limit is small, read nothing.
         """
         record = self._record
         if record is None or self._resource.more is None:
@@ -303,7 +317,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     @while_running
     def _take_more(self, record: Record, more: Any) -> None:
-        """Show the figures beyond a record, or the LedgerError of reading them."""
+        """Store the figures beyond a record, or the LedgerError of reading them; draw the detail again."""
         self._more[str(record.get("id"))] = (record, more)
         while len(self._more) > _MORE_KEPT:
             del self._more[next(iter(self._more))]
@@ -313,7 +327,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     # ------------------------------------------------------------------ keys
 
     def action_move(self, rows: int) -> None:
-        """Go to the next link in this direction; scroll if no link follows."""
+        """Go to the next link in this direction; scroll if there is no further link."""
         links = self.query_one("#links", OptionList)
         index = -1 if links.highlighted is None else links.highlighted + rows
         if 0 <= index < links.option_count:

@@ -35,12 +35,16 @@ from ledger_tui.ui.handlers import asks, while_running
 
 MOST_OFFERED = 8
 _NAMES_OFFERED = 6
-# After this many typed characters, the bar offers values and names even without the name of a filter.
+# If a word has at least this many characters, the bar offers the matching values and names, although the user
+# has typed no filter's name before the word.
 _LETTERS_OF_A_VALUE = 2
 
 
 class FilterOffer(NamedTuple):
-    """A line that the bar offers as a completion. A `complete` line can be applied at once."""
+    """A line that the bar offers as a completion. The user sees the texts `shown` and `beside`.
+
+    If the offer is `complete`, enter applies the line; otherwise enter only puts the line into the input.
+    """
 
     line: str
     shown: str
@@ -55,7 +59,10 @@ def offers_for(
     bookmarks: Sequence[str] = (),
     earlier: Sequence[str] = (),
 ) -> list[FilterOffer]:
-    """Return the completions of the line. For an empty line, bookmarks and earlier lines come first."""
+    """Return the completions of the line.
+
+    For an empty line, the bookmarks come first, then `earlier`, the lines that the user has applied before.
+    """
     if not line.strip():
         bookmark_offers = [FilterOffer(each, each, "★ bookmark", True) for each in bookmarks]
         used = [FilterOffer(each, each, "used before", True) for each in earlier if each not in bookmarks]
@@ -82,7 +89,10 @@ def without_last_word(line: str) -> str:
 
 
 class BegunName(NamedTuple):
-    """The name of an account or user, or its beginning, at the end of a typed line."""
+    """The name of an account or user, or the beginning of a name, at the end of a typed line.
+
+    `filter` is the filter that the name belongs to, and `before` is the line before this filter.
+    """
 
     before: str
     filter: Filter
@@ -90,7 +100,10 @@ class BegunName(NamedTuple):
 
 
 def begun_name(line: str, filters: Sequence[Filter]) -> BegunName | None:
-    """Return the name after `account:` or `user:` at the end of the line. It may contain unquoted spaces."""
+    """Return the name that follows a filter such as `account:` or `user:` at the end of the line, or None.
+
+    The name can contain spaces, even without quotes.
+    """
     starts = _starts(line)
     number = len(starts) - 1
     while number and ":" not in line[starts[number] :]:
@@ -103,7 +116,11 @@ def begun_name(line: str, filters: Sequence[Filter]) -> BegunName | None:
 
 
 def _ends_before(text: str) -> bool:
-    """Return whether a value is complete, so that later words are not part of the value."""
+    """Return whether the value of a filter ends before the last word of the line.
+
+    `text` is the part of the line after the filter's colon. A quoted value ends at its quote, and a space at
+    the end of the line ends any value.
+    """
     return text.startswith('"') or text.endswith(" ")
 
 
@@ -142,7 +159,7 @@ def _with_value(before: str, beginning: str, filters: Sequence[Filter]) -> list[
 def _with_name(
     line: str, starts: Sequence[int], filters: Sequence[Filter], names: AccountNames
 ) -> list[FilterOffer]:
-    """Return an offer for each account or user whose name contains the words at the end of the line."""
+    """Return an offer for each account or user whose name contains the words after the line's last filter."""
     number = len(starts) - 1
     while number and ":" not in line[starts[number - 1] : starts[number]]:
         number -= 1
@@ -182,10 +199,11 @@ _OFFER_WIDTH = 48
 
 
 class FilterBar(Vertical):
-    """The filter line, hidden until `open`. It posts `Applied` with query parameters, `OpenId` or `Closed`.
+    """The filter line. It is hidden until `open` is called.
 
-    While the user types a text, the list shows only the loaded rows that contain the text. The bar stays
-    open, with the typed text, until the view closes the bar.
+    It posts `Applied` with the query parameters of a typed filter, `OpenId` with a typed id, or `Closed`.
+    While the user types a text, the list shows only the loaded rows that contain the text. The bar does not
+    hide itself: it stays open, with the typed text, until the view hides it.
     """
 
     BINDINGS = [
@@ -214,7 +232,8 @@ class FilterBar(Vertical):
         self._model = record_list.model
         self._filters = self._model.resource.filters
         self._id_prefix = self._model.resource.id_prefix
-        self._looking_up = ""  # the typed line, while the bar reads accounts or users for it
+        # the line to apply as soon as the bar has read the accounts or users that the line names
+        self._looking_up = ""
         self._text_before = ""  # the text that narrowed the list when the user opened the line
         self._offers: list[FilterOffer] = []
         self._pause: Timer | None = None
@@ -234,13 +253,13 @@ class FilterBar(Vertical):
     def open(self) -> None:
         """Show the line with the current filter, or with the text that narrows the list.
 
-        All of it is selected: a typed letter begins a new line, and an arrow key keeps the old one.
+        The whole line is selected: a typed letter replaces the line, and an arrow key keeps the line.
         """
         self.display = True
         self._text_before = self._model.text
         line = self.query_one(Input)
         there = filter_line(self._model.filters, self._filters)
-        # After the filter stands a space: end, and the user can type another filter at once.
+        # The line ends with a space, so that after the key `end` the user can type another filter at once.
         line.value = self._text_before or (f"{there} " if there else "")
         self.screen.set_focus(line)
         line.action_select_all()
@@ -248,7 +267,7 @@ class FilterBar(Vertical):
         self.show()
 
     def show(self, sentence: str = "", *, problem: bool = False) -> None:
-        """Show a sentence below the line; if it is empty, show how to write filters."""
+        """Show a sentence below the line; if the sentence is "", show how to write filters."""
         text = f"✕ {sentence}" if problem else sentence or self._usage()
         style = "bold $error" if problem else "$muted"
         self.query_one("#filter-hint", Static).update(Content.styled(text, style))
@@ -261,7 +280,7 @@ class FilterBar(Vertical):
             return "This list has no filters; type an id to open it or part of a name to find it"
         return "This list has no filters; type part of a row to find it"
 
-    # ------------------------------------------------------------------ while it is typed
+    # ------------------------------------------------------------------ while the user types
 
     @on(Input.Changed)
     def typed(self, event: Input.Changed) -> None:
@@ -288,10 +307,10 @@ class FilterBar(Vertical):
         return bool(line) and not is_id and not is_filter_line(line, self._filters)
 
     def _narrow(self) -> None:
-        """Show only the loaded rows that contain the typed text, and below the line their number."""
+        """Show only the loaded rows that contain the typed text, and show their number below the line."""
         text = self.line if self._is_text else ""
         self._list.narrow(text)
-        # A text without a match may be the beginning of a filter's name.
+        # A text that no row contains may be the beginning of a filter's name. In this case show all rows.
         if text and self._offers and not len(self._model.window):
             self._list.narrow(text := "")
         if not text:
@@ -305,7 +324,7 @@ class FilterBar(Vertical):
         else:
             self.show(f"No loaded row matches {phrase}.", problem=True)
 
-    # ------------------------------------------------------------------ what it may become
+    # ------------------------------------------------------------------ completions
 
     def _offer(self) -> None:
         bookmarks = self._model.settings.filters
@@ -346,7 +365,7 @@ class FilterBar(Vertical):
         return offer
 
     def _look_for_names(self) -> None:
-        """Read accounts or users if no known name contains the typed text."""
+        """Read accounts or users from the server if no known name contains the typed name."""
         beginning = begun_name(self.query_one(Input).value, self._filters)
         if beginning is not None and len(beginning.text) > 1 and not self._offers:
             self._read_names(beginning.text, user=beginning.filter.user)
@@ -400,14 +419,15 @@ class FilterBar(Vertical):
         if len(window) or window.has_older:
             self._model.hold()
             self._list.table.go_to(0)
-            self._model.hold()  # keep the matching row in view, even if it is the newest row
+            # `go_to(0)` made the list follow new rows, but the matching row must stay in view.
+            self._model.hold()
             self.post_message(self.Closed())
             if not len(window):
                 self._list.search()
 
     @while_running
     def names_read(self) -> None:
-        """Apply the typed line if it was waiting for these names; otherwise offer the names."""
+        """Apply the line if the user pressed enter before the names arrived; otherwise offer the names."""
         if self.display and self.line == self._looking_up:  # the user has not changed the line since
             self._filter(self.line, looked_up=True)
         elif self.display:
@@ -432,6 +452,6 @@ class FilterBar(Vertical):
             self.post_message(self.Applied(params))
 
     def action_close(self) -> None:
-        """Close the line, and drop the text that the user typed."""
+        """Close the line, drop the typed text, and show the rows that were shown when the line was opened."""
         self._list.narrow(self._text_before)
         self.post_message(self.Closed())

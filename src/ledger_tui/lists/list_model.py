@@ -36,18 +36,19 @@ class ListModel:
         self.text = ""  # the list shows only records with this text
         self.searching = False  # whether a search reads older pages to find more rows
         self.summary: Record = {}  # the server's counts of the whole list, if it sends them
-        self.is_old = False  # whether the rows belong to another moment than the one to show
+        self.is_old = False  # whether the user has chosen another moment since these rows were read
         self.problem = ""  # why the list cannot be read, in a sentence; "" if it can be read
         self.marks: dict[str, Record] = {}  # the records marked with space, by id
         self.pinned: Record | None = None  # the selected object if its row is not loaded
         self.remembered: list[Record] = []  # objects read one by one, to show if the server lacks the list
         self._rows_before_search = 0
         self._polls = 0
-        self._poll_rows_next = False
+        self._poll_rows_next = False  # whether the next poll reads the page on the screen again
         self._end_page_at = 0.0  # the earliest time for another page while the cursor is at the end
         self._created: object = None  # the id of a created object that is not listed yet
-        self._arrived_at = float("-inf")  # when a newer row last came under the cursor by itself
-        self._refused_as: int | None = None  # the number of the credential that may not read this list
+        self._arrived_at = float("-inf")  # when another row last came under the cursor by itself
+        # the session's number of the credential that is not allowed to read this list
+        self._refused_as: int | None = None
 
     # ------------------------------------------------------------------ what is shown
 
@@ -74,7 +75,7 @@ class ListModel:
         return selected_by(self.resource, self.filters, FilterContext(self.context.names, today), self.text)
 
     def hides(self, record: Record) -> bool:
-        """Return whether the filters or the text hide this object from the list."""
+        """Return whether the filters or the text hide this object; False for an object of another kind."""
         if not str(record.get("id")).startswith(self.resource.id_prefix):
             return False
         condition = self.condition
@@ -82,21 +83,24 @@ class ListModel:
         return others or (condition is not None and not condition(record))
 
     def shown_path(self) -> str:
-        """Return the filtered list's path and query; if a parameter of the path is missing, the template."""
+        """Return the path and query of the filtered list.
+
+        While a parameter of the path is missing, return the path with the parameter's name in braces.
+        """
         path, params = self.resource.list_path(self.filters) or (self.resource.path, {})
         return path + (f"?{urlencode(params, quote_via=quote)}" if params else "")
 
     # ------------------------------------------------------------------ filters, text and order
 
     def arrange(self) -> None:
-        """Sort and select the rows by the settings, the filters and the text."""
+        """Sort the rows by the settings, and show only those that pass the filters and contain the text."""
         settings = self.settings
         order = order_of(self.resource, settings, self.context.names)
         self.window.sort(order, descending=settings.descending)
         self.window.show_only(self.condition)
 
     def arrange_again(self) -> None:
-        """Sort and select the rows again, because names or deliveries have changed."""
+        """Sort and filter the rows again, because names or deliveries have changed."""
         self.window.arrange_again()
 
     def narrow(self, text: str) -> bool:
@@ -109,7 +113,7 @@ class ListModel:
         return True
 
     def set_filters(self, params: dict[str, str]) -> None:
-        """Start over with these filters; forget the text, the marks, and a created object to wait for."""
+        """Start over with these filters; forget the text, the marks, and a created object that is awaited."""
         self.filters = params
         self.text = ""
         self.marks.clear()
@@ -147,15 +151,19 @@ class ListModel:
     # ------------------------------------------------------------------ the page to read next
 
     def page_for(self, top: int, height: int) -> Want | None:
-        """Return the page that the rows on the screen need, or None.
+        """Return the page that the rows on the screen need; None if they need none.
 
-        After a failure it returns None, because the dashboard asks the server again at the next poll, not at
+        After a failure, return None, because the dashboard asks the server again at the next poll, not at
         every key.
         """
         return None if self.problem else self.window.want(top, height)
 
     def page_to_poll(self, top: int, height: int) -> Want | None:
-        """Return a page that may contain news: the newest page, the page on the screen, or an unread page."""
+        """Return the page to read at this poll, or None.
+
+        It is the newest page, which may contain new rows; the page on the screen, whose rows may have
+        changed; or a page that is still needed. During a search, return None.
+        """
         if self.searching:
             return None
         window, want = self.window, None
@@ -171,23 +179,33 @@ class ListModel:
         return want or (None if self.resource.still else window.want_news()) or window.want(top, height)
 
     def page_of_moment(self) -> Want:
-        """Return the first page at another moment. The rows stay until the page arrives, but are old."""
+        """Return the first page, to read the list at another moment.
+
+        The present rows stay until the page arrives, but `is_old` is True for them.
+        """
         self.is_old = self.window.loaded
         return self.page_again()
 
     def page_again(self) -> Want:
-        """Return the first page, to read the list again. The rows stay until the page arrives."""
+        """Return the first page, to read the list again. The present rows stay until the page arrives."""
         self._retry()
         return self.window.want_anew()
 
     def is_near_end(self, height: int) -> bool:
-        """Return whether the cursor is near the end of a list that shows only some of its rows."""
+        """Return whether to read an older page because the cursor is near the end of a filtered list.
+
+        Return False if the list is sorted, during a search, and after a failure.
+        """
         window = self.window
         is_near = window.cursor + height >= len(window)
         return is_near and window.searches and not window.sorted and not (self.searching or self.problem)
 
     def page_at_end(self) -> Want | None:
-        """Return the next older page; None while a read is running or if a page arrived a moment ago."""
+        """Return the next older page, or None.
+
+        It is None while another page is awaited, and for the session's `look_pause` after this method has
+        returned a page.
+        """
         session = self.context.session
         want = self.window.want_more() if session.clock() >= self._end_page_at else None
         if want is not None:
@@ -220,14 +238,17 @@ class ListModel:
         return self.window.want_more() if self.searching else None
 
     def stop_search(self) -> None:
-        """Stop the search, and ignore the page that is still awaited, so that the number of rows stays."""
+        """Stop the search, and ignore the awaited page, so that the number of rows does not change later."""
         self.searching = False
         self.reading_ended()
 
     # ------------------------------------------------------------------ answers
 
     def take_page(self, want: Want, page: ListPage, top: int) -> int | None:
-        """Add a page that arrived; return how many rows the selected object moved, None for a stale page."""
+        """Add a page that arrived. Return by how many rows the object under the cursor moved down.
+
+        Return None for a stale page, which the list no longer waits for.
+        """
         current = self.window.current
         moved_by = self.window.apply(want, page, top)
         self._note_arrival(current)
@@ -237,7 +258,10 @@ class ListModel:
         return moved_by
 
     def page_failed(self, want: Want, problem: str, *, forbidden: bool) -> None:
-        """Note why a page could not be read. `forbidden` means that the credential may not read this list."""
+        """Note why a page could not be read.
+
+        `forbidden` is True if the credential is not allowed to read this list.
+        """
         self.window.failed(want)
         self.searching = False
         self.problem = problem
@@ -252,19 +276,19 @@ class ListModel:
         self.window.no_newer()
 
     def reading_ended(self) -> None:
-        """Note that the worker has failed to read its page, so that the page may be read again."""
+        """Stop waiting for the page that is being read, so that the list can ask for another page."""
         if self.window.in_flight is not None:
             self.window.failed(self.window.in_flight)
 
     def may_read_again(self) -> bool:
-        """Return True once after the user has replaced a credential that may not read this list."""
+        """Return True once after the user has replaced a credential that is not allowed to read this list."""
         if self._refused_as in (None, self.context.session.credentials):
             return False
         self._refused_as = None
         return True
 
     def stand_in(self, rows: Sequence[Record]) -> bool:
-        """Show these rows, because the server lacks the list; return whether the rows have changed."""
+        """Show these rows instead of the list that the server lacks; return whether the rows have changed."""
         window = self.window
         if [*window.rows_between(0, len(window))] == [*rows]:
             return False
@@ -288,11 +312,14 @@ class ListModel:
         self._note_arrival(current)
 
     def replace(self, record: Record) -> bool:
-        """Show a newer state of an object in its row; return whether its row is loaded."""
+        """Show a newer state of an object in the object's row; return whether this row is loaded."""
         return self.window.replace(record)
 
     def show_changed(self, record: Record) -> None:
-        """Show the new state of an object that the user changed. Its row stays if a filter now hides it."""
+        """Show the new state of an object that the user changed.
+
+        If the object no longer passes the filters, its row still stays in the list.
+        """
         if self.pinned and self.pinned.get("id") == record.get("id"):
             self.pin(record)
         if self.hides(record):  # a deleted object leaves the list, because no filter hides it
@@ -325,7 +352,8 @@ class ListModel:
     def hold(self) -> None:
         """Keep the cursor on its object when new rows arrive on top.
 
-        An awaited created object is pinned, so keys act on it, and the list goes on to its row.
+        Do nothing while a created object is pinned and its row has not arrived yet: keys act on the pinned
+        object already, and the cursor must still go to its row when the row arrives.
         """
         if self.pinned is None or self.pinned.get("id") != self._created:
             self.window.hold()
@@ -346,7 +374,7 @@ class ListModel:
     def expect(self, created: Record) -> None:
         """Remember a created object, to go to its row as soon as the list contains the object.
 
-        The row need not be the newest: the other side of a transfer is newer.
+        This row is not always the newest: a transfer creates two rows, and the other row is newer.
         """
         self._created = created.get("id")
 
@@ -369,7 +397,7 @@ class ListModel:
         return [now.get(record_id, record) for record_id, record in self.marks.items()]
 
     def toggle_mark(self) -> bool:
-        """Mark the object under the cursor, or remove its mark; return False without an object."""
+        """Mark the object under the cursor, or remove its mark; return False if the list is empty."""
         record = self.window.current
         if record is None:
             return False

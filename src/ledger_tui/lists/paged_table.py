@@ -33,6 +33,8 @@ _NONE: frozenset[str] = frozenset()
 
 
 class FittedColumn(NamedTuple):
+    """A column with its width on the screen."""
+
     column: Column
     width: int
 
@@ -41,9 +43,10 @@ _SHORTENED_FROM = 2  # columns of a higher rank are hidden before any column is 
 
 
 def fit_columns(columns: Sequence[Column], width: int) -> list[FittedColumn]:
-    """Return the columns that fit, with their widths.
+    """Return the columns that fit into `width`, with their widths.
 
-    Columns of the highest rank are left out first. Columns with `grow` share the remaining width.
+    The column of the highest rank is left out first. A column with a `short` width is shortened before a
+    column of rank 2 or lower is left out. Columns with `grow` share the remaining width.
     """
     columns_left = list(columns)
     while len(columns_left) > 1:
@@ -54,7 +57,7 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[FittedColumn]:
         if longest is not None and last.rank <= _SHORTENED_FROM:
             columns_left[columns_left.index(longest)] = replace(longest, width=longest.short)
         elif last.short and _needed(columns_left, 0) <= width:
-            break  # a shortened time stays, and other columns get less than their `easy` width
+            break  # keep the shortened column, and give other columns less than their `easy` width
         else:
             columns_left.remove(last)
     spare = max(0, width - _needed(columns_left, 0))
@@ -78,7 +81,10 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[FittedColumn]:
 
 
 def _needed(columns: Sequence[Column], rank: int) -> int:
-    """Return the width that the columns need. A column of a lower rank than `rank` needs its `easy` width."""
+    """Return the width that the columns need together.
+
+    A column whose rank is lower than `rank` counts with its `easy` width, any other column with its `width`.
+    """
     widths = (max(each.width, each.easy) if each.rank < rank else each.width for each in columns)
     return MARGIN + sum(widths) + GAP * (len(columns) - 1) + 1
 
@@ -90,7 +96,8 @@ TONES = ("plain", "dim", "strong", "plus", "minus", "warn", "bad", "accent")
 class TableHeader(Widget):
     """The column titles, aligned with the table below.
 
-    `sort` names the column that the list is sorted by, as in the config.
+    `sort` names the column that the list is sorted by. As in the config file, a `-` before the name means
+    the descending order.
     """
 
     columns: reactive[list[FittedColumn]] = reactive(list)
@@ -130,7 +137,7 @@ class TableHeader(Widget):
 class PagedTable(ScrollView, can_focus=True):
     """The rows of a `ListModel` with a cursor.
 
-    It posts `Moved` when the cursor or the scroll position changes, and `Opened` on enter.
+    It posts `Moved` when the cursor or the scroll position changes, and `Opened` on a double click.
     """
 
     BINDINGS = LIST_TABLE_KEYS
@@ -138,15 +145,18 @@ class PagedTable(ScrollView, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """`by_hand` is True if the user moved the cursor, and False if only other rows came into view."""
+        """The cursor or the scroll position has changed.
+
+        `by_hand` is True if the user moved the cursor, and False if only other rows came into view.
+        """
 
         by_hand: bool = True
 
     class Opened(Message):
-        pass
+        """The user wants to open the object under the cursor."""
 
     class OldestWanted(Message):
-        """From the last loaded row, the user wants to go to the oldest row of the whole list."""
+        """The user is on the last loaded row and wants to go to the oldest row of the whole list."""
 
     class Marked(Message):
         """The marks have changed."""
@@ -188,7 +198,7 @@ class PagedTable(ScrollView, can_focus=True):
         return max(1, self.size.height)
 
     def on_resize(self, event: events.Resize) -> None:
-        if not event.size.height:  # the detail hides the table: keep the position until it is shown again
+        if not event.size.height:  # the detail hides the table: keep the position until the table is shown
             return
         if event.size.width != self._fitted_width:
             self._fit()
@@ -198,7 +208,11 @@ class PagedTable(ScrollView, can_focus=True):
         self.post_message(self.Moved(by_hand=False))
 
     def repaint(self, moved_by: int = 0) -> None:
-        """Draw the window's present rows; scroll by `moved_by`, so that the same rows stay in view."""
+        """Draw the present rows of the window.
+
+        Scroll by `moved_by` rows, so that the same objects stay in view; if the list follows new rows, scroll
+        to the top instead.
+        """
         self.virtual_size = Size(self.size.width, len(self.window) + (0 if self.window.at_the_end else 1))
         if self.window.following:
             self._scroll_to_line(0)
@@ -229,7 +243,7 @@ class PagedTable(ScrollView, can_focus=True):
         self._drawn_state, self._rows = state, rows
 
     def _flash(self, rows: Sequence[Record | None]) -> None:
-        """Highlight changed balances and states for a second."""
+        """Highlight the balances and statuses that have changed since the last drawing, for a second."""
         before = {row["id"]: row for row in self._rows if row is not None and "id" in row}
         flashes = {}
         for row in filter(None, rows):
@@ -245,9 +259,10 @@ class PagedTable(ScrollView, can_focus=True):
         self.redraw()
 
     def widen_columns(self) -> None:
-        """Widen the number columns so that no visible number is cut.
+        """Widen the right-aligned columns so that no visible number is cut off.
 
-        A column never becomes narrower while a list is shown, because columns would jump with every row.
+        A column never becomes narrower while the same list is shown: otherwise scrolling would shift the
+        columns with every row.
         """
         before = dict(self._widest)
         rows = [*self.window.rows_between(self.top, self.top + self.height_in_rows)]
@@ -332,7 +347,7 @@ class PagedTable(ScrollView, can_focus=True):
             self.post_message(self.OldestWanted())
         else:
             self.go_to(len(self.window) - 1)
-            # At this row the list loads more rows, so at the second press it may no longer be the last row.
+            # Going to this row makes the list load older rows, so at the second press it may not be the last.
             self._went_to = self.window.cursor
 
     # ------------------------------------------------------------------ marks
@@ -432,7 +447,7 @@ class PagedTable(ScrollView, can_focus=True):
         return strip if rest >= 0 else strip.crop(0, self.size.width)
 
     def _style(self, tone: str, cursor: str = "") -> Style:
-        """Return the style of a tone; `cursor` is the style of the cursor, or "" for a row without it."""
+        """Return the style of a tone. `cursor` is the cursor's style, or "" for a row without the cursor."""
         return self._styles[tone + cursor]
 
     def _look_at_styles(self) -> None:

@@ -1,7 +1,7 @@
 """The list of a screen: the table of a `ListModel`, and the workers that read its pages.
 
-It works for any `Resource`. Only accounts get special treatment: the list reads their names, because other
-screens show the names.
+It works for any `Resource`. Only accounts and users get special treatment: the list stores the names of its
+rows, because other screens show these names.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _HALVINGS = 40  # the maximum number of requests to find the oldest row
 
 @dataclass
 class PageFailed(Message):
-    """A page could not be read.
+    """A page could not be read; `sentence` gives the reason.
 
-    `newer_refused`: the server cannot page from the middle of a list to newer rows. `forbidden`: the
-    credential may not read the list.
+    `newer_refused` is True if the server cannot page from the middle of a list to newer rows. `forbidden` is
+    True if the credential is not allowed to read the list.
     """
 
     want: Want
@@ -87,14 +87,14 @@ class RecordList(Stack):
     # ------------------------------------------------------------------ fetching
 
     def poll(self) -> None:
-        """Read the page that may contain new or changed rows."""
+        """Read a page that may contain new or changed rows; if the server lacks the list, show other rows."""
         if self.model.is_missing:
             self.stand_in()
         else:
             self._load_page(self.model.page_to_poll(self.table.top, self.table.height_in_rows))
 
     def fetch(self) -> None:
-        """Read the page that the visible rows need, unless the page is loaded."""
+        """Read the page that the visible rows need, unless all these rows are loaded."""
         self._load_page(self.model.page_for(self.table.top, self.table.height_in_rows))
 
     def _load_page(self, want: Want | None) -> None:
@@ -120,7 +120,7 @@ class RecordList(Stack):
             )
             self.post_message(PageFailed(want, f"{sentence} ({absence})" if absence else sentence))
         except InvalidRequest as error:
-            # A page of newer rows needs the parameter `ending_before`, which the contract lacks.
+            # To page to newer rows, a server must offer `ending_before`. The contract has no such parameter.
             is_refusal = want.kind == "newer"
             self.post_message(PageFailed(want, literal(error), newer_refused=is_refusal))
         except LedgerError as error:
@@ -229,7 +229,7 @@ class RecordList(Stack):
         self.query_one(TableHeader).refresh()
 
     def narrow(self, text: str) -> None:
-        """Show only the loaded rows that contain this text; "" shows all loaded rows."""
+        """Show only the loaded rows that contain `text`; for "", show all loaded rows."""
         if self.model.narrow(text):
             self.show_rows()
 
@@ -238,7 +238,7 @@ class RecordList(Stack):
         self.model.arrange()
 
     def reach_end(self) -> None:
-        """Read the next older page if the cursor is near the end of a list that hides some rows."""
+        """Read the next older page if the cursor is near the end of a list that a filter narrows."""
         if not self.model.is_near_end(self.table.height_in_rows):
             return
         want = self.model.page_at_end()
@@ -259,7 +259,7 @@ class RecordList(Stack):
             self._search_on()
 
     def stop_searching(self) -> None:
-        """Stop the search, and show how many rows it has read."""
+        """Stop the search, and show a note with the numbers of matches and loaded rows."""
         self.workers.cancel_group(self, "page")
         self.model.stop_search()
         self.notify(self._search_result(), markup=False)
@@ -307,7 +307,7 @@ class RecordList(Stack):
         self.fetch()
 
     def read_anew(self) -> None:
-        """Read the list again from its beginning. The rows stay until the answer arrives."""
+        """Read the list again from its beginning. The present rows stay until the answer arrives."""
         self._load(self.model.page_again())
 
     def read_moment(self) -> None:
@@ -344,7 +344,10 @@ class RecordList(Stack):
         return takes and self.resource.paging == "starting_after"
 
     async def _rows_until(self, at: str, limit: int) -> tuple[list[Record], bool]:
-        """Return the newest rows at a moment, and whether older rows exist. Raises LedgerError."""
+        """Return the newest rows at the moment `at`, and whether there are older rows.
+
+        Raises LedgerError.
+        """
         path, params = self.resource.list_path(self.model.filters) or (self.resource.path, {})
         page = (await self.context.api.read(path, {**params, "at": at, "limit": str(limit)})).record
         return records_of(page.get("data")), page.get("has_more") is True
@@ -362,8 +365,8 @@ class RecordList(Stack):
     async def _find_oldest(self) -> None:
         """Show the oldest row.
 
-        No list can start at its oldest row, so this bisects the time until one page holds all rows before a
-        moment.
+        The server can list the rows before a moment, but cannot start a list at its oldest row. So this
+        method bisects the time, until a single page contains all rows before a moment.
         """
         first, last = _NO_LEDGER_BEFORE, datetime.now(UTC)
         oldest: Record | None = None
@@ -386,7 +389,7 @@ class RecordList(Stack):
             self.notify(literal(error), severity="warning", markup=False)
 
     def expect(self, created: Record | None) -> None:
-        """Go to a created object as soon as the list contains the object, and stay there."""
+        """Go to a created object's row as soon as the list contains the object, and keep the cursor there."""
         if created is not None:
             self.remember(created)
             self.model.expect(created)
@@ -396,7 +399,7 @@ class RecordList(Stack):
         row = self.model.row_of_created()
         if row is not None:
             self.table.go_to(row)
-            self.model.hold()  # the next key must act on this row, even if other users create newer rows
+            self.model.hold()  # the next key must act on this row, even if other people create newer rows
             self._tell_change()
 
     @property
@@ -404,7 +407,10 @@ class RecordList(Stack):
         return self.query_one(PagedTable)
 
     def learn_names(self) -> None:
-        """Read the unknown names of accounts in the visible rows and in the selected row."""
+        """Read the unknown names of accounts in the visible rows and in the selected row.
+
+        If the rows contain ids of users, also read the newest users, but only once.
+        """
         unknown = self.model.unknown_accounts(self.table.top, self.table.height_in_rows)
         if unknown:
             self._look_up(unknown)
@@ -414,7 +420,7 @@ class RecordList(Stack):
 
     @asks("users")
     async def _learn_users(self) -> None:
-        """Read the newest users, only once, to show their names instead of their ids."""
+        """Read the newest users, to show their names instead of their ids."""
         with suppress(LedgerError):
             await learn_users_until(self.context.api, self.context.names, "")
             self.post_message(NamesLoaded())

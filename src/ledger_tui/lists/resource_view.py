@@ -29,7 +29,7 @@ from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, View, rec
 
 @dataclass
 class BulkRequested(Message):
-    """The user wants an action on the marked objects. The state of each of `records` allows the action."""
+    """The user wants an action on marked objects. Each of the `records` is in a state that allows it."""
 
     action: ResourceAction
     records: Sequence[Record]
@@ -38,7 +38,8 @@ class BulkRequested(Message):
 _AGES_SECONDS = 10.0  # the interval between two drawings of relative times
 
 
-_REFUSED_PAUSES = 4  # after a refusal, the next poll waits for this many usual intervals
+# If the credential is not allowed to read the list, the next poll comes after this many poll intervals.
+_REFUSED_PAUSES = 4
 _LOADING = "The list is still loading: the key was dropped."
 
 
@@ -66,9 +67,10 @@ class ResourceView(View):
         )
         self.opened = False  # whether the detail is open
         self.panes = Panes(self.record_list, self.detail, context.saved.panes)
-        self.by_link = False  # whether a link led to this view; then one press of esc leads back
+        # whether a link led to this view; if so, one press of esc closes the detail and leads back
+        self.by_link = False
         self._call_when_loaded: Callable[[], Awaitable[None]] | None = None
-        self._awaited_id: str | None = None  # the id that the user typed, until the object is read
+        self._awaited_id: str | None = None  # the id that the user typed, until its object arrives
 
     def compose(self) -> ComposeResult:
         yield self.caption
@@ -86,7 +88,7 @@ class ResourceView(View):
         return self.model.selected
 
     def news(self) -> Content:
-        """Return the text next to the position in the caption: the server's counts of the whole list."""
+        """Return the text to the left of the position in the caption: the server's counts, if any."""
         sentence = self.resource.counted(self.model.summary, self.context.session.missing_parts)
         return Content.styled(f"{sentence}   " if sentence else "", "$muted")
 
@@ -112,7 +114,7 @@ class ResourceView(View):
             self.context.recent.saw(recent_of(self.resource.kind, self.selected))
         self.panes.lay_out(self.size.width or self.app.size.width, is_open=is_open)
         self._show_detail()
-        self.caption.refresh()  # the caption shows the position
+        self.caption.refresh()  # the position in the caption depends on whether the detail is open
         self.focus_content()
         self.refresh_bindings()
 
@@ -159,7 +161,7 @@ class ResourceView(View):
         self.next_poll_at = self.context.session.clock() + self.context.session.poll_seconds * pauses
 
     def action_refresh(self) -> None:
-        """Read the list again. The rows stay until the answer arrives, and stay if the request fails."""
+        """Read the list again. The present rows stay until the answer arrives, or if the request fails."""
         self.app.refresh()  # redraws the whole screen, in case another program wrote on it
         self.record_list.read_anew()
 
@@ -175,7 +177,10 @@ class ResourceView(View):
         super().changed()
 
     def when_loaded(self, call: Callable[[], Awaitable[None]]) -> None:
-        """Make a call once the list is loaded, unless the user changes the filters before."""
+        """Call `call` once, as soon as the list is loaded.
+
+        If the user opens the filter line or the filters change before, `call` is never called.
+        """
         self._call_when_loaded = call
 
     def failed(self, problem: str) -> None:
@@ -183,9 +188,9 @@ class ResourceView(View):
         self.changed()
 
     def _show_problem(self) -> None:
-        """Show a problem on its own line if the caption is too short for it.
+        """Show the model's problem on a line of its own if the caption has too little space for the problem.
 
-        A missing list shows a note above its rows instead.
+        If the server lacks the list, a note above the rows shows the problem instead.
         """
         sentence, line = self.model.problem, self.query_one(".problem", Static)
         self.record_list.show_missing()
@@ -284,7 +289,7 @@ class ResourceView(View):
             self.record_list.open_at(record)
 
     def show_record(self, record: Record) -> None:
-        """Show an object in the detail and, if its row is loaded, in the row."""
+        """Show an object in the detail and, if the object's row is loaded, in this row."""
         self.record_list.remember(record)
         selection = self.selected
         is_awaited, self._awaited_id = self._awaited_id == record.get("id"), None
@@ -380,7 +385,10 @@ class ResourceView(View):
         self.refresh_bindings()
 
     def show_created(self, record: Record | None) -> None:
-        """Go to a created object as soon as the list contains it. None stands for an object of unknown id."""
+        """Go to a created object as soon as the list contains the object.
+
+        `record` is None if the dashboard does not know the object's id. In this case go to the newest row.
+        """
         if self.resource.still:
             self.action_refresh()
         elif record is not None and not str(record.get("id")).startswith(self.resource.id_prefix):
@@ -507,7 +515,8 @@ class ResourceView(View):
             self.model.hold()
             self.post_message(BulkRequested(action, records))
         elif selection is not None:
-            is_sure = action.final or not self.model.has_arrived_just_now  # a question names the object
+            # Before a final action, a question names the object, so the user notices a wrong row.
+            is_sure = action.final or not self.model.has_arrived_just_now
             self.model.hold()
             if is_sure:
                 self.post_message(ActionRequested(self.resource, action, selection))
@@ -518,7 +527,7 @@ class ResourceView(View):
                 self.notify(sentence, markup=False)
 
     def why_not(self, binding: Binding) -> str:
-        """Return why a greyed key does nothing now; "" if there is no reason to show."""
+        """Return the sentence that says why a greyed key does nothing now; "" if there is none."""
         action, _, argument = binding.action.partition("(")
         match action:
             case "act" | "edit" | "open" | "program" if self.model.is_loading:
@@ -576,7 +585,7 @@ class ResourceView(View):
         return self.is_mounted and bool(model.searching or model.marks or model.text)
 
     def leave_one(self) -> None:
-        """End the search, else remove the marks, else show all rows again."""
+        """End the search; if none is running, remove the marks; without marks, show all rows again."""
         if self.model.searching:
             self.record_list.stop_searching()
         elif self.model.marks:

@@ -1,19 +1,19 @@
 """A list of any length seen through a window of limited size.
 
 The server returns a list newest first, in pages; a page's cursor comes from the previous page. The window
-remembers every page as a `Slot` (the cursor and the number of rows). But it keeps the rows only of the first
-page and of one run of neighbouring pages around the screen. The run grows at both ends, and drops pages at
-the end that is farther from the screen. When the user scrolls to a dropped page, the page is fetched again
-with its slot's cursor; this works on any server with cursors. The first page needs no cursor, and new rows
-are added above it.
+remembers every page as a `Slot` (the cursor and the number of rows). But the window keeps the rows only of
+the first page and of one run of neighbouring pages around the screen. The run grows at both ends, and drops
+pages at the end that is farther from the screen. When the user scrolls to a dropped page, the page is fetched
+again with its slot's cursor; this works on any server with cursors. The first page needs no cursor, and new
+rows are added at its top.
 
-A window may also open in the middle (`open_at`). Then row 0 is the newest known row, and the pages above are
-fetched with `ending_before` up to the newest row. Row numbers are absolute: 0 is the newest row of the
-window. This module uses no clock, no network and no widget.
+A window can also open in the middle of a list (`open_at`). In this case row 0 is the newest loaded row, and
+the pages with newer rows are fetched with `ending_before`. Row numbers are absolute: 0 is always the newest
+row of the window. This module uses no clock, no network and no widget.
 
 The window can sort the loaded rows or show only some of them, because no server sorts or searches its lists.
-While rows are arranged in this way, row numbers count the shown rows, and older pages are loaded only on
-request (`want_more`), because a page may contain no row to show.
+In both cases the rows are called arranged: row numbers count only the shown rows, and older pages are loaded
+only on request (`want_more`), because a page may contain no row to show.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
 Order = Callable[[Record], Any]  # the key to sort by
 Keep = Callable[[Record], bool]  # whether a row is shown
 
-CAP = 5_000
+CAP = 5_000  # the maximum number of rows to keep, except for the pages on and next to the screen
 KEPT_MOST = 5_000  # the maximum number of matching rows to keep from dropped pages
-# New rows make the first page longer. A first page that is longer than this number of pages is cut to one
-# page, and the rest is fetched again when needed.
+# New rows make the first page longer. If it becomes longer than this many usual pages, it is cut to one page,
+# and the rest is fetched again when needed.
 _HEAD_PAGES = 5
 
 
 @dataclass(slots=True)
 class Slot:
+    """One page of the list; `rows` is None while the window does not keep the page's rows."""
+
     cursor: str | None
     count: int
     rows: list[Record] | None = field(default=None, repr=False)
@@ -47,8 +49,8 @@ class Window:
     """The known rows of one list, the row under the cursor, and the page to fetch next.
 
     While `following` is True, the cursor stays on the newest row and new rows are shown at once. Otherwise
-    the cursor stays on its object, and `waiting` counts the new rows. Without an order and a condition, the
-    window shows all rows in the server's order.
+    the cursor stays on its object, and `waiting` counts the new rows, which are not shown yet. Without an
+    order and a condition, the window shows all rows in the server's order.
     """
 
     def __init__(self, *, page_size: int = PAGE_SIZE, cap: int = CAP) -> None:
@@ -62,22 +64,22 @@ class Window:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything. The answer that is still awaited becomes stale."""
+        """Forget everything. A page that is still awaited becomes stale, so `apply` will ignore it."""
         self.generation += 1
         self.slots: list[Slot] = []
-        self._run = range(1, 1)  # the slots below the first slot whose rows are kept
+        self._run = range(1, 1)  # the slots after the first slot whose rows the window keeps
         self._starts: list[int] = [0]  # the first row of each slot, then the row after all slots
-        self.frontier: str | None = None
-        self.newer_refused = False
+        self.frontier: str | None = None  # the cursor of the next older page; None if there is none
+        self.newer_refused = False  # whether the server cannot page from the middle to newer rows
         self.newer: str | None = None  # the id of the top row if newer rows may exist, else None
         self.loaded = False
-        self.total: int | None = None
+        self.total: int | None = None  # the number of rows of the whole list, if the server sends it
         self.cursor = 0
         self.following = True
         self._waits: set[object] = set()  # ids of new rows on top that are not shown
         self._pushed_ids: set[object] = set()  # ids of pushed rows that no page has returned
-        self.waiting_is_least = False
-        self._stays: set[object] = set()  # ids of changed rows that are shown even if the list lost them
+        self.waiting_is_least = False  # whether there may be more new rows than `waiting` counts
+        self._stays: set[object] = set()  # ids of rows to show even if they no longer pass the filters
         self.in_flight: Want | None = None
         self._shown_rows: list[Record] = []
         self._source: list[Record] = []  # the rows from which `_shown_rows` was computed
@@ -127,9 +129,9 @@ class Window:
         self._settle_cursor(current, self.cursor)
 
     def arrange_again(self) -> None:
-        """Sort and search again, because names or deliveries have changed.
+        """Sort and filter the rows again, because names or deliveries have changed.
 
-        The order or the condition may depend on names or deliveries.
+        The order and the condition may depend on them.
         """
         self._arranged_as = None
         if self.arranged:
@@ -167,21 +169,21 @@ class Window:
 
     @property
     def complete(self) -> bool:
-        """Return whether the window knows both ends of the list and shows all its rows."""
+        """Whether the window knows both ends of the list and hides no row."""
         return self.loaded and self.frontier is None and self.newer is None and not self.searches
 
     @property
     def at_the_end(self) -> bool:
-        """Return whether no row follows below the last shown row."""
+        """Whether scrolling down loads no further rows after the last shown row."""
         return self.loaded and (self.arranged or self.frontier is None)
 
     @property
     def has_older(self) -> bool:
-        """Return whether older pages can be loaded."""
+        """Whether older pages can be loaded."""
         return self.loaded and self.frontier is not None
 
     def row(self, index: int) -> Record | None:
-        """Return the record at an absolute row number; None if it is not kept or does not exist."""
+        """Return the record in a row; None if there is no such row or the window does not keep its record."""
         if not 0 <= index < len(self):
             return None
         if self.arranged:
@@ -190,7 +192,7 @@ class Window:
         return rows[index - self._starts[slot]] if rows is not None else None
 
     def rows_between(self, start: int, stop: int) -> Iterator[Record]:
-        """Yield the kept records in a range of row numbers."""
+        """Yield the records that the window keeps for the rows from `start` to `stop - 1`."""
         for index in range(max(0, start), min(stop, len(self))):
             record = self.row(index)
             if record is not None:
@@ -198,11 +200,11 @@ class Window:
 
     @property
     def current(self) -> Record | None:
-        """Return the record under the cursor."""
+        """The record under the cursor."""
         return self.row(self.cursor)
 
     def index_of(self, record_id: object) -> int | None:
-        """Return the row number of an object, if its row is kept."""
+        """Return the row number of an object; None if the window does not keep the object's row."""
         return next((index for index, record in self.at_hand() if record.get("id") == record_id), None)
 
     def at_hand(self) -> Iterator[tuple[int, Record]]:
@@ -215,7 +217,7 @@ class Window:
 
     @property
     def resident(self) -> int:
-        """Return how many rows are kept."""
+        """The number of rows that the window keeps."""
         return sum(self.slots[number].count for number in self._kept)
 
     @property
@@ -249,7 +251,7 @@ class Window:
     def move(self, index: int) -> None:
         """Put the cursor on a row.
 
-        On the newest row the cursor follows new rows; on any other row it stays on its object.
+        On the newest row, the cursor follows new rows; on any other row, the cursor stays on its object.
         """
         self.cursor = max(0, min(index, len(self) - 1))
         self.following = self.cursor == 0 and self.newer is None
@@ -267,9 +269,9 @@ class Window:
     # ------------------------------------------------------------------ fetching
 
     def want(self, top: int, height: int) -> Want | None:
-        """Return the next page to fetch for the rows `top … top+height` on the screen, or None.
+        """Return the next page to fetch for the rows `top … top+height` on the screen.
 
-        It is None while another page is awaited.
+        Return None if these rows need no page, or while another page is awaited.
         """
         if self.in_flight is not None or (self.arranged and self.loaded):
             return None
@@ -290,7 +292,7 @@ class Window:
         return None
 
     def want_more(self) -> Want | None:
-        """Return the next older page to fetch, which may contain more rows to show."""
+        """Return the next older page to fetch; None if there is none, or while another page is awaited."""
         if self.in_flight is not None or not self.has_older:
             return None
         cursors = {slot.cursor for slot in self.slots}
@@ -299,7 +301,7 @@ class Window:
         )
 
     def want_news(self) -> Want | None:
-        """Return the first page, to fetch it again: it may contain new or changed rows."""
+        """Return the first page, to fetch it again, because it may contain new or changed rows; or None."""
         if self.in_flight is not None or not self.loaded or self.newer is not None:
             return None
         return self._send(Want(self.generation, "news", 0, None, self.page_size))
@@ -310,7 +312,10 @@ class Window:
         return self._send(Want(self.generation, "anew", 0, None, self.page_size))
 
     def want_again(self, top: int, height: int) -> Want | None:
-        """Return the page in the middle of the screen, to fetch it again: its rows may have changed."""
+        """Return the page in the middle of the screen, to fetch it again: its rows may have changed.
+
+        Return None for the first page, which `want_news` fetches, and while another page is awaited.
+        """
         if self.in_flight is not None or not len(self):
             return None
         middle = min(top + height // 2, len(self) - 1)
@@ -330,12 +335,15 @@ class Window:
         return want
 
     def failed(self, want: Want) -> None:
-        """Note that a page did not arrive, so that it may be fetched again."""
+        """Note that a page did not arrive, so that the page can be fetched again."""
         if self.in_flight == want:
             self.in_flight = None
 
     def apply(self, want: Want, page: ListPage, top: int = 0) -> int | None:
-        """Add a page that arrived; return how many rows the cursor's object moved, None for a stale page."""
+        """Add a page that arrived. Return by how many rows the object under the cursor moved down.
+
+        Return None for a stale page, which the window no longer waits for.
+        """
         if want != self.in_flight:
             return None
         self.in_flight = None
@@ -360,11 +368,14 @@ class Window:
         return self.cursor - before
 
     def let_stay(self, record_id: object) -> None:
-        """Show the row of an object until the list is read from its start, even if a filter now hides it."""
+        """Show an object's row, even if it no longer passes the filters, until the list starts again."""
         self._stays.add(record_id)
 
     def _with_stays(self, page: ListPage, number: int) -> ListPage:
-        """Return a page with the rows of its slot that stay, each before the row that followed it."""
+        """Return the page, with the rows that `let_stay` protects and that the page no longer contains.
+
+        Each protected row is put before the row that followed it in the slot.
+        """
         ids = {row.get("id") for row in page.rows}
         old = (self.slots[number].rows or []) if number < len(self.slots) else []
         rows: list[Record] = [*page.rows]
@@ -377,7 +388,7 @@ class Window:
         return replace(page, rows=rows) if len(rows) > len(page.rows) else page
 
     def replace(self, record: Record) -> bool:
-        """Show a newer state of one object in its row; return False if the row is not kept."""
+        """Show a newer state of an object in its row; return False if the window does not keep this row."""
         if self.arranged:
             return self._replace_arranged(record)
         index = self.index_of(record.get("id"))
@@ -399,10 +410,11 @@ class Window:
         return is_present
 
     def push(self, records: Sequence[Record]) -> list[Record]:
-        """Add pushed rows, newest first; return the rows shown now, which are none unless the cursor follows.
+        """Add rows that the server pushed, newest first, and return the rows that were added.
 
-        The list's page cursors must be ids. A long first page is cut, and the rows that were cut off are
-        fetched again when needed.
+        If the cursor does not follow new rows, only count them in `waiting`, and return no rows. If the first
+        page becomes too long, it is cut, and the rows that were cut off are fetched again when needed. For
+        this, the list's page cursors must be ids of rows.
         """
         head = self.slots[0] if self.slots else None
         if head is None or head.rows is None:
@@ -463,12 +475,12 @@ class Window:
         self.newer_refused = True
 
     def _refill(self, number: int, page: ListPage) -> None:
-        self.slots[number].rows = None  # or `_without_known` would leave out the page's unchanged rows
+        self.slots[number].rows = None  # otherwise `_without_known` would leave out the unchanged rows
         self._fill(number, self._without_known(page.rows))
         self._extend_run(number)
 
     def _extend_run(self, number: int) -> None:
-        """Add a slot to the run if the slot is a neighbour; otherwise begin another run with the slot."""
+        """Add a slot to the run if the slot is next to the run; otherwise drop the run and begin another."""
         if number == 0:  # the first page is always kept and never part of the run
             return
         run = self._run
@@ -543,7 +555,11 @@ class Window:
         self.cursor = max(0, min(before if place is None else place, len(self) - 1))
 
     def _evict(self, top: int) -> None:
-        """Drop pages at the far end of the run, but no page on the screen or next to the screen."""
+        """Drop pages while the window keeps more than `cap` rows.
+
+        Drop the pages at the end of the run that is farther from the screen, but neither the page on the
+        screen nor the pages next to it.
+        """
         surplus = self.resident - self.cap
         # In an arranged list, the rows on the screen may come from any page. Keep the oldest pages, because
         # they were read last.
@@ -562,5 +578,8 @@ class Window:
 
 
 def _unless_same(old: Record, new: Record) -> Record:
-    """Return the newer state of an object or, if it is equal, the old dict, so that nothing is redrawn."""
+    """Return the newer state of an object; if nothing has changed, return `old`.
+
+    The table redraws a row only if its record is another dict object.
+    """
     return old if old == new else new
