@@ -96,11 +96,11 @@ def _has_text(resource: Resource, text: str, names: AccountNames) -> Keep:
     """Return a test for records that contain the text in a field or in a column, even a hidden column."""
     folded = text.casefold()
 
-    def has_it(record: Record) -> bool:
+    def has_text(record: Record) -> bool:
         cells = (column.cell(record, names).text for column in resource.columns)
         return any(folded in part.casefold() for part in chain(_texts_in(record), cells))
 
-    return has_it
+    return has_text
 
 
 def _texts_in(value: object) -> Iterator[str]:
@@ -188,10 +188,10 @@ class ColumnsScreen(Dialog[ListSettings]):
         ]
 
     @property
-    def _here(self) -> int:
+    def _highlighted(self) -> int:
         return self.query_one(OptionList).highlighted or 0
 
-    def _changed(self, settings: ListSettings, at: int) -> None:
+    def _change(self, settings: ListSettings, at: int) -> None:
         self._settings = settings
         options = self.query_one(OptionList)
         options.clear_options()
@@ -214,25 +214,25 @@ class ColumnsScreen(Dialog[ListSettings]):
 
         A second press reverses the order, and a third press restores the server's order.
         """
-        at = self._here
-        self._changed(self._settings.sorted_next(self._order[at]), at)
+        at = self._highlighted
+        self._change(self._settings.sorted_next(self._order[at]), at)
 
     def action_show_or_hide(self) -> None:
-        at = self._here
+        at = self._highlighted
         name = self._order[at]
         if self._visible_names != {name}:  # the last visible column cannot be hidden
             self._visible_names ^= {name}
-        self._changed(replace(self._settings, columns=self._columns()), at)
+        self._change(replace(self._settings, columns=self._columns()), at)
 
     def action_shift(self, step: int) -> None:
-        at, to = self._here, self._here + step
+        at, to = self._highlighted, self._highlighted + step
         if 0 <= to < len(self._order):
             self._order[at], self._order[to] = self._order[to], self._order[at]
-            self._changed(replace(self._settings, columns=self._columns()), to)
+            self._change(replace(self._settings, columns=self._columns()), to)
 
     def action_reset(self) -> None:
         self._order, self._visible_names = [*self._all], {*self._all}
-        self._changed(replace(self._settings, columns=(), sort=""), 0)
+        self._change(replace(self._settings, columns=(), sort=""), 0)
 
     def action_close(self) -> None:
         self.dismiss(self._settings)

@@ -88,21 +88,21 @@ class Caption(Widget):
             if self._is_covered()
             else (self._list.table.top, self._list.table.height_in_rows)
         )
-        news = self._searching() if model.searching else self._window_news()
-        position = self._sorted() + window.position(*rows)
-        return Content.assemble(self._news(), self._marks(), news, position, " ")
+        news = self._search_text() if model.searching else self._window_news()
+        position = self._sort_text() + window.position(*rows)
+        return Content.assemble(self._news(), self._marks_text(), news, position, " ")
 
-    def _sorted(self) -> str:
+    def _sort_text(self) -> str:
         settings = self._model.settings
         if not self._model.window.sorted:
             return ""
         return f"by {settings.sorted_by} {'▼' if settings.descending else '▲'}  "
 
-    def _marks(self) -> Content:
+    def _marks_text(self) -> Content:
         marks = len(self._model.marks)
         return Content.styled(f"● {marks:,} marked   ", "bold $accent") if marks else Content("")
 
-    def _searching(self) -> Content:
+    def _search_text(self) -> Content:
         """Return the progress of the search in older pages, in words."""
         window = self._model.window
         return Content.styled(f"⌕ searching, {window.resident:,} rows read; esc stops   ", "bold $accent")
@@ -121,7 +121,7 @@ class Caption(Widget):
     def _window_news(self) -> Content:
         window = self._model.window
         if window.waiting:
-            more = "+" if window.waiting_is_least else ""
+            more = "+" if window.waiting_is_minimum else ""
             return Content.styled(f"▲ {window.waiting}{more} new   ", "bold $accent")
         past = self._model.context.session.moment_ms is not None
         still = self._model.resource.still or self._model.is_missing or past

@@ -92,7 +92,7 @@ LABEL_WIDTH = 14
 
 def drawn(detail: Detail, width: int) -> Content:
     """Return a detail as text, wrapped to a width."""
-    lines = [toned(_in_lines(detail.headline, width)), Content("")]
+    lines = [toned(_break_lines(detail.headline, width)), Content("")]
     for section in detail.sections:
         lines.extend(_section_lines(section, width))
     return Content("\n").join(lines)
@@ -107,17 +107,17 @@ def _section_lines(section: Section, width: int) -> list[Content]:
     for label, value in section.facts:
         name = Content.styled(fit(label, LABEL_WIDTH - 1) + " ", "$muted")
         # The second and later lines of a long value start below the value, not below its label.
-        for number, part in enumerate(_wrapped(value, width - LABEL_WIDTH)):
+        for number, part in enumerate(_wrap(value, width - LABEL_WIDTH)):
             lines.append(Content.assemble(name if number == 0 else " " * LABEL_WIDTH, part))
     return [*lines, Content("")]
 
 
-def _in_lines(cell: Cell, width: int) -> Cell:
+def _break_lines(cell: Cell, width: int) -> Cell:
     return cell._replace(text=breakable(cell.text, width))
 
 
-def _wrapped(value: Cell, width: int) -> list[Content]:
-    return toned(_in_lines(value, width)).wrap(width)
+def _wrap(value: Cell, width: int) -> list[Content]:
+    return toned(_break_lines(value, width)).wrap(width)
 
 
 @dataclass
@@ -140,14 +140,14 @@ _MORE_KEPT = 50
 # user opens the detail.
 _GENEROUS_LIMIT = 600
 _ON_ONE_LINE = 100_000  # columns, enough that no line of a drawing wraps
-_HERE = {"newest": "top", "oldest": "bottom"}
+_DETAIL_DESCRIPTIONS = {"newest": "top", "oldest": "bottom"}
 
 
-def _as_here(binding: BindingType) -> BindingType:
+def _with_detail_description(binding: BindingType) -> BindingType:
     """Return a key binding of the table with a description for the detail."""
     if not isinstance(binding, Binding):
         return binding
-    return replace(binding, description=_HERE.get(binding.action, binding.description))
+    return replace(binding, description=_DETAIL_DESCRIPTIONS.get(binding.action, binding.description))
 
 
 class _Links(OptionList, inherit_bindings=False):
@@ -163,7 +163,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     """A record of one resource with a list of links; enter follows the highlighted link."""
 
     BINDINGS = [
-        *map(_as_here, TABLE_KEYS),
+        *map(_with_detail_description, TABLE_KEYS),
         Binding("space", "move_pages(1)", "page down", show=False),  # in a list, space marks the row
     ]
 
@@ -179,7 +179,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         self._note = ""
         self._drawn_last: tuple[Detail | None, str, int] | None = None
         # The link that the last key went to; None if the last key scrolled.
-        self._walked_to: int | None = None
+        self._link_reached: int | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(id="facts")
@@ -211,7 +211,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         if links != links_before or about != self._about:
             # Keep the highlight if the pane shows the same record and has only appended links that arrived.
             came_later = about == self._about and links[: len(links_before)] == links_before
-            self._walked_to = self._walked_to if came_later else None
+            self._link_reached = self._link_reached if came_later else None
             options.highlighted = (came_later and highlighted) or 0 if links else None
             if links and self.has_focus:
                 self.focus_content()
@@ -333,7 +333,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         if 0 <= index < links.option_count:
             links.highlighted = index
             self._bring_into_view(index)
-            self._walked_to = index
+            self._link_reached = index
         else:
             self._scroll_to_line(self.scroll_y + rows)
 
@@ -347,13 +347,13 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         self._scroll_to_line(self.max_scroll_y)
 
     def _scroll_to_line(self, line: float) -> None:
-        self._walked_to = None
+        self._link_reached = None
         self.scroll_to(y=line, animate=False, immediate=True, force=True)
 
     def watch_virtual_size(self) -> None:
         """Keep the link that a key went to in view when new figures push it down."""
-        if self._walked_to is not None:
-            self._bring_into_view(self._walked_to)
+        if self._link_reached is not None:
+            self._bring_into_view(self._link_reached)
 
     def _bring_into_view(self, number: int) -> bool:
         """Scroll until the link is in view; return False if the link was in view already."""

@@ -66,26 +66,26 @@ def offers_for(
     if not line.strip():
         bookmark_offers = [FilterOffer(each, each, "★ bookmark", True) for each in bookmarks]
         used = [FilterOffer(each, each, "used before", True) for each in earlier if each not in bookmarks]
-        return [*bookmark_offers, *used, *_filter_names("", "", filters)][:MOST_OFFERED]
+        return [*bookmark_offers, *used, *_filter_name_offers("", "", filters)][:MOST_OFFERED]
     beginning = begun_name(line, filters)
-    starts = _starts(line)
+    starts = _word_starts(line)
     if beginning is not None:
-        name_offers = _names(beginning, names)
+        name_offers = _name_offers(beginning, names)
         if name_offers or beginning.before == line[: starts[-1]]:
             return name_offers
     before, word = line[: starts[-1]], line[starts[-1] :]
     name, colon, value = word.partition(":")
     if colon:
         match = next((each for each in filters if each.name == name), None)
-        return _values(f"{before}{name}:", value.replace('"', ""), match) if match else []
-    matches = [*_filter_names(before, word, filters), *_with_value(before, word, filters)]
-    return [*matches, *_with_name(line, starts, filters, names)][:MOST_OFFERED]
+        return _value_offers(f"{before}{name}:", value.replace('"', ""), match) if match else []
+    matches = [*_filter_name_offers(before, word, filters), *_filter_value_offers(before, word, filters)]
+    return [*matches, *_object_name_offers(line, starts, filters, names)][:MOST_OFFERED]
 
 
 def without_last_word(line: str) -> str:
     """Return the line without its last word. A quoted text counts as one word."""
     line = line.rstrip()
-    return line[: _starts(line)[-1]]
+    return line[: _word_starts(line)[-1]]
 
 
 class BegunName(NamedTuple):
@@ -104,18 +104,18 @@ def begun_name(line: str, filters: Sequence[Filter]) -> BegunName | None:
 
     The name can contain spaces, even without quotes.
     """
-    starts = _starts(line)
+    starts = _word_starts(line)
     number = len(starts) - 1
     while number and ":" not in line[starts[number] :]:
         number -= 1
     name, colon, text = line[starts[number] :].partition(":")
     filter_ = next((each for each in filters if each.name == name and (each.account or each.user)), None)
-    if not colon or filter_ is None or (number < len(starts) - 1 and _ends_before(text)):
+    if not colon or filter_ is None or (number < len(starts) - 1 and _ends_early(text)):
         return None
     return BegunName(line[: starts[number]], filter_, text.replace('"', "").strip())
 
 
-def _ends_before(text: str) -> bool:
+def _ends_early(text: str) -> bool:
     """Return whether the value of a filter ends before the last word of the line.
 
     `text` is the part of the line after the filter's colon. A quoted value ends at its quote, and a space at
@@ -124,7 +124,7 @@ def _ends_before(text: str) -> bool:
     return text.startswith('"') or text.endswith(" ")
 
 
-def _starts(line: str) -> list[int]:
+def _word_starts(line: str) -> list[int]:
     """Return the position at which each word begins. A space in quotes does not end a word."""
     starts, in_quotes = [0], False
     for number, character in enumerate(line):
@@ -135,7 +135,7 @@ def _starts(line: str) -> list[int]:
     return starts
 
 
-def _filter_names(before: str, beginning: str, filters: Sequence[Filter]) -> list[FilterOffer]:
+def _filter_name_offers(before: str, beginning: str, filters: Sequence[Filter]) -> list[FilterOffer]:
     return [
         FilterOffer(f"{before}{each.name}:yes ", f"{each.name}:yes", f"or {each.name}:no", True)
         if each.is_yes_no
@@ -145,7 +145,7 @@ def _filter_names(before: str, beginning: str, filters: Sequence[Filter]) -> lis
     ]
 
 
-def _with_value(before: str, beginning: str, filters: Sequence[Filter]) -> list[FilterOffer]:
+def _filter_value_offers(before: str, beginning: str, filters: Sequence[Filter]) -> list[FilterOffer]:
     """Return an offer for each value that a filter suggests and that starts with `beginning`."""
     return [
         FilterOffer(f"{before}{each.name}:{value} ", f"{each.name}:{value}")
@@ -156,7 +156,7 @@ def _with_value(before: str, beginning: str, filters: Sequence[Filter]) -> list[
     ]
 
 
-def _with_name(
+def _object_name_offers(
     line: str, starts: Sequence[int], filters: Sequence[Filter], names: AccountNames
 ) -> list[FilterOffer]:
     """Return an offer for each account or user whose name contains the words after the line's last filter."""
@@ -168,26 +168,26 @@ def _with_name(
     for each in filters:
         if not (each.account or each.user) or len(text) < _LETTERS_OF_A_VALUE or f"{each.name}:" in before:
             continue
-        for offer in _names(BegunName(before, each, text), names):
+        for offer in _name_offers(BegunName(before, each, text), names):
             if text.casefold() in f"{offer.shown} {offer.beside}".casefold():  # not only in the id
                 offers.append(offer._replace(shown=f"{each.name}:{offer.shown}"))
     return offers
 
 
-def _names(beginning: BegunName, names: AccountNames) -> list[FilterOffer]:
+def _name_offers(beginning: BegunName, names: AccountNames) -> list[FilterOffer]:
     before = f"{beginning.before}{beginning.filter.name}:"
     directory = names if beginning.filter.account else names.users
     matches: Sequence[AccountName | UserName] = directory.search(beginning.text, _NAMES_OFFERED)
-    return [_named(before, each, directory.with_name(each.name)) for each in matches]
+    return [_name_offer(before, each, directory.with_name(each.name)) for each in matches]
 
 
-def _values(before: str, value: str, filter_: Filter) -> list[FilterOffer]:
+def _value_offers(before: str, value: str, filter_: Filter) -> list[FilterOffer]:
     beginning = value.casefold()
     fitting = [each for each in filter_.suggests() if each.casefold().startswith(beginning) and each != value]
     return [FilterOffer(f"{before}{each} ", each) for each in fitting[:MOST_OFFERED]]
 
 
-def _named(before: str, entry: AccountName | UserName, same: Sequence[object]) -> FilterOffer:
+def _name_offer(before: str, entry: AccountName | UserName, same: Sequence[object]) -> FilterOffer:
     """Return an offer that inserts the name of an account or user, or the id if the name is not unique."""
     beside = entry.currency if isinstance(entry, AccountName) else entry.email
     text = entry.name if len(same) == 1 and '"' not in entry.name else entry.id
@@ -244,7 +244,7 @@ class FilterBar(Vertical):
         yield Static(id="filter-hint")
 
     def on_mount(self) -> None:
-        self._pause = self.set_interval(_PAUSE_SECONDS, self._paused, pause=True)
+        self._pause = self.set_interval(_PAUSE_SECONDS, self._search_after_pause, pause=True)
 
     @property
     def line(self) -> str:
@@ -292,7 +292,7 @@ class FilterBar(Vertical):
             self._pause.resume()
 
     @while_running
-    def _paused(self) -> None:
+    def _search_after_pause(self) -> None:
         assert self._pause is not None  # only this timer calls this method
         self._pause.pause()
         if self.display:

@@ -240,7 +240,7 @@ class ListModel:
     def stop_search(self) -> None:
         """Stop the search, and ignore the awaited page, so that the number of rows does not change later."""
         self.searching = False
-        self.reading_ended()
+        self.forget_awaited_page()
 
     # ------------------------------------------------------------------ answers
 
@@ -273,9 +273,9 @@ class ListModel:
 
     def newer_refused(self) -> None:
         """Note that the server cannot load newer rows from the middle of the list."""
-        self.window.no_newer()
+        self.window.note_newer_refused()
 
-    def reading_ended(self) -> None:
+    def forget_awaited_page(self) -> None:
         """Stop waiting for the page that is being read, so that the list can ask for another page."""
         if self.window.in_flight is not None:
             self.window.failed(self.window.in_flight)

@@ -29,7 +29,7 @@ GAP = 2
 MARGIN = 2  # cells to the left of the first column: the cursor's edge and the mark
 FLASH_SECONDS = 1.0
 _WATCHED = ("balance", "status")  # names of fields, and of the columns that show them
-_NONE: frozenset[str] = frozenset()
+_NO_FIELDS: frozenset[str] = frozenset()
 
 
 class FittedColumn(NamedTuple):
@@ -219,14 +219,14 @@ class PagedTable(ScrollView, can_focus=True):
         elif moved_by:
             self._scroll_to_line(self.top + moved_by)
         self.widen_columns()
-        self._draw_what_changed()
+        self._draw_if_changed()
 
     def redraw(self) -> None:
         """Draw every row again, because names, columns or colours have changed."""
         self._strips.clear()
         self.refresh()
 
-    def _draw_what_changed(self) -> None:
+    def _draw_if_changed(self) -> None:
         # Most polls return nothing new, and drawing a screen of rows costs as much as handling a key.
         top, window = self.top, self.window
         state: list[object] = [top, window.cursor, len(window), window.loaded, window.at_the_end]
@@ -397,7 +397,7 @@ class PagedTable(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         if self._styles_are_old:
-            self._look_at_styles()
+            self._compute_styles()
         index = self.top + y
         record = self.window.row(index)
         if record is None:
@@ -423,7 +423,7 @@ class PagedTable(ScrollView, can_focus=True):
         mark = "●" if record.get("id") in self.model.marks else " "
         edge = f"{'▌' if cursor else ' '}{mark}"
         segments = [Segment(edge, self._style("accent", cursor) if edge.strip() else self._style(""))]
-        flashing = self.flashing.get(record.get("id"), _NONE)
+        flashing = self.flashing.get(record.get("id"), _NO_FIELDS)
         width = MARGIN
         for number, (column, column_width) in enumerate(self._fitted_columns):
             cell = column.cell(record, self._names)
@@ -450,7 +450,7 @@ class PagedTable(ScrollView, can_focus=True):
         """Return the style of a tone. `cursor` is the cursor's style, or "" for a row without the cursor."""
         return self._styles[tone + cursor]
 
-    def _look_at_styles(self) -> None:
+    def _compute_styles(self) -> None:
         """Compute the styles, and redraw all rows if a style has changed.
 
         Textual announces new styles whenever the screen changes, but usually the styles are the same.

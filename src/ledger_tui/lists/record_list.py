@@ -143,7 +143,7 @@ class RecordList(Stack):
         self._go_to_created()
         self.fetch()
         if self.model.searching:
-            self._search_on()
+            self._continue_search()
 
     def show_rows(self, moved_by: int = 0) -> None:
         """Redraw the table with the present rows of the window."""
@@ -180,7 +180,7 @@ class RecordList(Stack):
     @handles(WorkerFailed)
     def work_failed(self, message: WorkerFailed) -> None:
         if message.group == "page":
-            self.model.reading_ended()
+            self.model.forget_awaited_page()
 
     @handles(PagedTable.ColumnsFitted)
     def columns_fitted(self, message: PagedTable.ColumnsFitted) -> None:
@@ -256,7 +256,7 @@ class RecordList(Stack):
     def search(self) -> None:
         """Read older pages, one after the other, until the list shows one more row or ends."""
         if self.model.begin_search():
-            self._search_on()
+            self._continue_search()
 
     def stop_searching(self) -> None:
         """Stop the search, and show a note with the numbers of matches and loaded rows."""
@@ -271,18 +271,18 @@ class RecordList(Stack):
         ways = "m goes on, esc shows all rows" if text else "m goes on"
         return f"Search stopped: {matches} in {window.resident:,} rows. {ways}."
 
-    def _search_on(self) -> None:
+    def _continue_search(self) -> None:
         if self.model.search_goes_on():
-            self.set_timer(self.context.session.look_pause, self._search_further)
+            self.set_timer(self.context.session.look_pause, self._search_next_page)
         self._tell_change()
 
     @while_running
-    def _search_further(self) -> None:
+    def _search_next_page(self) -> None:
         want = self.model.page_to_search()
         if want is not None:
             self._load(want)
         elif self.model.searching:  # another read is running: try again after the pause
-            self.set_timer(self.context.session.look_pause, self._search_further)
+            self.set_timer(self.context.session.look_pause, self._search_next_page)
 
     # ------------------------------------------------------------------ the filter
 
@@ -306,7 +306,7 @@ class RecordList(Stack):
         self._tell_change()
         self.fetch()
 
-    def read_anew(self) -> None:
+    def reload(self) -> None:
         """Read the list again from its beginning. The present rows stay until the answer arrives."""
         self._load(self.model.page_again())
 
@@ -354,7 +354,7 @@ class RecordList(Stack):
 
     @asks("jump")
     async def _find_date(self, date: str) -> None:
-        with self._refusals_shown():
+        with self._refusals_as_notes():
             rows, _more = await self._rows_until(date, 1)
             if rows:
                 self.call_later(self.open_at, rows[0])
@@ -370,7 +370,7 @@ class RecordList(Stack):
         """
         first, last = _NO_LEDGER_BEFORE, datetime.now(UTC)
         oldest: Record | None = None
-        with self._refusals_shown():
+        with self._refusals_as_notes():
             for _step in range(_HALVINGS):
                 middle = first + (last - first) / 2
                 rows, more = await self._rows_until(middle.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), PAGE_SIZE)
@@ -382,7 +382,7 @@ class RecordList(Stack):
             self.call_later(self.open_at, oldest)
 
     @contextmanager
-    def _refusals_shown(self) -> Iterator[None]:
+    def _refusals_as_notes(self) -> Iterator[None]:
         try:
             yield
         except LedgerError as error:

@@ -163,7 +163,7 @@ class ResourceView(View):
     def action_refresh(self) -> None:
         """Read the list again. The present rows stay until the answer arrives, or if the request fails."""
         self.app.refresh()  # redraws the whole screen, in case another program wrote on it
-        self.record_list.read_anew()
+        self.record_list.reload()
 
     # ------------------------------------------------------------------ drawing
 
@@ -325,7 +325,7 @@ class ResourceView(View):
         match action:
             case "back":
                 leads = self.opened or self.model.pinned or self.model.filters or self.resource.under
-                return bool(leads) or self.leaves_something()
+                return bool(leads) or self.has_state_to_clear()
             case "locate":
                 return self.model.pinned is not None and self.resource.paging == "starting_after"
             case "act" if marks and (act := self.resource.action(name)) is not None:
@@ -347,14 +347,14 @@ class ResourceView(View):
 
     def key_text(self, binding: Binding) -> str:
         """Return the present description of a key in the key bar."""
-        if binding.action != "back" or self.opened or not self.leaves_something():
+        if binding.action != "back" or self.opened or not self.has_state_to_clear():
             return binding.description
         return "stop" if self.model.searching else "unmark" if self.model.marks else "all rows"
 
     def action_back(self) -> None:
         if not (self.opened or self.model.pinned):
-            if self.leaves_something():
-                self.leave_one()
+            if self.has_state_to_clear():
+                self.clear_one_state()
             else:
                 super().action_back()
             return
@@ -579,12 +579,12 @@ class ResourceView(View):
         """Load older pages until the list shows one more row."""
         self.record_list.search()
 
-    def leaves_something(self) -> bool:
+    def has_state_to_clear(self) -> bool:
         """Return whether esc ends a search, marks or a text filter before it leaves the screen."""
         model = self.model
         return self.is_mounted and bool(model.searching or model.marks or model.text)
 
-    def leave_one(self) -> None:
+    def clear_one_state(self) -> None:
         """End the search; if none is running, remove the marks; without marks, show all rows again."""
         if self.model.searching:
             self.record_list.stop_searching()

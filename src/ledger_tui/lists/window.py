@@ -60,7 +60,7 @@ class Window:
         self._order: Order | None = None
         self._descending = False
         self._keep: Keep | None = None
-        self._aside: dict[int, list[Record]] = {}  # by slot: the matching rows of dropped pages
+        self._dropped_matches: dict[int, list[Record]] = {}  # by slot: the matching rows of dropped pages
         self.reset()
 
     def reset(self) -> None:
@@ -78,13 +78,13 @@ class Window:
         self.following = True
         self._waits: set[object] = set()  # ids of new rows on top that are not shown
         self._pushed_ids: set[object] = set()  # ids of pushed rows that no page has returned
-        self.waiting_is_least = False  # whether there may be more new rows than `waiting` counts
+        self.waiting_is_minimum = False  # whether there may be more new rows than `waiting` counts
         self._stays: set[object] = set()  # ids of rows to show even if they no longer pass the filters
         self.in_flight: Want | None = None
         self._shown_rows: list[Record] = []
         self._source: list[Record] = []  # the rows from which `_shown_rows` was computed
         self._arranged_as: object = None  # the order and the condition of `_shown_rows`
-        self._aside.clear()
+        self._dropped_matches.clear()
 
     def open_at(self, record: Record) -> None:
         """Start again with one object from the middle of the list; next fetch the rows around it."""
@@ -125,7 +125,7 @@ class Window:
         """Show only the loaded rows for which `keep` returns True; None shows all loaded rows."""
         current = self.current
         self._keep = keep
-        self._aside.clear()
+        self._dropped_matches.clear()
         self._settle_cursor(current, self.cursor)
 
     def arrange_again(self) -> None:
@@ -155,7 +155,7 @@ class Window:
 
     def _all_rows(self) -> Iterator[Record]:
         for number, slot in enumerate(self.slots):
-            yield from slot.rows if slot.rows is not None else self._aside.get(number, ())
+            yield from slot.rows if slot.rows is not None else self._dropped_matches.get(number, ())
 
     # ------------------------------------------------------------------ rows
 
@@ -356,7 +356,7 @@ class Window:
             self._prepend(page)
         elif want.kind == "anew":
             self.newer = None
-            self._aside.clear()
+            self._dropped_matches.clear()
             self._stays.clear()
             self._begin_with(page)
         elif want.slot == len(self.slots):
@@ -402,7 +402,7 @@ class Window:
 
     def _replace_arranged(self, record: Record) -> bool:
         current, is_present = self.current, False
-        for rows in [*(self.slots[n].rows or [] for n in self._kept), *self._aside.values()]:
+        for rows in [*(self.slots[n].rows or [] for n in self._kept), *self._dropped_matches.values()]:
             for index, row in enumerate(rows):
                 if row.get("id") == record.get("id"):
                     rows[index], is_present = record, True
@@ -469,7 +469,7 @@ class Window:
         self._extend_run(1)
         self._starts = [0, *accumulate(slot.count for slot in self.slots)]
 
-    def no_newer(self) -> None:
+    def note_newer_refused(self) -> None:
         """Note that this server cannot page upwards from the middle: `want` then asks for no newer page."""
         self.in_flight = None
         self.newer_refused = True
@@ -493,8 +493,8 @@ class Window:
     def _drop(self, number: int) -> None:
         """Forget the rows of a page, except rows that match the condition of a search."""
         slot = self.slots[number]
-        if self._keep is not None and sum(map(len, self._aside.values())) < KEPT_MOST:
-            self._aside[number] = [*filter(self._keep, slot.rows or ())]
+        if self._keep is not None and sum(map(len, self._dropped_matches.values())) < KEPT_MOST:
+            self._dropped_matches[number] = [*filter(self._keep, slot.rows or ())]
         slot.rows = None
 
     def _without_known(self, rows: Sequence[Record]) -> list[Record]:
@@ -515,14 +515,17 @@ class Window:
             if self.following or not page.older:
                 self._begin_with(page)
             else:
-                self._waits, self.waiting_is_least = {r.get("id") for r in page.rows} | self._pushed_ids, True
+                self._waits, self.waiting_is_minimum = (
+                    {r.get("id") for r in page.rows} | self._pushed_ids,
+                    True,
+                )
             return
         new = list(page.rows[:meets])
         # A known row has left the list if the page covers the row's place but does not contain the row.
         ends = page.older is None and len(self.slots) == 1
         reach = len(head.rows) if ends else max(n for n, r in enumerate(head.rows) if r.get("id") in fresh)
         old_rows = [
-            _unless_same(record, fresh.get(record.get("id"), record))
+            _newer_if_different(record, fresh.get(record.get("id"), record))
             for n, record in enumerate(head.rows)
             if n > reach or record.get("id") in fresh
         ]
@@ -530,7 +533,7 @@ class Window:
             self._begin_with(page)
             return
         waiting = set() if self.following else {record.get("id") for record in new} | self._pushed_ids
-        self._waits, self._pushed_ids, self.waiting_is_least = waiting, waiting & self._pushed_ids, False
+        self._waits, self._pushed_ids, self.waiting_is_minimum = waiting, waiting & self._pushed_ids, False
         self._fill(0, new + old_rows if self.following else old_rows)
 
     @staticmethod
@@ -543,7 +546,7 @@ class Window:
         self._starts = [0, len(page.rows)]
         self.frontier = page.older
         self.loaded = True
-        self._waits, self._pushed_ids, self.waiting_is_least = set(), set(), False
+        self._waits, self._pushed_ids, self.waiting_is_minimum = set(), set(), False
 
     def _settle_cursor(self, current: Record | None, before: int) -> None:
         if self.arranged:
@@ -577,7 +580,7 @@ class Window:
             self._arrange()
 
 
-def _unless_same(old: Record, new: Record) -> Record:
+def _newer_if_different(old: Record, new: Record) -> Record:
     """Return the newer state of an object; if nothing has changed, return `old`.
 
     The table redraws a row only if its record is another dict object.

@@ -41,10 +41,10 @@ class _Lines:
     lines: tuple[str, ...]
 
     def __call__(self, width: int) -> Sequence[Sequence[Cell]]:
-        return [(Cell(part),) for line in self.lines for part in _wrapped(line, width)]
+        return [(Cell(part),) for line in self.lines for part in _wrap(line, width)]
 
 
-def _wrapped(line: str, width: int) -> list[str]:
+def _wrap(line: str, width: int) -> list[str]:
     """Return a line in parts that fit the width.
 
     No part begins with a comma; later parts keep the line's indent.

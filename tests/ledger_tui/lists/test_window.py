@@ -158,7 +158,7 @@ def test_new_rows_are_counted_for_a_cursor_elsewhere(window: Window) -> None:
     window.move(4)
     server.add(12)
     assert news(window, server) == 0
-    assert (window.waiting, window.waiting_is_least, shown(window, 0)[0]) == (12, False, 49)
+    assert (window.waiting, window.waiting_is_minimum, shown(window, 0)[0]) == (12, False, 49)
     assert window.current == {"id": 45}
 
 
@@ -177,7 +177,7 @@ def test_more_news_than_a_page_are_counted_as_at_least(window: Window) -> None:
     window.move(4)
     server.add(70)
     news(window, server)
-    assert (window.waiting, window.waiting_is_least) == (20, True)
+    assert (window.waiting, window.waiting_is_minimum) == (20, True)
     window.follow()
     news(window, server)
     assert (shown(window, 0)[0], window.waiting) == (119, 0)
@@ -261,7 +261,7 @@ def test_a_server_that_cannot_go_upwards_shows_what_is_below(window: Window) -> 
     want = window.want(0, HEIGHT)
     assert want is not None
     assert want.kind == "newer"
-    window.no_newer()
+    window.note_newer_refused()
     fetch(window, server, 0)
     assert shown(window, 0) == list(range(250, 240, -1))
 
@@ -328,7 +328,7 @@ class WindowMachine(RuleBasedStateMachine):
             assert self.window.current == held
             newer = [number for number in self.server.ids if number > self.newest()]
             assert self.window.waiting == len(newer) or (
-                self.window.waiting_is_least and self.window.waiting <= len(newer)
+                self.window.waiting_is_minimum and self.window.waiting <= len(newer)
             )
 
     def newest(self) -> int:
