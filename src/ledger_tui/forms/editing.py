@@ -1,9 +1,9 @@
-"""The object that a form edits. Other people may edit it at the same time, and the form shows their changes.
+"""The object that a form edits, and the changes that other people make to the object at the same time.
 
-Before the form sends its change, it reads the object again, and shows the differences from the form's first
-values. It sends the change with the object's ETag, so that the server refuses the change if somebody was
-faster (docs/decisions.md#invoices). If the server sends no ETag, the form does not notice a change between
-this read and its own change.
+Before the form sends its change, it reads the object again, and shows the fields that other people have
+changed since the form was opened. Then it sends its change with the ETag of this read, so that the server
+refuses the change if somebody has changed the object after the read (docs/decisions.md#invoices). If the
+server sends no ETag, the form does not notice a change between the read and its own request.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ class OtherChanges(NamedTuple):
 
 
 class EditedObject:
-    """The object that a form edits; `values` are the form's first values of the fields."""
+    """The object that a form edits.
+
+    `values` are the object's values when the form was opened, or the newer values that the user has accepted.
+    The form sends only the fields that the user has changed from these values.
+    """
 
     def __init__(
         self, resource: Resource, form: Form, values: Mapping[str, str], api: Api, names: AccountNames
@@ -57,8 +61,8 @@ class EditedObject:
         self.etag = None
         try:
             answer = await self._api.read(self._form.path)
-        # Skip the check: if the object is gone, the answer to the change says so, and a credential that may
-        # not read may still be allowed to write.
+        # Skip the check. If the object is gone, the answer to the change will say so. And a credential that
+        # is not allowed to read may still be allowed to write.
         except (NotFound, PermissionDenied):
             return None
         self.etag, self.record = answer.headers.get("ETag"), answer.record
@@ -77,7 +81,7 @@ class EditedObject:
         return is_now not in (self.values.get(name, "").strip(), typed.get(name, "").strip())
 
     def accept(self, changed: OtherChanges) -> None:
-        """Continue from the object's present state, because the user has seen the changes of other people."""
+        """Compare with the object's present values from now on: the user has seen the others' changes."""
         self.values = changed.now
 
 
@@ -124,7 +128,7 @@ class ChangedScreen(Dialog[bool | None]):
         return "Press o to overwrite, k to keep their values."
 
     def _shown(self, field: Field, value: str) -> str:
-        """Return a value in words; "–" for an empty value."""
+        """Return a field's value as people read it, such as an account's name; "–" for an empty value."""
         if field.kind == "account" and (account := self._names.get(value)):
             value = account.name
         elif field.kind == "lines":

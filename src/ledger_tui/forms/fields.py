@@ -36,6 +36,8 @@ class FieldChanged(Message):
 
 
 class ChoiceField(Widget, can_focus=True):
+    """A field with a few fixed values. The arrow keys, space, or the first letter of a value change it."""
+
     BINDINGS = [
         Binding("left,up", "step(-1)", "previous", show=False),
         Binding("right,down,space", "step(1)", "next", show=False),
@@ -85,7 +87,7 @@ class ChoiceField(Widget, can_focus=True):
 _MOST_SHOWN = 5
 
 
-_LEAST_LOOKED_FOR = 2  # characters
+_LEAST_LOOKED_FOR = 2  # the minimum number of characters of a text to search on the server
 
 
 class PickerField(Vertical):
@@ -115,7 +117,7 @@ class PickerField(Vertical):
         self._value = value
         self._hint = hint
         self._matches: list[AccountName | UserName] = []
-        # the chosen object, used only while the input shows its name
+        # The chosen object. If the input no longer shows this object's name, the choice does not count.
         self._choice: AccountName | UserName | None = None
 
     def compose(self) -> ComposeResult:
@@ -143,7 +145,10 @@ class PickerField(Vertical):
 
     @property
     def looks_for(self) -> str:
-        """The typed text, to search on the server; "" if a known object matches or the text is too short."""
+        """The typed text to search on the server.
+
+        "" if a known object matches, the text is too short, or the field does not have the focus.
+        """
         text = self.value
         matches = self._directory.get(text) or self._matches
         return "" if matches or len(text) < _LEAST_LOOKED_FOR or not self.has_focus_within else text
@@ -210,8 +215,8 @@ class PickerField(Vertical):
     def take_only(self) -> bool:
         """Choose the object whose whole name the user typed, or else the only matching object.
 
-        Return whether the user typed only part of the name, and so has not seen which object was chosen.
-        An account that the form will refuse needs no second look.
+        Return whether the user must check the choice, because the user typed only a part of the name. Return
+        False for an account that the form will refuse, because an error will point to it.
         """
         text = self.value
         match = self._directory.resolve(text, self._fits)
@@ -273,8 +278,8 @@ class _Row(Horizontal):
 class LinesField(Vertical):
     """The lines of an invoice.
 
-    A new field is without rows, because the user may type an amount instead. `currency` returns the currency
-    of the sum.
+    At first the field has no rows, because the user can type an amount instead. `currency` returns the
+    currency of the sum.
     """
 
     BINDINGS = [
@@ -339,7 +344,7 @@ class LinesField(Vertical):
         self.screen.set_focus(row.query(Input).first())
 
     async def remove_row(self) -> None:
-        """Remove the focused row, and focus its neighbour, or the next field if no row is left."""
+        """Remove the focused row, and focus a row next to it; if no row is left, the previous field."""
         here, rows = self._focused_row(), [*self.rows]
         if here is None:
             return
@@ -368,7 +373,7 @@ class LinesField(Vertical):
         return False
 
     def action_step(self, step: int) -> None:
-        """Focus the same column of another row."""
+        """Focus the same column of the row that is `step` rows below."""
         here, rows = self._focused_row(), [*self.rows]
         if here is None or not 0 <= rows.index(here) + step < len(rows):
             return

@@ -1,4 +1,4 @@
-"""The form to create or change an object. It shows an error about a field below the field."""
+"""The form to create or change an object. An error about a field is shown below this field."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ class Created(Message):
 _TYPING_SECONDS = 0.3  # after the user stops typing for this time, the form asks the server for unknown names
 
 
+# On a screen with fewer rows than this, a form with more fields than this has no empty lines between them.
 _ROOMY_ROWS, _FEW_FIELDS = 30, 4
 _DISCARD = "What you typed is lost."
 _NOT_TAKEN = "The form was being sent, so it takes no text until you press tab."
@@ -97,14 +98,15 @@ class FormScreen(Dialog[Created | None]):
         # the result to return when the user leaves the form, if an earlier request succeeded
         self._result: Created | None = None
         self._typed_at_first: dict[str, str] = {}
-        # the values when the form last asked whether it chose the right account or user
+        # the fields' values when the form last asked the user to check an account or user that it filled in
         self._guesses: dict[str, str] = {}
         self._typed_as_sent: dict[str, str] = {}
         self._focus_as_sent: Widget | None = None
         self._selection_as_sent = Selection.cursor(0)
         self._question: DiscardScreen | None = None
-        # After text was dropped during a request, no field has the focus, or it would take the end of the
-        # text: the user presses tab to go to this widget.
+        # Text that the user types or pastes during a request is dropped. After such a request no field has
+        # the focus, because a field with the focus would take the rest of the text. With tab, the user goes
+        # on to the widget `_focus_after`.
         self._has_dropped = False
         self._focus_after: Widget | None = None
 
@@ -139,7 +141,7 @@ class FormScreen(Dialog[Created | None]):
         return Input(value, placeholder=field.hint, compact=True, id=f"field-{field.name}")
 
     def on_mount(self) -> None:
-        # On a small screen a picker's matches would push the keys out of view.
+        # On a small screen, a picker's matches would push the keys out of view, so make the form dense.
         small = self.app.size.height < _ROOMY_ROWS
         dense = self._has_lines or (small and len(self._form.fields) > _FEW_FIELDS)
         self.query_one("#form").set_class(dense, "-dense")
@@ -163,7 +165,7 @@ class FormScreen(Dialog[Created | None]):
         entry = self.query_one(f"#field-{field.name}")
         assert isinstance(entry, Input | ChoiceField | PickerField | LinesField)
         if field.kind == "amount" and self._lines_are_given:
-            return ""  # the lines' sum is shown in another place
+            return ""  # the form sends the lines instead of an amount
         return entry.value
 
     def _focus_field(self, name: str) -> None:
@@ -175,11 +177,11 @@ class FormScreen(Dialog[Created | None]):
         self.set_focus(inputs.first() if inputs else entry)
 
     def _source(self) -> AccountName | None:
-        """Return the account that a transfer takes the money from, if it is chosen."""
+        """Return the account that a transfer takes the money from; None if no known account is chosen."""
         return self._names.get(self.query_one("#field-account", PickerField).value)
 
     def _currency(self) -> str | None:
-        """Return the currency of the chosen account, or None."""
+        """Return the currency of the chosen account; None if no known account is chosen."""
         return self._names.currency(self.query_one("#field-account", PickerField).value)
 
     # ------------------------------------------------------------------ lines
@@ -193,7 +195,7 @@ class FormScreen(Dialog[Created | None]):
         return any(lines.has_rows for lines in self.query(LinesField))
 
     def _show_amount_or_lines(self) -> None:
-        """Hide the amount if the form has lines, because it sends either an amount or lines."""
+        """Hide the amount while the user types lines, because the form sends either an amount or lines."""
         if self._has_lines:
             self.query_one("#row-amount").display = not self._lines_are_given
 
@@ -210,8 +212,9 @@ class FormScreen(Dialog[Created | None]):
     # ------------------------------------------------------------------ sending
 
     def action_next(self) -> None:
-        """Take the picker's choice, if it offers one, and move to the next field; in the last field, send
-        the form.
+        """Choose the object that the picker highlights, and move to the next field.
+
+        In the last field, send the form, unless there was an object to choose.
         """
         picker = self.focused_picker()
         took = picker is not None and picker.take_offered()
@@ -278,7 +281,7 @@ class FormScreen(Dialog[Created | None]):
         return None if is_locked and action in ("next", "go", "send", "add_line") else True
 
     def _lock(self, *, sending: bool) -> None:
-        """Disable all fields, while the request is running or after the form has done its work."""
+        """Disable all fields: while the request is running (`sending`), or because the form has succeeded."""
         self.working = sending
         self.query_one("#fields").disabled = True
         self.refresh_bindings()
@@ -290,7 +293,7 @@ class FormScreen(Dialog[Created | None]):
         self.query_one("#fields").disabled = False
         if self._focus_as_sent is not None:
             self.set_focus(self._focus_as_sent)
-        if isinstance(self._focus_as_sent, Input):  # an input with the focus selects all its text: undo that
+        if isinstance(self._focus_as_sent, Input):  # undo that an input selects its text when it is focused
             self._focus_as_sent.call_later(setattr, self._focus_as_sent, "selection", self._selection_as_sent)
         super().rest(text, problem=problem)
 
@@ -360,7 +363,7 @@ class FormScreen(Dialog[Created | None]):
         self.app.push_screen(screen, answered)
 
     async def _take_theirs(self, changes: OtherChanges) -> None:
-        """Fill the fields that other people have changed with the new values."""
+        """Put the values of other people into the fields that they have changed."""
         fields = self.query_one("#fields")
         for field in changes.fields:
             old = self.query_one(f"#row-{field.name}")
@@ -388,7 +391,10 @@ class FormScreen(Dialog[Created | None]):
         return outcome_of_form(self._form, self.submission.kind, record, self._names)
 
     def _sent_before(self, before: SentBefore) -> None:
-        """Close the form, because an earlier request succeeded; keep the form open to show further notes."""
+        """Close the form, because an earlier request succeeded.
+
+        If there is more to tell the user, keep the form open, with its fields disabled, and show these notes.
+        """
         did = "An earlier try succeeded" if before.record is None else self._outcome(before.record)
         sentence = f"Already done. {did}"
         notes = [before.otherwise] if before.otherwise else []
@@ -423,7 +429,7 @@ class FormScreen(Dialog[Created | None]):
             self.dismiss(self._result)
 
     def on_key(self, event: events.Key) -> None:
-        """Warn that the fields ignore keys while the request is running, and until the user goes on."""
+        """Warn that the fields ignore keys while the request is running, and then until tab is pressed."""
         if event.is_printable:
             self._drop()
 
@@ -456,7 +462,7 @@ class FormScreen(Dialog[Created | None]):
 
     @handles(FieldChanged)
     def field_changed(self, message: FieldChanged) -> None:
-        """Remove a field's error once its value differs from the sent value."""
+        """Remove a field's error once the field's value differs from the value that was sent."""
         message.stop()
         self.set_timer(_TYPING_SECONDS, self._look_for_names)
         self.refresh_bindings()  # the new value may change what enter does
@@ -470,11 +476,11 @@ class FormScreen(Dialog[Created | None]):
                 self._show_error(field, "")
             elif (
                 message.entry == "field-account" and field.kind in ("amount", "lines") and self._value(field)
-            ):  # the text may be no amount of the new currency
+            ):  # the typed amounts may be invalid in the currency of the new account
                 self._show_error(field, self.submission.fault_of(field, self.typed()))
 
     def _say_what_moves(self) -> None:
-        """Show the effect of the form while the user types, unless the note shows something else."""
+        """Show the effect of the form below the fields, unless another note is shown there."""
         values = self.typed()
         is_note_used = self.working or self.submission.unanswered or self._result or values == self._guesses
         if self._form.moves_money and not is_note_used:
@@ -484,7 +490,10 @@ class FormScreen(Dialog[Created | None]):
         return what_moves(self._form, values, self._names, self.submission.balances)
 
     def _follow_account(self) -> None:
-        """Show an example of the amount in the account's currency, and read the account's balance."""
+        """Show an example of the amount in the account's currency.
+
+        If the form moves money, also read the account's balance, once for each account.
+        """
         account = self._names.get(self.typed().get("account"))
         for field in self._form.fields:
             if field.kind == "amount":
@@ -533,9 +542,12 @@ class FormScreen(Dialog[Created | None]):
 
     @handles(events.DescendantBlur)
     def check_left(self, event: events.DescendantBlur) -> None:
-        """Check the value of a field that the user leaves; the server checks an unknown account or user."""
+        """Check the value of a field when the user leaves it.
+
+        If the field names an account or user that the dashboard does not know, ask the server.
+        """
         field = self._field_around(event.widget)
-        # without a focus the terminal lost it, or the form is being sent
+        # If no field has the focus now, the terminal has lost the focus, or the form is being sent.
         if field is None or self.focused is None or field is self._field_around(self.focused):
             return
         entry = self.query_one(f"#field-{field.name}")
@@ -547,7 +559,7 @@ class FormScreen(Dialog[Created | None]):
             self._show_fault(field, self.submission.fault_of(field, self.typed()))
 
     def _show_fault(self, field: Field, fault: str) -> None:
-        """Show a fault of a field; without one, the field keeps the error that the server gave it."""
+        """Show a fault of a field. If `fault` is "", the field keeps the error that it shows."""
         if fault:
             self._show_error(field, fault)
 

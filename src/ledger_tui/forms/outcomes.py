@@ -65,9 +65,9 @@ def outcome_of_form(form: Form, resource: Resource, record: Record, names: Accou
 
 
 def _moved(record: Record, names: AccountNames) -> str:
-    """Return `Moved 5.00 EUR from Till to Bank; Till is left with 7.50 EUR`, for a new transaction.
+    """Return a sentence about a new transaction, if the account's name and the amount are known, else "".
 
-    Return "" if the account's name or the amount is unknown.
+    The sentence is like `Moved 5.00 EUR from Till to Bank; Till is left with 7.50 EUR`.
     """
     account, amount, other = (record.get(name) for name in ("account", "amount", "destination"))
     named = names.get(account)
@@ -83,7 +83,8 @@ def _moved(record: Record, names: AccountNames) -> str:
 def in_words(error: LedgerError, names: AccountNames, object_id: object = None, words: str = "") -> str:
     """Return the message of a refusal, with names instead of ids.
 
-    If the server refused because of the state of the object `object_id`, `words` replace this id.
+    A refusal with status 409 is about the state of an object. In its message, `words` replace `object_id`,
+    the id of this object.
     """
     text = literal(error)
     if error.status == _CONFLICT and isinstance(object_id, str) and words:
@@ -93,7 +94,10 @@ def in_words(error: LedgerError, names: AccountNames, object_id: object = None, 
 
 
 def uncertain(error: LedgerError) -> str:
-    """Return a warning that the change may have been made; "" if the server refused the change."""
+    """Return a warning that the change may have been made.
+
+    Return "" if the server refused the change, or if the error's own message says whether it was made.
+    """
     if isinstance(error, NotConnected):
         answer = "No usable answer" if isinstance(error, Unreadable) else "No answer"
         return f"{answer} ({literal(error).rstrip('.')}); the change may still have been made."

@@ -20,7 +20,8 @@ from ledger_tui.resources.webhooks import known_by, subject
 def question(resource: Resource, action: ResourceAction, record: Record, names: AccountNames) -> str:
     """Return a question such as `Pay INV-000202, 151.00 EUR from Market hall GmbH to Till?`.
 
-    The reason for caution or the effect of the action follows below; without both, the object's id.
+    Below the question follows the reason for caution; if there is none, the effect of the action; if the
+    action has no effect to show, the object's id.
     """
     if record.get("reverses") is not None:
         reversal = named(replace(resource, singular="reversal"), record, names)
@@ -31,7 +32,7 @@ def question(resource: Resource, action: ResourceAction, record: Record, names: 
 
 
 def _posts_again(reversal: Record, names: AccountNames) -> str:
-    """Return the effect of reversing a reversal: the transaction that was undone is posted again."""
+    """Return the effect of reversing `reversal`: the transaction that it has undone is posted again."""
     account, other = names.get(reversal.get("account")), names.get(reversal.get("destination"))
     amount, kind = reversal.get("amount"), "debit" if reversal.get("type") == "credit" else "credit"
     if account is None or not isinstance(amount, int):
@@ -44,7 +45,7 @@ def _posts_again(reversal: Record, names: AccountNames) -> str:
 
 
 def named(resource: Resource, record: Record, names: AccountNames) -> str:
-    """Return the name by which people know an object, and the kind if the name does not show the kind."""
+    """Return the name by which people know an object, and its kind if the name does not show it."""
     about = subject(record) or record
     kind = record.get("type" if about is not record else "event_type")  # the type of an event or a delivery
     head = literal(kind) if isinstance(kind, str) else called(resource, record)
@@ -57,7 +58,7 @@ def named(resource: Resource, record: Record, names: AccountNames) -> str:
 
 
 def _owed(invoice: Record, names: AccountNames) -> list[str]:
-    """Return `151.00 EUR from Market hall GmbH to Till`, and other facts such as a description."""
+    """Return `151.00 EUR from Market hall GmbH to Till`, then other facts such as a description."""
     account = names.get(invoice.get("account"))
     amount, *others = known_by({**invoice, "number": None, "customer": None}, names) or [""]
     to = f" to {literal(account.name)}" if account else ""
@@ -65,6 +66,7 @@ def _owed(invoice: Record, names: AccountNames) -> list[str]:
 
 
 def _beside(record: Record, names: AccountNames) -> Iterator[str]:
+    """Yield the facts that distinguish an object from others: its event, last characters, account, user."""
     if isinstance(record.get("event"), str):
         yield literal(record["event"])
     if isinstance(last := record.get("last4"), str):
@@ -83,8 +85,9 @@ class Confirmation(NamedTuple):
 
 
 def confirmation_of(record: Record, names: AccountNames) -> Confirmation:
-    """Return the text that the user types to confirm an action on an object: the object's number, amount,
-    host, name or id.
+    """Return the text to type to confirm an action on an object: its number, amount, host, name or id.
+
+    The question about the object shows this text.
     """
     if isinstance(number := record.get("number"), str):
         return Confirmation(literal(number), "number")
@@ -115,11 +118,11 @@ def question_of_form(
     about: str = "",
     balances: Mapping[str, int] = _NO_BALANCES,
 ) -> tuple[str, str | None] | None:
-    """Return the question before a form is sent, and the text to type to confirm; None if none is needed.
+    """Return the question to ask before a form is sent, and the text that the user must type to confirm.
 
-    In test mode only a form that moves money needs a question. `body` is the body to send, and `about` names
-    the object that the form changes. To confirm, the user types the amount if the form moves money in live
-    mode, otherwise `y`.
+    In test mode only a form that moves money needs a question; for any other form, return None. `body` is the
+    body to send, and `about` names the object that the form changes. If the form moves money, and the mode is
+    not test mode, the user types the amount. Otherwise the text is None, and the user confirms with `y`.
     """
     if mode is Mode.TEST and not form.moves_money:
         return None
@@ -157,10 +160,10 @@ def _shown_value(
 def what_moves(
     form: Form, values: Mapping[str, str], names: AccountNames, balances: Mapping[str, int]
 ) -> str:
-    """Return the effect of a form that moves money; "" while the form is incomplete.
+    """Return the effect of a form that moves money; "" for any other form, and while the form is incomplete.
 
-    The first line is like `Moves 5.00 EUR from Till to Bank`. The second line, like `Till is left with
-    7.50 EUR`, needs the account's balance in `balances`.
+    The first line is like `Moves 5.00 EUR from Till to Bank`. If `balances` contains the account's balance,
+    a second line follows, like `Till is left with 7.50 EUR`.
     """
     account = names.get(values.get("account", "").strip())
     kind = dict(form.sends).get("type", values.get("type"))
@@ -181,7 +184,7 @@ def what_moves(
 class Movement(NamedTuple):
     """Money that is credited to an account, debited from it, or moved from it to the account `other`.
 
-    `after` is the balance of `account` after the movement, if known.
+    `after` is the balance of `account` after the movement; None if the balance is unknown.
     """
 
     account: AccountName
@@ -191,7 +194,10 @@ class Movement(NamedTuple):
     after: int | None
 
     def in_words(self, separator: str, *, is_done: bool) -> str:
-        """Return the movement, in the past tense if it is done, and after the separator the new balance."""
+        """Return the movement in words, in the past tense if `is_done`.
+
+        If the new balance is known, it follows after the separator.
+        """
         name, currency = literal(self.account.name), literal(self.account.currency)
         sum_ = f"{format_amount(self.amount, self.account.currency)} {currency}"
         is_credit = self.kind == "credit"

@@ -42,7 +42,10 @@ class FormSent(NamedTuple):
 
 
 class FormRefused(NamedTuple):
-    """The values of a form are wrong. The errors are stored by field name, or by "" for the whole form."""
+    """The form or the server refused the values. `errors` holds the sentences by field name.
+
+    An error about the whole form has the name "".
+    """
 
     errors: Mapping[str, str]
 
@@ -51,7 +54,7 @@ class SentBefore(NamedTuple):
     """An earlier request with this idempotency key succeeded, but its answer was lost.
 
     `record` is the object that the earlier request made, or None if the object cannot be read. `otherwise`
-    says how the earlier request may differ from the present request.
+    warns that the earlier request may differ from the present request; it is "" if they cannot differ.
     """
 
     record: Record | None
@@ -84,7 +87,10 @@ class PreparedForm(NamedTuple):
 
 
 class Submission:
-    """The submission of one form, with one idempotency key: a second request cannot take effect again."""
+    """The submission of one form.
+
+    All requests that create the object carry the same idempotency key, so only one of them takes effect.
+    """
 
     def __init__(self, resource: Resource, form: Form, prefill: Mapping[str, str], context: Context) -> None:
         self._resource = resource
@@ -99,12 +105,18 @@ class Submission:
 
     @property
     def kind(self) -> Resource:
-        """The kind of the object to create or change: a form on an account may create a transaction."""
+        """The kind of the object to create or change.
+
+        It can differ from the kind of the screen: a form on the screen of accounts can create a transaction.
+        """
         return next((each for each in RESOURCES if each.path == self.form.path), self._resource)
 
     @property
     def balances(self) -> Mapping[str, int]:
-        """The last known balance of each account; empty if a request may have changed a balance."""
+        """The last known balance of each account.
+
+        It is empty if a request got no answer, because that request may have changed a balance.
+        """
         return {} if self.unanswered else self._balances
 
     async def prepare(self, values: Mapping[str, str]) -> PreparedForm | FormRefused | OtherChanges:
@@ -118,7 +130,7 @@ class Submission:
             currency = await self._currency(values)
             self._require_same_currency(values)
             if self.form.method == "PATCH":
-                # report wrong values before the changes of other people
+                # This first call reports wrong values, before the form shows the changes of other people.
                 changes_of(self.form, values, self.edited.values, currency)
                 if (changes := await self.edited.look(values)) is not None:
                     return changes
@@ -173,7 +185,10 @@ class Submission:
             return None
 
     async def _changed_since(self, values: Mapping[str, str]) -> OtherChanges | FormRefused:
-        """Read the object again after a 412; return the changes of other people, or why there are none."""
+        """Read the object again after a 412, and return the changes of other people.
+
+        If they have changed no field of the form, or the object cannot be read, return a refusal.
+        """
         self.in_flight = False
         try:
             changes = await self.edited.look(values)
@@ -184,9 +199,10 @@ class Submission:
     async def _write(
         self, body: Mapping[str, Any], key: str | None, notify: Callable[[bool], object]
     ) -> ApiResponse:
-        """Send like `Api.write`, and set `in_flight` only while a sent request waits for its answer.
+        """Send the request; like `Api.write`, send it again while the rate limit refuses it.
 
-        A request that the rate limit refused counts as unsent, because it had no effect.
+        Unlike `Api.write`, this sets `in_flight`. A request that the rate limit refused counts as unsent,
+        because it had no effect.
         """
         while True:
             while (seconds := self._session.waiting_seconds) > 0:
@@ -208,7 +224,7 @@ class Submission:
         return FormUnanswered(sentence)
 
     def _what_was_done(self, body: Mapping[str, Any]) -> str:
-        """Return how the request that took effect may differ from `body`, in words; "" if it cannot."""
+        """Return a warning if the request that took effect may have had another body than `body`, else ""."""
         if self.unanswered and body not in self.unanswered:
             return "This was sent earlier: the changes you made since were not sent."
         if len(self.unanswered) > 1:
@@ -216,7 +232,10 @@ class Submission:
         return ""
 
     async def _currency(self, values: Mapping[str, str]) -> str | None:
-        """Return the currency of the form's account, or None. Raises FieldErrors for an unknown account."""
+        """Return the currency of the form's account; None if no account is given.
+
+        Raises FieldErrors for an unknown account.
+        """
         account_id = values.get("account", "").strip()
         if not account_id:
             return None
@@ -237,7 +256,10 @@ class Submission:
             self._balances[str(record.get("id"))] = balance
 
     async def read_balance(self, account_id: str) -> None:
-        """Read an account's balance, with one request; if no answer comes, the balance is unknown."""
+        """Read an account's balance, with one request.
+
+        If the rate limit leaves no request, or no answer comes, the balance becomes unknown.
+        """
         self._balances.pop(account_id, None)
         if not self._session.waiting_seconds:
             with suppress(LedgerError):
@@ -255,7 +277,7 @@ class Submission:
             raise FieldErrors({"destination": f"{there}, but {here}."})
 
     def fault_of(self, field: Field, values: Mapping[str, str]) -> str:
-        """Return why the typed value of a field is wrong; "" if only the server can tell."""
+        """Return why the typed value of a field is wrong; "" if the dashboard finds no fault in the value."""
         text, account = (values.get(name, "").strip() for name in (field.name, "account"))
         currency = self._names.currency(account)
         reads_currency = field.kind in ("amount", "lines")
@@ -283,7 +305,7 @@ class Submission:
         return bool(self._names.search(name, 1))
 
     async def refusal_of(self, field: Field, text: str) -> str:
-        """Ask the server about an account or user; return the problem, or "" for a valid one."""
+        """Ask the server about a typed account or user; return why it is wrong, or "" if it is not."""
         users = field.kind == "user"
         try:
             if await self.learn_named(text, users=users):
@@ -296,7 +318,7 @@ class Submission:
         return ""
 
     async def _require_user(self, values: Mapping[str, str]) -> None:
-        """Raise FieldErrors if a user does not exist."""
+        """Raise FieldErrors if a field names a user that does not exist."""
         for field in self.form.fields:
             user_id = values.get(field.name, "").strip()
             if field.kind != "user" or not user_id or self._names.users.get(user_id) is not None:
@@ -314,8 +336,8 @@ class Submission:
     def _field_of(self, refusal: LedgerError, values: Mapping[str, str]) -> str:
         """Return the name of the field that a refusal is about, or "".
 
-        The name is the first part of `param`. For errors of the directory, which carry no `param`, it is the
-        field whose value the message quotes.
+        The name is the first part of the error's `param`. The errors of the directory (users and orders) have
+        no `param`. For such an error, return the field whose value the message quotes.
         """
         name = (refusal.param or "").partition(".")[0]
         for field in self.form.fields:
@@ -330,7 +352,8 @@ _MOST_PAIRS = 20
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PRICE = r"(?:\s*@\s*([\d.,]{1,20})(?:\s*([A-Za-z]{3}))?)?"
 _ITEM = re.compile(r"(?:(\d{1,9})(?:\s*[xX]\s+|\s*×\s*))?([^@;\s][^@;]*?)" + _PRICE)
-# Do not guess: `2xl shirt` may be a name, and `2,000 x Mug` may mean 2 or 2000.
+# A name that begins like this is refused, because a guess may be wrong: in `2xl shirt`, 2 may be a quantity
+# or part of the name, and in `2,000 x Mug`, the quantity may be 2 or 2000.
 _LIKE_A_QUANTITY = re.compile(r"[-+]?\d[\d.,']*\s*[xX×*]")
 
 
@@ -365,7 +388,7 @@ def body_of(form: Form, values: Mapping[str, str], currency: str | None = None) 
 
 
 def missing(field: Field, form: Form, values: Mapping[str, str]) -> str:
-    """Return a sentence about an empty required field; "" if this field or its alternative is filled."""
+    """Return the error of a field if it is required but empty, and so are its alternatives; otherwise ""."""
     alternatives = form.either if field.name in form.either else (field.name,)
     if not field.required or any(values.get(name, "").strip() for name in alternatives):
         return ""
@@ -375,14 +398,16 @@ def missing(field: Field, form: Form, values: Mapping[str, str]) -> str:
 def changes_of(
     form: Form, values: Mapping[str, str], before: Mapping[str, str], currency: str | None = None
 ) -> dict[str, Any]:
-    """Return the body of an edit: only the changed fields; an optional field that is now empty is null.
+    """Return the body of an edit, with only the changed fields; an optional field that is now empty is null.
 
-    Raises FieldErrors, also if the user has changed no field.
+    If the account has changed, the amount or the lines are in the body too. Raises FieldErrors, also if the
+    user has changed no field.
     """
     fields = [f for f in form.fields if values.get(f.name, "").strip() != before.get(f.name, "").strip()]
     if not fields:
         raise FieldErrors({"": "Nothing was changed."})
-    if any(f.kind == "account" for f in fields):  # in another currency, the same text is another amount
+    # The new account may have another currency, in which the same text means another amount.
+    if any(f.kind == "account" for f in fields):
         fields = [f for f in form.fields if f in fields or f.kind in ("amount", "lines")]
     body: dict[str, Any] = {f.name: None for f in fields if not f.required and f.name not in form.either}
     return body | body_of(replace(form, fields=tuple(fields)), values, currency)
@@ -433,7 +458,7 @@ def _pairs(text: str) -> dict[str, str]:
 def _items(text: str) -> list[dict[str, Any]]:
     """Return an order's items for `2 x Beans @ 12.50 EUR; 3 × Mug; Filter`.
 
-    An order has no currency, so a price without a currency is in the smallest unit.
+    An order has no currency of its own, so a price without a currency is a number of the smallest units.
     """
     items: list[dict[str, Any]] = []
     for part in filter(None, (piece.strip() for piece in text.split(";"))):
