@@ -53,7 +53,7 @@ class EditedObject:
         self._api = api
         self._names = names
 
-    async def look(self, typed: Mapping[str, str]) -> OtherChanges | None:
+    async def find_other_changes(self, typed: Mapping[str, str]) -> OtherChanges | None:
         """Read the object, and return the form's fields that other people have changed, or None.
 
         A field whose new value equals the typed value does not count. Raises LedgerError.
@@ -113,7 +113,7 @@ class ChangedScreen(Dialog[bool | None]):
         yield Static("Somebody has changed this since you opened it. Nothing was sent.\n")
         for field in self._other_changes.fields:
             values = (self._other_changes.before, self._other_changes.now, self._values)
-            was, now, yours = (self._shown(field, each.get(field.name, "")) for each in values)
+            was, now, yours = (self._in_words(field, each.get(field.name, "")) for each in values)
             yours = "" if yours == was else f"   yours: {yours}"
             yield Static(
                 Content.assemble((fit(field.label, _LABEL_WIDTH), "$muted"), was, " → ", (now, "bold"), yours)
@@ -127,7 +127,7 @@ class ChangedScreen(Dialog[bool | None]):
     def answers(self) -> str:
         return "Press o to overwrite, k to keep their values."
 
-    def _shown(self, field: Field, value: str) -> str:
+    def _in_words(self, field: Field, value: str) -> str:
         """Return a field's value as people read it, such as an account's name; "–" for an empty value."""
         if field.kind == "account" and (account := self._names.get(value)):
             value = account.name

@@ -129,14 +129,16 @@ class PickerField(Vertical):
         yield Static(classes="chosen")
 
     def on_mount(self) -> None:
-        self._say_chosen()
+        self._show_choice()
 
-    def _say_chosen(self) -> None:
+    def _show_choice(self) -> None:
         text = self.value
         choice, source = self._directory.get(text), self._source()
         beside = ""
         if choice is not None:
-            beside = f"{literal(choice.name)} · {literal(_beside(choice))} · {literal(choice.id)}"
+            beside = (
+                f"{literal(choice.name)} · {literal(_distinguishing_detail(choice))} · {literal(choice.id)}"
+            )
         elif source is not None and text and not self._matches and self._directory.search(text, 1):
             beside = f"No other account in {literal(source.currency)} has this in its name."
         line = self.query_one(".chosen", Static)
@@ -169,7 +171,7 @@ class PickerField(Vertical):
     def directory_changed(self) -> None:
         """Search the known objects again, because the text or the objects have changed."""
         self._offer(self.value if self.has_focus_within else "")
-        self._say_chosen()
+        self._show_choice()
 
     @property
     def offers(self) -> bool:
@@ -241,17 +243,21 @@ class PickerField(Vertical):
         self._choice = choice
         self.query_one(Input).value = literal(choice.name)
         self._offer("")
-        self._say_chosen()
+        self._show_choice()
 
 
-def _beside(object_named: AccountName | UserName) -> str:
+def _distinguishing_detail(object_named: AccountName | UserName) -> str:
     """Return a detail that distinguishes objects of the same name: an account's currency, a user's email."""
     return object_named.currency if isinstance(object_named, AccountName) else object_named.email
 
 
 def _line(match: AccountName | UserName) -> Content:
     return Content.assemble(
-        fit(literal(match.name), 24), " ", literal(_beside(match)), "  ", (literal(match.id), "$muted")
+        fit(literal(match.name), 24),
+        " ",
+        literal(_distinguishing_detail(match)),
+        "  ",
+        (literal(match.id), "$muted"),
     )
 
 

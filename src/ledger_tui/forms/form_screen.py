@@ -25,7 +25,7 @@ from ledger_tui.formats.money import amount_hint
 from ledger_tui.forms.editing import ChangedScreen, OtherChanges
 from ledger_tui.forms.fields import ChoiceField, FieldChanged, LinesField, PickerField
 from ledger_tui.forms.outcomes import outcome_of_form
-from ledger_tui.forms.questions import question_of_form, what_moves
+from ledger_tui.forms.questions import movement_effect, question_of_form
 from ledger_tui.forms.submission import (
     FormRefused,
     FormSent,
@@ -72,7 +72,7 @@ class FormScreen(Dialog[Created | None]):
     """
 
     _looked_for: frozenset[str] = frozenset()  # parts of names that the form has asked the server for
-    _accounts_looked_at: frozenset[str] = frozenset()  # the accounts whose balances the form has read
+    _accounts_with_balance_read: frozenset[str] = frozenset()  # the accounts whose balances the form has read
 
     BINDINGS = [
         Binding("enter", "next", "next", show=True, priority=True),
@@ -150,7 +150,7 @@ class FormScreen(Dialog[Created | None]):
         edits = self._form.method == "PATCH"
         empty = next((f for f in self._form.fields if edits or not self._prefill.get(f.name)), None)
         self._show_amount_or_lines()
-        self._follow_account()
+        self._adapt_to_account()
         if empty is not None:
             self._focus_field(empty.name)
         if any(field.kind == "user" for field in self._form.fields):
@@ -331,7 +331,7 @@ class FormScreen(Dialog[Created | None]):
                 self.rest("Nothing was sent: somebody else has changed the object.", problem=True)
                 self._ask_about(result)
             case SentBefore():
-                self._sent_before(result)
+                self._finish_after_earlier_request(result)
             case FormUnanswered(sentence):
                 self.rest(f"{sentence} Sending again is safe: it takes effect only once.", problem=True)
             case FormRefused(errors):
@@ -390,7 +390,7 @@ class FormScreen(Dialog[Created | None]):
     def _outcome(self, record: Record) -> str:
         return outcome_of_form(self._form, self.submission.kind, record, self._names)
 
-    def _sent_before(self, before: SentBefore) -> None:
+    def _finish_after_earlier_request(self, before: SentBefore) -> None:
         """Close the form, because an earlier request succeeded.
 
         If there is more to tell the user, keep the form open, with its fields disabled, and show these notes.
@@ -431,14 +431,14 @@ class FormScreen(Dialog[Created | None]):
     def on_key(self, event: events.Key) -> None:
         """Warn that the fields ignore keys while the request is running, and then until tab is pressed."""
         if event.is_printable:
-            self._drop()
+            self._warn_of_dropped_text()
 
     def on_paste(self, event: events.Paste) -> None:
         """Warn that the fields ignore pasted text, like keys."""
         if event.text:
-            self._drop()
+            self._warn_of_dropped_text()
 
-    def _drop(self) -> None:
+    def _warn_of_dropped_text(self) -> None:
         if self.working or (self.focused is None and self._focus_after is not None):
             self._has_dropped = True
             self.notify(_NOT_TAKEN, severity="warning")
@@ -468,8 +468,8 @@ class FormScreen(Dialog[Created | None]):
         self.refresh_bindings()  # the new value may change what enter does
         for lines in self.query(LinesField):
             lines.show_sum()
-        self._follow_account()
-        self._say_what_moves()
+        self._adapt_to_account()
+        self._show_effect()
         for field in self._form.fields:
             as_sent = self._typed_as_sent.get(field.name)
             if message.entry == f"field-{field.name}" and self._value(field) != as_sent:
@@ -479,7 +479,7 @@ class FormScreen(Dialog[Created | None]):
             ):  # the typed amounts may be invalid in the currency of the new account
                 self._show_error(field, self.submission.fault_of(field, self.typed()))
 
-    def _say_what_moves(self) -> None:
+    def _show_effect(self) -> None:
         """Show the effect of the form below the fields, unless another note is shown there."""
         values = self.typed()
         is_note_used = self.working or self.submission.unanswered or self._result or values == self._guesses
@@ -487,9 +487,9 @@ class FormScreen(Dialog[Created | None]):
             self.notes.update(Content.styled(self._effect(values), "bold"))
 
     def _effect(self, values: Mapping[str, str]) -> str:
-        return what_moves(self._form, values, self._names, self.submission.balances)
+        return movement_effect(self._form, values, self._names, self.submission.balances)
 
-    def _follow_account(self) -> None:
+    def _adapt_to_account(self) -> None:
         """Show an example of the amount in the account's currency.
 
         If the form moves money, also read the account's balance, once for each account.
@@ -499,18 +499,22 @@ class FormScreen(Dialog[Created | None]):
             if field.kind == "amount":
                 hint = amount_hint(account.currency) if account is not None else field.hint
                 self.query_one(f"#field-{field.name}", Input).placeholder = hint
-        if account is not None and self._form.moves_money and account.id not in self._accounts_looked_at:
-            self._accounts_looked_at |= {account.id}
+        if (
+            account is not None
+            and self._form.moves_money
+            and account.id not in self._accounts_with_balance_read
+        ):
+            self._accounts_with_balance_read |= {account.id}
             self._read_balance(account.id)
 
     @asks("balance")
     async def _read_balance(self, account_id: str) -> None:
         await self.submission.read_balance(account_id)
-        self.call_later(self._balance_read)
+        self.call_later(self._show_read_balance)
 
     @while_running
-    def _balance_read(self) -> None:
-        self._say_what_moves()
+    def _show_read_balance(self) -> None:
+        self._show_effect()
 
     def _show_errors(self, errors: Mapping[str, str]) -> None:
         for field in self._form.fields:
@@ -541,7 +545,7 @@ class FormScreen(Dialog[Created | None]):
                 self.post_message(NamesLoaded())
 
     @handles(events.DescendantBlur)
-    def check_left(self, event: events.DescendantBlur) -> None:
+    def check_left_field(self, event: events.DescendantBlur) -> None:
         """Check the value of a field when the user leaves it.
 
         If the field names an account or user that the dashboard does not know, ask the server.
@@ -566,10 +570,10 @@ class FormScreen(Dialog[Created | None]):
     @asks("check")
     async def _check(self, field: Field, text: str) -> None:
         if error := await self.submission.refusal_of(field, text):
-            self.call_later(self._refuse_left, field, text, error)
+            self.call_later(self._show_refusal, field, text, error)
 
     @while_running
-    def _refuse_left(self, field: Field, text: str, error: str) -> None:
+    def _show_refusal(self, field: Field, text: str, error: str) -> None:
         if self._value(field) == text and not self.working:
             self._show_error(field, error)
 
@@ -577,4 +581,4 @@ class FormScreen(Dialog[Created | None]):
     def names_loaded(self) -> None:
         for picker in self.query(PickerField):
             picker.directory_changed()
-        self._follow_account()
+        self._adapt_to_account()

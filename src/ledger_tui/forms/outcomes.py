@@ -46,7 +46,7 @@ def outcome(
 
 def outcome_of_form(form: Form, resource: Resource, record: Record, names: AccountNames) -> str:
     """Return the result of a form, such as `Account Till exists: EUR`, from the created or changed object."""
-    if form.moves_money and (moved := _moved(record, names)):
+    if form.moves_money and (moved := _movement_sentence(record, names)):
         return moved
     status = record.get("status")
     state = form.done
@@ -64,7 +64,7 @@ def outcome_of_form(form: Form, resource: Resource, record: Record, names: Accou
     return f"{sentence(head)} {state}" + (f": {', '.join(facts)}" if facts else "")
 
 
-def _moved(record: Record, names: AccountNames) -> str:
+def _movement_sentence(record: Record, names: AccountNames) -> str:
     """Return a sentence about a new transaction, if the account's name and the amount are known, else "".
 
     The sentence is like `Moved 5.00 EUR from Till to Bank; Till is left with 7.50 EUR`.

@@ -25,13 +25,13 @@ def question(resource: Resource, action: ResourceAction, record: Record, names: 
     """
     if record.get("reverses") is not None:
         reversal = named(replace(resource, singular="reversal"), record, names)
-        return f"Undo {reversal}?\n\n{_posts_again(record, names)}"
+        return f"Undo {reversal}?\n\n{_effect_of_reversal(record, names)}"
     begins = action.asks or action.label.capitalize()
     effect = action.caution(record) or action.effect or literal(record.get("id"))
     return f"{begins} {named(resource, record, names)}?\n\n{effect}"
 
 
-def _posts_again(reversal: Record, names: AccountNames) -> str:
+def _effect_of_reversal(reversal: Record, names: AccountNames) -> str:
     """Return the effect of reversing `reversal`: the transaction that it has undone is posted again."""
     account, other = names.get(reversal.get("account")), names.get(reversal.get("destination"))
     amount, kind = reversal.get("amount"), "debit" if reversal.get("type") == "credit" else "credit"
@@ -51,13 +51,13 @@ def named(resource: Resource, record: Record, names: AccountNames) -> str:
     head = literal(kind) if isinstance(kind, str) else called(resource, record)
     if head is None:
         head = f"the {'draft' if record.get('status') == 'draft' else resource.singular}"
-    facts = [*known_by(about, names), *_beside(record, names)]
+    facts = [*known_by(about, names), *_distinguishing_facts(record, names)]
     if isinstance(record.get("customer"), str):
-        facts = _owed(record, names)
+        facts = _invoice_facts(record, names)
     return ", ".join([head, *(fact for fact in facts if not head.endswith(fact))])
 
 
-def _owed(invoice: Record, names: AccountNames) -> list[str]:
+def _invoice_facts(invoice: Record, names: AccountNames) -> list[str]:
     """Return `151.00 EUR from Market hall GmbH to Till`, then other facts such as a description."""
     account = names.get(invoice.get("account"))
     amount, *others = known_by({**invoice, "number": None, "customer": None}, names) or [""]
@@ -65,7 +65,7 @@ def _owed(invoice: Record, names: AccountNames) -> list[str]:
     return [f"{amount} from {literal(invoice['customer'])}{to}".lstrip(), *others]
 
 
-def _beside(record: Record, names: AccountNames) -> Iterator[str]:
+def _distinguishing_facts(record: Record, names: AccountNames) -> Iterator[str]:
     """Yield the facts that distinguish an object from others: its event, last characters, account, user."""
     if isinstance(record.get("event"), str):
         yield literal(record["event"])
@@ -132,7 +132,7 @@ def question_of_form(
         if body.get(field.name) is not None
     ]
     title = f"{form.title} {about}".rstrip()
-    effect = what_moves(form, values, names, balances)
+    effect = movement_effect(form, values, names, balances)
     first = f"{title}?" if mode is Mode.TEST else f"{title}, {_WHERE[mode]}?"
     text = "\n".join([first, "", *facts, *(["", effect] if effect else [])])
     types_amount = form.moves_money and mode is not Mode.TEST
@@ -157,7 +157,7 @@ def _shown_value(
     return literal(find_name.name if find_name else value)
 
 
-def what_moves(
+def movement_effect(
     form: Form, values: Mapping[str, str], names: AccountNames, balances: Mapping[str, int]
 ) -> str:
     """Return the effect of a form that moves money; "" for any other form, and while the form is incomplete.

@@ -132,7 +132,7 @@ class Submission:
             if self.form.method == "PATCH":
                 # This first call reports wrong values, before the form shows the changes of other people.
                 changes_of(self.form, values, self.edited.values, currency)
-                if (changes := await self.edited.look(values)) is not None:
+                if (changes := await self.edited.find_other_changes(values)) is not None:
                     return changes
                 body, key = changes_of(self.form, values, self.edited.values, currency), None
             else:
@@ -153,12 +153,12 @@ class Submission:
         try:
             answer = await self._write(body, key, notify)
         except AlreadyDone as error:
-            return SentBefore(await self._read_original(error.original), self._what_was_done(body))
+            return SentBefore(await self._read_original(error.original), self._difference_warning(body))
         except (NotConnected, ApiError) as error:
             return self._no_answer(uncertain(error) or literal(error), body)
         except LedgerError as error:
             if error.status == _CHANGED_SINCE:
-                return await self._changed_since(values)
+                return await self._look_after_conflict(values)
             return FormRefused({self._field_of(error, values): self._in_words(error)})
         record_id = answer.record.get("id")
         if isinstance(record_id, str) and record_id.startswith(self.kind.id_prefix):
@@ -184,14 +184,14 @@ class Submission:
         except LedgerError:
             return None
 
-    async def _changed_since(self, values: Mapping[str, str]) -> OtherChanges | FormRefused:
+    async def _look_after_conflict(self, values: Mapping[str, str]) -> OtherChanges | FormRefused:
         """Read the object again after a 412, and return the changes of other people.
 
         If they have changed no field of the form, or the object cannot be read, return a refusal.
         """
         self.in_flight = False
         try:
-            changes = await self.edited.look(values)
+            changes = await self.edited.find_other_changes(values)
         except LedgerError as error:
             return FormRefused({"": literal(error)})
         return changes or FormRefused({"": _NO_FIELD})
@@ -223,7 +223,7 @@ class Submission:
             self.unanswered.append(body)
         return FormUnanswered(sentence)
 
-    def _what_was_done(self, body: Mapping[str, Any]) -> str:
+    def _difference_warning(self, body: Mapping[str, Any]) -> str:
         """Return a warning if the request that took effect may have had another body than `body`, else ""."""
         if self.unanswered and body not in self.unanswered:
             return "This was sent earlier: the changes you made since were not sent."

@@ -7,7 +7,7 @@ import pytest
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.session import Mode
 from ledger_tui.features.bulk import bulk_question
-from ledger_tui.forms.questions import confirmation_of, question, question_of_form, what_moves
+from ledger_tui.forms.questions import confirmation_of, movement_effect, question, question_of_form
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.api_keys import API_KEYS
 from ledger_tui.resources.base import Form, Resource
@@ -232,15 +232,17 @@ def test_a_posting_is_named_while_it_is_typed_once_it_is_complete() -> None:
     form = TRANSACTIONS.form
     assert form is not None
     typed = {"account": "acc_1", "type": "credit", "amount": "12.5"}
-    assert what_moves(form, typed, names, {}) == "Credits Till 12.50 EUR"
+    assert movement_effect(form, typed, names, {}) == "Credits Till 12.50 EUR"
     transfer = {"account": "acc_1", "amount": "12.5", "destination": "acc_2"}
-    assert what_moves(TRANSFER, transfer, names, {"acc_1": 2000}) == (
+    assert movement_effect(TRANSFER, transfer, names, {"acc_1": 2000}) == (
         "Moves 12.50 EUR from Till to Safe\nTill is left with 7.50 EUR"
     )
-    assert what_moves(TRANSFER, transfer | {"destination": "saf"}, names, {}) == ""
-    assert what_moves(TRANSFER, transfer, names, {"acc_1": 50}).endswith("is left with −12.00 EUR, overdrawn")
-    assert what_moves(form, typed | {"amount": "1.234"}, names, {}) == ""
-    assert what_moves(form, typed | {"account": "Till"}, names, {}) == ""
+    assert movement_effect(TRANSFER, transfer | {"destination": "saf"}, names, {}) == ""
+    assert movement_effect(TRANSFER, transfer, names, {"acc_1": 50}).endswith(
+        "is left with −12.00 EUR, overdrawn"
+    )
+    assert movement_effect(form, typed | {"amount": "1.234"}, names, {}) == ""
+    assert movement_effect(form, typed | {"account": "Till"}, names, {}) == ""
 
 
 def test_of_many_objects_their_sums_are_asked_about_and_five_are_named() -> None:
