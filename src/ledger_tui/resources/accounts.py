@@ -113,7 +113,11 @@ _POSTINGS = 100
 
 @dataclass(frozen=True)
 class BalancePoints:
-    """The balance after each of the latest transactions, oldest first, and their times (None if unknown)."""
+    """The balance after each of the latest transactions, oldest first, and the times of the transactions.
+
+    `times` is None if the time of a transaction is unknown. `first` and `last` are the first and the last
+    time as text.
+    """
 
     balances: tuple[int, ...]
     times: tuple[float, ...] | None
@@ -122,7 +126,7 @@ class BalancePoints:
 
 
 async def read_balance_points(api: Api, account: Record) -> BalancePoints:
-    """Return the latest balances, with one request.
+    """Return the account's balances after its latest transactions, with one request.
 
     If a transaction shows no `balance_after`, its balance is computed backwards from the present balance and
     the newer transactions.
@@ -163,7 +167,7 @@ class _BalancePlot:
     def __call__(self, width: int) -> Sequence[Sequence[Cell]]:
         points = self.points
         high, low = (format_amount(end(points.balances), self.currency) for end in (max, min))
-        # If the balance never changed, its line runs in the middle, next to the only label.
+        # If the balance never changed, the line runs in the middle of the plot, next to the only label.
         labels = {0: high, _HEIGHT - 1: low} if high != low else {_HEIGHT // 2: high}
         margin = max(len(high), len(low))
         columns = max(8, width - margin - 2)

@@ -1,4 +1,7 @@
-"""The declarations of a screen. A resource file fills these in; one generic view draws them all."""
+"""The classes with which a resource file declares a screen, and functions for the cells of its columns.
+
+One generic view draws all screens that are declared in this way.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,8 @@ class Cell(NamedTuple):
 class Column:
     """A column of a list. When space is short, the column with the highest `rank` is hidden first.
 
-    `width` is in cells; columns with `grow` share the remaining width. A column gets its `easy` width before
-    any column of a higher rank is shown.
+    `width` is in terminal cells; columns with `grow` share the remaining width. A column gets its `easy`
+    width before any column of a higher rank is shown.
     """
 
     title: str
@@ -46,7 +49,7 @@ class Column:
     most: int = 0  # the maximum width of a column with `grow`; 0 for no maximum
     easy: int = 0
     short: int = 0  # when space is short, the column shows this many cells from the end of its text
-    by: str = ""  # the field to sort rows by, if rows are not sorted by the shown text
+    by: str = ""  # the field to sort the rows by; "" to sort them by the shown text
 
     @property
     def name(self) -> str:
@@ -55,11 +58,11 @@ class Column:
 
 
 class Via(NamedTuple):
-    """Finds the object of a link when the user follows the link, by a lookup in the list at `path`.
+    """How to find the object of a link: read the list at `path` when the user follows the link.
 
-    The link leads to the first record whose field `where` equals `equals`; if `where` is empty, to the first
-    record of the list. If `named` is set, the link leads to the object whose id is in the record's field
-    `named`.
+    The first record whose field `where` equals `equals` is chosen; if `where` is empty, the first record of
+    the list. The link leads to this record. But if `named` is set, the link leads to the object whose id is
+    in the record's field `named`. `query` holds the query parameters of the list.
     """
 
     path: str
@@ -91,8 +94,8 @@ Drawing = Callable[[int], Sequence[Sequence[Cell]]]
 class Section:
     """A part of a detail: facts in aligned lines, below a drawing if there is one.
 
-    A drawing is a function that takes a width and returns lines of cells. It needs an `__eq__`: the pane
-    redraws only if the new drawing is not equal to the drawing on the screen.
+    A drawing is a function that takes a width and returns lines of cells. A drawing must define `__eq__`,
+    because the pane redraws only if the new drawing is not equal to the drawing on the screen.
     """
 
     title: str
@@ -118,14 +121,14 @@ class FilterContext(NamedTuple):
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter that the server applies, typed as `name:value`.
+    """A filter of a list, typed as `name:value`. The server applies it, as the query parameter `param`.
 
-    `check` returns a sentence that says why a value is wrong, or None. A filter with `account` accepts the
-    name of an account instead of its id; a filter with `user` accepts the name of a user.
+    `check` returns a sentence that says why a value is wrong; None for a valid value. A filter with `account`
+    accepts the name of an account instead of its id; a filter with `user` accepts the name of a user.
 
     If `matches` is set, the dashboard, not the server, applies the filter to the loaded rows: `matches` takes
-    a record and the value. The server still applies a value for which `is_sent` returns True. If
-    the user types no value, `default` applies.
+    a record and the value. But a value for which `is_sent` returns True is still sent to the server. If the
+    user types no value, the filter has the value `default`.
     """
 
     name: str
@@ -141,7 +144,7 @@ class Filter:
 
     @property
     def is_yes_no(self) -> bool:
-        """Whether the only values are yes and no. The user may then type just the name for yes."""
+        """Whether the only values are yes and no. For yes, the user can type the filter's name alone."""
         return set(self.suggests()) == {"yes", "no"}
 
 
@@ -152,14 +155,14 @@ FieldKind = Literal[
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a form. `name` is the field's name on the wire, which the server's `param` refers to."""
+    """One field of a form. `name` is the field's name in requests, and in `param` of the server's errors."""
 
     name: str
     label: str
     kind: FieldKind = "text"
     required: bool = True
     hint: str = ""
-    choices: tuple[tuple[str, str], ...] = ()  # (value on the wire, text shown)
+    choices: tuple[tuple[str, str], ...] = ()  # (value in the request, text on the screen)
 
 
 @dataclass(frozen=True)
@@ -201,7 +204,7 @@ class ResourceAction:
     caution: Callable[[Record], str] = lambda _record: ""
     way_back: ResourceAction | None = None  # the action that undoes this action, if there is one
     creates: bool = False  # creates an object, so the request carries an idempotency key
-    target: Callable[[Record], str] | None = None
+    target: Callable[[Record], str] | None = None  # returns the path, if it is not `path/{id}/{verb}`
     shows_once: str | None = None  # the answer's field with a secret that is shown only once
     part: str | None = None  # the part beyond the contract that offers the action, if any
     # The reason to show if the object does not allow the action and its status does not explain why.
@@ -211,7 +214,10 @@ class ResourceAction:
 
 
 def in_state(*states: str | None) -> Callable[[Record], bool]:
-    """Return a function that tests whether an object is in one of these states; None means no status."""
+    """Return a function that tests whether an object's status is one of `states`.
+
+    None among the states stands for an object without a status.
+    """
     return lambda record: record.get("status") in states
 
 
@@ -249,7 +255,7 @@ class More(NamedTuple):
 class Place:
     """A screen of the dashboard, with its name in links and its number key.
 
-    `key` is "" if only other screens lead to it.
+    `key` is "" if the screen has no key, so that only other screens lead to it.
     """
 
     kind: str
@@ -262,7 +268,7 @@ class Place:
 class Resource(Place):
     """A kind of object: the path of its list, the columns and the detail to show, the actions on an object.
 
-    A name in braces in `path` is replaced by the value of the filter of that name.
+    If `path` contains a filter's name in braces, the value of this filter replaces it.
     """
 
     singular: str
@@ -287,7 +293,7 @@ class Resource(Place):
     part: str | None = None  # the part beyond the contract that offers the list, if any
     missing_text: str = ""  # the sentence shown if the server lacks the list
     empty: str = "Nothing here yet."
-    invites: str = ""  # added to `empty` if the user may create an object
+    invites: str = ""  # the sentence after `empty`, if the user is allowed to create an object
     account_ids: Callable[[Record], tuple[object, ...]] = field(default=lambda _record: ())
     names_users: bool = False  # whether the rows contain ids of users
     # Returns the server's counts of the whole list in words. It takes the summary and the parts that the
@@ -383,14 +389,14 @@ def words_for(resource: Resource, record: Record, names: AccountNames | None = N
 
 
 def joined(cells: Iterable[Cell]) -> list[Cell]:
-    """Return the cells of a line with neighbours of the same tone joined, because every cell costs a draw."""
-    found: list[Cell] = []
+    """Return the cells of a line, with neighbouring cells of the same tone joined to draw fewer cells."""
+    line: list[Cell] = []
     for cell in cells:
-        if found and found[-1].tone == cell.tone:
-            found[-1] = Cell(found[-1].text + cell.text, cell.tone)
+        if line and line[-1].tone == cell.tone:
+            line[-1] = Cell(line[-1].text + cell.text, cell.tone)
         else:
-            found.append(cell)
-    return found
+            line.append(cell)
+    return line
 
 
 def records_of(value: object) -> list[Record]:
@@ -414,20 +420,23 @@ def money_of(record: Record, name: str, names: AccountNames | None = None, *, si
 
 
 def time_of(record: Record, name: str) -> Cell:
-    """Return an ISO 8601 UTC time in the chosen style: `2026-11-20 04:31:00`."""
+    """Return a time field in the style that the user chose, such as `2026-11-20 04:31:00`."""
     value = record.get(name)
     text = times.written(value) if isinstance(value, str) else None
     return Cell(text, "dim") if text is not None else text_of(record, name, "dim")
 
 
 def part_of_time(record: Record, name: str, start: int, stop: int | None = None) -> str:
-    """Return a part of `2026-11-20 04:31:00`; a relative time such as an age is returned whole."""
+    """Return the characters from `start` to `stop` of a time such as `2026-11-20 04:31:00`.
+
+    A relative time, such as `5 min ago`, is returned whole.
+    """
     text = time_of(record, name).text
     return text[start:stop] if len(text) == _WHOLE_TIME else text
 
 
 def facts_of(record: Record, *names: str) -> list[Fact]:
-    """Return a fact for each field. Its label is the field's name without `_at`."""
+    """Return a fact for each field. The label of a fact is the field's name without `_at`."""
     return [Fact(name.removesuffix("_at"), _fact(record, name)) for name in names]
 
 
@@ -442,7 +451,7 @@ def clock_of(record: Record, name: str) -> Cell:
 
 
 def status_of(record: Record, looks: Mapping[str, tuple[str, Tone]]) -> Cell:
-    """Return a status with its glyph, so that it is readable without the colour."""
+    """Return the status of a record with a glyph, so that people can read it without the colour."""
     status = str(record.get("status"))
     glyph, tone = looks.get(status, ("·", "plain"))
     return Cell(f"{glyph} {literal(status)}", tone) if "status" in record else Cell("–", "dim")
@@ -530,9 +539,10 @@ def why_not(
     has_marks: bool,
     key_of: Callable[[ResourceAction], str],
 ) -> str:
-    """Return why a key that `offers` greys does nothing. `name` names the action; "" means to edit.
+    """Return why a key does nothing, for which `offers` returns None.
 
-    `key_of` returns the key of an action; the sentence needs it if another action must come first.
+    `name` is the name of the key's action, or "" for the key that edits. `key_of` returns the key of an
+    action; the sentence contains this key if another action must come first.
     """
     action = resource.action(name)
     verb = action.label if action is not None else "edit"

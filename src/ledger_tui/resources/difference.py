@@ -1,4 +1,7 @@
-"""The screen of the changes between two moments. Sums of postings explain each balance's whole difference."""
+"""The screen of the changes between two moments.
+
+For an account, the sums of its postings by kind explain the whole difference of its balance.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def kind_of(transaction: Record) -> str:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The sums of the postings by kind; each entry holds the kind, the number of postings and their sum."""
+    """The sums of an account's postings by kind: for each kind, its name, the number of postings, the sum."""
 
     sums: tuple[tuple[str, int, int], ...]
 
@@ -62,7 +65,7 @@ class Explanation:
 
 
 def explained(transactions: Iterable[Record]) -> Explanation:
-    """Return the sums of the transactions by kind, the largest first."""
+    """Return the sums of the transactions by kind, the sum with the largest absolute value first."""
     sums: dict[str, tuple[int, int]] = {}
     for each in transactions:
         count, amount = sums.get(kind_of(each), (0, 0))
@@ -81,7 +84,7 @@ async def _explain(api: Api, row: Record) -> Explanation | None:
 
 
 def _then(row: Record, name: str) -> Cell:
-    """Return the field `name`: the balance of an account, or the state of any other object."""
+    """Return the cell of the field `before` or `after`: an account's balance, or another object's status."""
     return money_of(row, name) if row.get("kind") == "account" else text_of(row, name)
 
 

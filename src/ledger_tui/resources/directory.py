@@ -55,8 +55,10 @@ def _user_detail(record: Record, _names: AccountNames) -> Detail:
 
 
 class UserOrders(NamedTuple):
-    """The newest orders of a user. With `of_all`, the dashboard picked them from the newest orders of all
-    users.
+    """The newest orders of a user.
+
+    `more` is True if the user has older orders too. `of_all` is True if the dashboard has picked the orders
+    from the newest orders of all users.
     """
 
     rows: Sequence[Record]
@@ -67,17 +69,17 @@ class UserOrders(NamedTuple):
 async def _read_orders(api: Api, user: Record) -> UserOrders:
     """Return the user's newest orders.
 
-    If the server cannot list the orders of one user, this searches the newest orders of all users.
+    If the server cannot list the orders of one user, search the newest orders of all users instead.
     """
     want = Want(0, "page", 0, None, _ORDERS_READ)
     path = f"/api/users/{quote(str(user.get('id')), safe='')}/orders"
     if _BY_USER not in api.session.missing_parts:
         try:
-            found = await fetch_page(api, path, {}, want, _BY_USER)
+            page = await fetch_page(api, path, {}, want, _BY_USER)
         except NotOffered:
             pass
         else:
-            return UserOrders(found.rows, found.older is not None)
+            return UserOrders(page.rows, page.older is not None)
     page = await fetch_page(api, "/api/orders", {}, want)
     rows = [order for order in page.rows if order.get("user_id") == user.get("id")]
     return UserOrders(rows, of_all=True)
@@ -167,7 +169,7 @@ _STATE_TIMES = {"open": "created", "paid": "paid_at", "shipped": "shipped_at"}
 
 
 def _amount(amount: int, currency: str | None) -> str:
-    # An order takes its currency from its items. If they name none, amounts stay in the smallest unit.
+    # An order has the currency of its items. If the items name no currency, show a number of smallest units.
     has_decimals = currency is not None and decimals(currency) is not None
     return format_amount(amount, currency) if has_decimals else localised(f"{amount:,}")
 
@@ -187,7 +189,7 @@ def _items(record: Record) -> list[object]:
 
 
 def _item_facts(number: int, item: object, currency: str | None) -> list[Fact]:
-    """Return `2 × 12.50 Beans`, as on an invoice, and below it one line for each other field of the item."""
+    """Return the facts of an order's item: `2 × 12.50 Beans`, then one line for each other field."""
     if not isinstance(item, dict):
         return [Fact(f"{number}", Cell(literal(item)))]
     known = {name: item[name] for name in ("quantity", "unit_amount") if isinstance(item.get(name), int)}

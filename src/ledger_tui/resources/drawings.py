@@ -1,4 +1,4 @@
-"""Drawings that fit the width of a detail: literal bodies in wrapped lines, and the states of an object."""
+"""Drawings that fit the width of a detail: the wrapped lines of a body, and the states of an object."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LINES_MAX = 400
 
 
 def body_section(title: str, body: object) -> Section:
-    """Return a section with a body, which is text or decoded JSON.
+    """Return a section that shows a body, which is text or decoded JSON. JSON is shown indented.
 
-    Without a body the section is empty and not drawn.
+    If `body` is None or "", the section is empty, and the detail does not draw it.
     """
     if body is None or body == "":
         return Section(title)
@@ -47,14 +47,14 @@ class _Lines:
 def _wrap(line: str, width: int) -> list[str]:
     """Return a line in parts that fit the width.
 
-    No part begins with a comma; later parts keep the line's indent.
+    No part begins with a comma. The second and later parts have the same indent as the line.
     """
     indent = " " * min(len(line) - len(line.lstrip()), width // 2)
     parts: list[str] = []
     while line:
         room = max(1, width - len(indent) if parts else width)
         part = chop_cells(line[:room], room)[0]
-        # No part begins with a comma, so the last character before the comma moves to the next part.
+        # If the next part would begin with a comma, move the character before the comma to it.
         if line[len(part) :].startswith(",") and len(part) > 1:
             part = part[:-1]
         parts.append(indent + part if parts else part)
@@ -68,9 +68,10 @@ _STEP = 15  # cells from one state to the next, so that a time fits in between
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """A drawing of an object's states in a row.
+    """A drawing of an object's states in a row, with the time of each state that the object has reached.
 
-    Below the row it shows `aside`, a state that can follow the second state instead of the third.
+    `aside` is a state that can follow the second state instead of the third; it is drawn below the row.
+    `times` holds pairs of a state and its time.
     """
 
     states: tuple[tuple[str, str, Tone], ...]  # each state with its glyph and tone; the `aside` comes last
@@ -121,7 +122,10 @@ class Lifecycle:
 
 
 def lifecycle(record: Record, looks: Looks, fields: Mapping[str, str], aside: str | None = None) -> Section:
-    """Return a drawing of the states of a record. `fields` names the field with the time of each state."""
+    """Return a section with a drawing of a record's states; if its status is unknown, with the status alone.
+
+    `looks` holds the glyph and the tone of each state, `fields` the name of the field with its time.
+    """
     status = record.get("status")
     if str(status) not in looks:
         return Section("", (Fact("status", text_of(record, "status")),))

@@ -1,4 +1,4 @@
-"""The filter line, such as `type:credit after:"2026-11-01 07:18"`: checked here, applied by the server."""
+"""Reads and checks a filter line, such as `type:credit after:"2026-11-01 07:18"`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class BadLine(ValueError):
 
 
 class UnknownName(BadLine):
-    """No account or user read so far has this text in its name, but an unread account or user may."""
+    """No known account or user has this text in its name. One that is not read yet may have it."""
 
     def __init__(self, sentence: str, name: str, *, user: bool) -> None:
         super().__init__(sentence)
@@ -28,8 +28,10 @@ class UnknownName(BadLine):
 
 
 def is_filter_line(line: str, filters: Sequence[Filter]) -> bool:
-    """Return whether a line is a filter: it is empty, one of its words contains a colon, or each word is the
-    name of a yes/no filter.
+    """Return whether a line is a filter and not a text to find.
+
+    An empty line is a filter. So is a line in which a word contains a colon, or in which each word is the
+    name of a yes/no filter, unless the list has no filters.
     """
     words, alone = line.split(), {each.name for each in filters if each.is_yes_no}
     return not words or (bool(filters) and (any(":" in word for word in words) or alone.issuperset(words)))
@@ -41,10 +43,11 @@ def split_words(line: str) -> list[str]:
 
 
 def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> dict[str, str]:
-    """Return the query parameters by name. A value that contains a space must be in quotes.
+    """Return the values of the filters in a line, by their query parameters.
 
-    The beginning of a value is enough if it fits only one value that the filter suggests. The name of a
-    yes/no filter stands for yes.
+    A value that contains a space must be in quotes. Instead of a value that the filter suggests, the line can
+    contain the beginning of this value, if no other suggested value begins so. The name of a yes/no filter
+    without a value stands for yes.
 
     An account or user is named by its id, its name, or a part that only one name contains. Raises BadLine
     with a sentence, and UnknownName for a name that is not in `names`.
@@ -72,7 +75,7 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
 
 
 def completed(value: str, filter_: Filter) -> str:
-    """Return the suggested value that begins with `value`; `value` itself if none or several do."""
+    """Return the suggested value that begins with `value`; if there are none or several, return `value`."""
     beginning = value.casefold()
     fitting = [each for each in filter_.suggests() if each.casefold().startswith(beginning)]
     return fitting[0] if len(fitting) == 1 else value
@@ -136,7 +139,10 @@ def choice(
 
 
 def check_date(value: str) -> str | None:
-    """Return a sentence if a date or time is not well-formed. The server checks whether the date exists."""
+    """Return a sentence if a date or time is not well-formed, else None.
+
+    The server checks whether the date exists.
+    """
     if _DATE.fullmatch(value):
         return None
     return 'Write a date like 2026-11-20, or a time like 2026-11-20T07:18 or "2026-11-20 07:18".'

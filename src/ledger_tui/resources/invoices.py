@@ -1,6 +1,6 @@
-"""The screen of invoices, from draft to open to paid or void, and the lines that a user types for one.
+"""The screen of invoices, from draft to open to paid or void, and the lines that a user types in a form.
 
-The values of a form are text, so the form keeps the invoice's lines as JSON, exactly as the user typed them.
+The values of a form are text, so the form keeps an invoice's lines as JSON, exactly as the user typed them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LINES_MAX = 100
 
 
 class TypedLine(NamedTuple):
-    """One row of the form. A new row gets the quantity 1."""
+    """One line of an invoice, as the user types it in the form. A new line has the quantity 1."""
 
     description: str = ""
     quantity: str = "1"
@@ -69,7 +69,10 @@ def load_lines(text: str) -> list[TypedLine]:
 
 
 def lines_as_typed(lines: object, currency: str) -> str | None:
-    """Return a draft's lines as rows to edit, "" if it has none; None if the form cannot show them."""
+    """Return a draft's lines as the text that `dump_lines` returns for them.
+
+    Return "" if the draft has no lines, and None if the form cannot show its lines.
+    """
     if lines is None or lines == []:
         return ""
     rows = []
@@ -103,7 +106,7 @@ def parse_lines(text: str, currency: str) -> list[dict[str, Any]]:
 
 
 def sum_as_typed(rows: Iterable[TypedLine], currency: str | None) -> str:
-    """Return the sum of the rows typed so far, to show below the rows."""
+    """Return the sum of the rows typed so far, or why there is no sum, as a text to show below the rows."""
     filled_rows = [row for row in rows if not row.blank]
     if currency is None:
         return "choose an account first: its currency decides how amounts are read"
@@ -162,9 +165,9 @@ _STATE_TIMES = {"draft": "created", "open": "opened_at", "paid": "paid_at", "voi
 
 
 def _lines(record: Record, names: AccountNames) -> tuple[Fact, ...]:
-    """Return a line as `11 × 22.00 Espresso, kg`.
+    """Return each line of an invoice like `11 × 22.00 Espresso, kg`.
 
-    The figures come first, because a description may be long.
+    The figures come first, because a description can be long.
     """
     lines = record.get("lines")
     facts = []
@@ -179,7 +182,7 @@ def _lines(record: Record, names: AccountNames) -> tuple[Fact, ...]:
 
 
 def _is_overdue(record: Record, value: str, context: FilterContext) -> bool:
-    """Return whether an invoice is overdue, or for the value `no` whether it is not."""
+    """Return whether an invoice is overdue; for the value `no`, return whether it is not overdue."""
     is_late = any(overdue_by_age([record], context.today))
     return (is_late and record.get("status") == "open") == (value == "yes")
 
@@ -208,11 +211,15 @@ def _detail(record: Record, names: AccountNames) -> Detail:
 
 
 def _edit(record: Record, names: AccountNames) -> Form | None:
-    """Return the form to edit a draft, else None (docs/interface.md#invoice-patch-draft-only)."""
+    """Return the form to edit a draft; None for any other invoice.
+
+    The server refuses to edit an invoice that is not a draft (docs/interface.md#invoice-patch-draft-only).
+    """
     if record.get("status") != "draft":
         return None
     sums = _sums_as_typed(record, currency_of(record, names))
-    # The form leaves out the amount's fields if it cannot write the amount, for example without a currency.
+    # The form leaves out the fields of the amount if it cannot show the amount, for example because the
+    # currency is unknown.
     fields = [field for field in _FIELDS if field.name not in _SUMS or sums is not None]
 
     def prefill(_record: Record | None, _filters: Filters) -> Mapping[str, str]:
@@ -231,9 +238,9 @@ def _edit(record: Record, names: AccountNames) -> Form | None:
 
 
 def _sums_as_typed(record: Record, currency: str | None) -> dict[str, str] | None:
-    """Return the draft's lines as the form writes them or, if the draft has no lines, its amount.
+    """Return the draft's lines as the form's text or, if the draft has no lines, its amount.
 
-    None if the form cannot write them.
+    Return None if the form cannot show the lines or the amount.
     """
     amount = record.get("amount")
     if currency is None or not isinstance(amount, int):

@@ -23,13 +23,16 @@ _COSIGNED_BYTES = 76  # the key's id, the time, and the signature
 
 @dataclass(frozen=True)
 class CheckpointText:
-    """The size of a log, and the witnesses that have also signed the checkpoint, each with the time."""
+    """A log's checkpoint: the size of the log, and the witnesses that have signed, each with the time."""
 
     size: int
     witnesses: tuple[tuple[str, datetime], ...] = ()
 
     def signed_by(self, now: datetime) -> str:
-        """Return the names of the witnesses, each with the age of its signature; "" without a witness."""
+        """Return `witnessed by …` with the names of the witnesses and the ages of their signatures.
+
+        Return "" if there is no witness.
+        """
         names = ", ".join(f"{literal(name)} {since(now - at)}" for name, at in self.witnesses)
         return f"witnessed by {names}" if names else ""
 
@@ -53,13 +56,14 @@ def parse_checkpoint(note: object) -> CheckpointText | None:
     size = rest.partition("\n")[0]
     if not (size.isascii() and size.isdigit()):
         return None
-    found = []
+    witnesses = []
     for name, text in _SIGNATURE.findall(signatures):
         signature = b64decode(text + "==")
         if name != origin and len(signature) == _COSIGNED_BYTES:
             seconds = int.from_bytes(signature[4:12], "big")
-            found.append((name, datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=min(seconds, 2**37))))
-    return CheckpointText(int(size), tuple(found))
+            time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=min(seconds, 2**37))
+            witnesses.append((name, time))
+    return CheckpointText(int(size), tuple(witnesses))
 
 
 def parse_proof(text: object) -> LogProof | None:
@@ -72,12 +76,12 @@ def parse_proof(text: object) -> LogProof | None:
 
 
 async def read_proof(api: Api, kind: str, record_id: object) -> LogProof | None:
-    """Return the proof of a transaction or an event, depending on `kind`. Raises LedgerError."""
+    """Return the proof of an object; `kind` is `transactions` or `events`. Raises LedgerError."""
     path = f"/v1/{kind}/{quote(str(record_id), safe='')}/proof"
     return parse_proof((await api.read(path, part=PART)).body)
 
 
 def place_in_log(proof: LogProof, now: datetime) -> str:
-    """Return the place of an entry in its log, and the witnesses of the log if there are any."""
+    """Return a sentence with the place of an entry in the log, and with the log's witnesses if it has any."""
     by = proof.checkpoint.signed_by(now)
     return f"Entry {proof.index:,} in the log of {proof.checkpoint.size:,} events{by and ', '}{by}"

@@ -34,7 +34,7 @@ PLACES: tuple[Place, ...] = (
     API_KEYS,
     OVERVIEW,
 )
-# All screens of resources, including those that only other screens lead to.
+# All screens of resources, including screens without a number key, which only other screens lead to.
 RESOURCES: tuple[Resource, ...] = (
     *(place for place in PLACES if isinstance(place, Resource)),
     STATEMENT,
@@ -46,6 +46,7 @@ BY_KIND = {resource.kind: resource for resource in RESOURCES}
 PLACE_OF_KIND: dict[str, Place] = {
     place.kind: place for place in (*PLACES, *RESOURCES, TRACE, FLOWS, COMPARISON, TEST_HELPERS)
 }
+# The kinds of objects that the screen `trace` can trace.
 TRACED = (*KIND_OF_OBJECT.values(), "events", "deliveries", "requests")
 
 # An id contains a digit, which distinguishes it from a word such as `key_id`.
@@ -67,12 +68,12 @@ def is_id(text: str) -> bool:
 
 
 def short_id(text: str) -> str:
-    """Return the end of an id instead of all of it, and any other text unchanged."""
+    """Return `…` and the last six characters of an id; return any other text unchanged."""
     return f"…{text[-6:]}" if is_id(text) else text
 
 
 def resource_of_id(object_id: str) -> Resource | None:
-    """Return the resource to which an id belongs, by the prefix of the id."""
+    """Return the resource that an id belongs to, by the prefix of the id; None for an unknown prefix."""
     return next(
         (r for r in RESOURCES if r.id_prefix and object_id.startswith(r.id_prefix)),
         None,

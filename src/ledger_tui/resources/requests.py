@@ -93,9 +93,9 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
 
 
 async def _read_events(api: Api, record: Record) -> Any:
-    """Return the ids of the events that the request caused.
+    """Return the ids of the events that a request caused.
 
-    The list of requests does not contain these ids, so this reads the single request.
+    The list of requests does not contain these ids, so this function reads the single request.
     """
     if str(record.get("id", "")).startswith(OWN_PREFIX):
         return []
@@ -120,7 +120,7 @@ def _to_events(_record: Record, events: Any) -> tuple[Link, ...]:
 
 
 def own_request(number: int, exchange: SentRequest) -> Record:
-    """Return one of the dashboard's own requests as a row of the log."""
+    """Return one of the dashboard's own requests as a row of the request log."""
     path, _, query = exchange.url.partition("?")
     return {
         "id": f"{OWN_PREFIX}{number:08d}",
@@ -137,9 +137,9 @@ def own_request(number: int, exchange: SentRequest) -> Record:
 
 
 def as_exchange(record: Record, root: str) -> SentRequest:
-    """Return a logged request in the form that can be copied as curl.
+    """Return a request of the log as a `SentRequest`, which can be copied as a curl command.
 
-    Masked parts of the request stay masked.
+    The parts of the request that are masked in the log stay masked.
     """
     query = record.get("query")
     url = f"{root}{record.get('path', '')}" + (f"?{query}" if query else "")
@@ -171,7 +171,7 @@ def requests_resource(is_own: Callable[[object], bool]) -> Resource:
 def fits(record: Record, filters: Filters) -> bool:
     """Return whether one of the dashboard's own requests matches the filters.
 
-    This replaces the server's filters if the server has no log.
+    If the server has no request log, this function replaces the server's filters.
     """
     path = filters.get("path", "").rstrip("/")
     return (

@@ -46,7 +46,7 @@ from ledger_tui.resources.filtering import check_date, choice
 _PAYMENT = re.compile(r"Invoice (\S+): ")
 _PAGES_OF_INVOICES = 5
 _BOUND = re.compile(r"([<=>])([0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
-# Each type has a glyph and a word, so that it is readable without the colour.
+# Each type has a glyph and a word, so that people can read it without the colour.
 _TYPES: dict[str, tuple[str, Tone]] = {"credit": ("▲ credit", "plus"), "debit": ("▼ debit", "minus")}
 
 
@@ -75,12 +75,15 @@ def _account(record: Record, names: AccountNames) -> Cell:
 
 
 def _is_other_side(record: Record, value: str, _context: FilterContext) -> bool:
-    """Return whether the other side of a transaction is the account `value`, or none for `outside`."""
+    """Return whether the account on the other side of a transfer is `value`.
+
+    For the value `outside`, return whether the transaction is not part of a transfer.
+    """
     return value == ("outside" if record.get("transfer") is None else str(record.get("destination")))
 
 
 def _check_bound(value: str) -> str | None:
-    """Return a sentence if a value is not an amount after `>`, `<` or `=`."""
+    """Return how to write a bound, unless the value is one: `>`, `<` or `=` and an amount. Else None."""
     if _BOUND.fullmatch(localised(value)):
         return None
     example = localised("99.50")
@@ -88,7 +91,7 @@ def _check_bound(value: str) -> str | None:
 
 
 def _is_in_bound(record: Record, value: str, context: FilterContext) -> bool:
-    """Return whether an amount, as the list shows it, is greater than, less than or equal to a bound."""
+    """Return whether a transaction's amount, as the list shows it, is within the bound `value`."""
     bound, minor = _BOUND.fullmatch(localised(value)), record.get("amount")
     if bound is None or not isinstance(minor, int):
         return False
@@ -135,10 +138,11 @@ def _prefill(_record: Record | None, filters: Filters) -> Mapping[str, str]:
 
 
 async def _read_invoice(api: Api, record: Record) -> Record | str | None:
-    """Return the invoice that a transaction pays, or the reason why it is unknown; None if it pays none.
+    """Return the invoice that a transaction pays, or a text that says why the invoice is unknown.
 
-    A payment does not contain the id of its invoice, but its description begins with the invoice's number. So
-    this reads the account's paid invoices, newest first, up to a maximum number of pages.
+    Return None if the transaction pays no invoice. A payment does not contain the id of its invoice, but its
+    description begins with the invoice's number. So this function reads the account's paid invoices, newest
+    first, up to a maximum number of pages.
     """
     number = _PAYMENT.match(str(record.get("description")))
     if number is None or record.get("type") != "credit":
@@ -163,7 +167,10 @@ async def _read_related(api: Api, record: Record) -> list[Record]:
 
 
 class TransactionExtras(NamedTuple):
-    """Data about a transaction from other requests. Each field holds the data, or the LedgerError raised."""
+    """Data about a transaction from two further requests.
+
+    Each field holds the answer to its request, or the LedgerError that the request raised.
+    """
 
     invoice: Any
     related: Any
@@ -221,7 +228,7 @@ def _reverse() -> ResourceAction:
         creates=True,
         part="transactions.reverse",
     )
-    # a reversal is a transaction too, so the same action undoes it
+    # A reversal is a transaction too, so the same action undoes the reversal.
     return replace(action, way_back=action)
 
 

@@ -80,7 +80,7 @@ def _to_deliveries(record: Record) -> Link:
 _ENABLE = ResourceAction(
     "enable", "enable", "Enabled", in_state("disabled"), effect="It receives events again."
 )
-# This action has no letter, because the list shows no deleted endpoint.
+# This action has no key of its own, because the list shows no deleted endpoint.
 _RESTORE = ResourceAction(
     "restore_endpoint",
     "restore",
@@ -171,7 +171,7 @@ def attempts_of(delivery: Record) -> list[Record]:
 
 
 def _attempt_fact(attempt: Record) -> Fact:
-    """Return an attempt as `2026-11-20 06:37:26 ✓ 200 12 ms`, or the reason why no answer came."""
+    """Return an attempt like `06:37:26 ✓ 200  12 ms`; for a failed attempt, with the error after `✕`."""
     status, error = attempt.get("status"), attempt.get("error")
     went = f"✕ {literal(error)}" if error is not None else f"✓ {literal(status)}"
     if error is not None and status is not None and literal(status) not in went:
@@ -182,7 +182,7 @@ def _attempt_fact(attempt: Record) -> Fact:
 
 
 def attempt_facts(delivery: Record) -> list[Fact]:
-    """Return one line for each attempt, and the time of the next attempt."""
+    """Return one fact for each attempt and, if the delivery is pending, the time of the next attempt."""
     facts = [_attempt_fact(attempt) for attempt in attempts_of(delivery)]
     if delivery.get("status") == "pending":
         due = delivery.get("next_attempt_at")
@@ -196,7 +196,7 @@ def _part(attempt: Record, name: str) -> Mapping[str, Any]:
 
 
 def answer_sections(delivery: Record) -> list[Section]:
-    """Return the answers to the latest attempts, the newest first."""
+    """Return the sections with the answers to the latest attempts, the newest answer first."""
     sections: list[Section] = []
     for attempt in attempts_of(delivery)[: -_BODIES_SHOWN - 1 : -1]:
         title = f"answer to attempt {literal(attempt.get('number', ''))}"
@@ -205,13 +205,19 @@ def answer_sections(delivery: Record) -> list[Section]:
 
 
 def sent_sections(delivery: Record) -> list[Section]:
-    """Return the sent request. Only the headers differ between attempts, so the last attempt is shown."""
+    """Return the sections with the request of the last attempt.
+
+    The requests of the other attempts differ from it only in their headers.
+    """
     attempts = attempts_of(delivery)
     return _message("sent", _part(attempts[-1], "request")) if attempts else []
 
 
 def _message(title: str, message: Mapping[str, Any]) -> list[Section]:
-    """Return the body of a request or an answer, and the names of its headers, which `J` shows in full."""
+    """Return the sections with the body and the names of the headers of a request or an answer.
+
+    The user can see the whole headers in the record's JSON, with the key J.
+    """
     headers = message.get("headers")
     sections = [body_section(title, message.get("body"))]
     if isinstance(headers, dict) and headers:
@@ -248,7 +254,7 @@ def _delivery_detail(record: Record, _names: AccountNames) -> Detail:
 
 
 def _resent(answer: Record, event: str) -> str:
-    """Return sentences about a resend: the event sent again, and the skipped endpoints with the reasons."""
+    """Return the result of a resend in sentences, with the skipped endpoints and the reasons."""
     sentences = [
         f"Nothing is sent to {literal(each.get('endpoint'))}: it is {literal(each.get('reason'))}"
         for each in records_of(answer.get("skipped"))
@@ -259,7 +265,7 @@ def _resent(answer: Record, event: str) -> str:
 
 
 def _second_delivery(deliveries: Iterable[Record], endpoints: Mapping[str, Record]) -> str:
-    """Return sentences about the endpoints that already received the event; "" if no delivery succeeded."""
+    """Return a warning for each endpoint that has already received the event; "" if there is none."""
     ids = [str(each.get("endpoint")) for each in deliveries if each.get("status") == "succeeded"]
     urls = [literal(endpoints.get(endpoint, {}).get("url", f"endpoint {endpoint}")) for endpoint in ids]
     return "\n".join(f"Already delivered to {url}: it receives the event a second time." for url in urls)
@@ -322,7 +328,7 @@ DELIVERIES = Resource(
 )
 
 
-KEPT = 5_000
+KEPT = 5_000  # the maximum number of events whose signatures and deliveries the log keeps
 
 
 class Listening(Enum):
@@ -340,8 +346,8 @@ class WebhookLog:
 
     def __init__(self) -> None:
         self.listening = Listening.OFF
-        self.received = 0
-        self.wrong = 0
+        self.received = 0  # the number of events from the stream
+        self.wrong = 0  # the number of these events whose signature is not valid
         self.endpoints: dict[str, Record] = {}
         self._signatures: dict[str, bool] = {}
         self._deliveries: dict[str, dict[str, Record]] = {}
@@ -380,13 +386,16 @@ class WebhookLog:
 
 
 def _trim(store: dict[str, object] | dict[str, bool] | dict[str, dict[str, Record]]) -> None:
-    """Forget the oldest entries, which come first: a dictionary keeps its keys in the order of insertion."""
+    """Forget the oldest entries while there are more than `KEPT`.
+
+    The oldest entries come first, because a dictionary keeps its keys in the order of insertion.
+    """
     while len(store) > KEPT:
         del store[next(iter(store))]
 
 
 def subject(event: Mapping[str, Any]) -> Record:
-    """Return the object of an event in its state at the time of the event."""
+    """Return the object that an event is about, in its state at the time of the event; {} without one."""
     data = event.get("data")
     inner = data.get("object") if isinstance(data, dict) else None
     return inner if isinstance(inner, dict) else {}
@@ -401,13 +410,13 @@ def _type(record: Record) -> Cell:
 
 
 def summary(about: Record, names: AccountNames) -> Cell:
-    """Return a summary of an event's object, of any kind, in a few words."""
+    """Return an object of any kind in a few words; if these are unknown, its id."""
     parts = known_by(about, names)
     return Cell("  ".join(parts)) if parts else text_of(about, "id", "dim")
 
 
 def known_by(about: Record, names: AccountNames) -> list[str]:
-    """Return words by which people recognise an object: its amount, its names, its number of items."""
+    """Return texts by which people recognise an object: its amount, its names, its number of items."""
     parts = amount_of(about, names)
     for name in ("number", "name", "customer", "description", "email"):
         if isinstance(about.get(name), str):
@@ -445,7 +454,10 @@ def _signature(record: Record, log: WebhookLog, *, long: bool = False) -> Cell:
 
 
 def _delivered(record: Record, log: WebhookLog) -> Cell:
-    """Return how many endpoints received the event, `✓ 2/2` or `◔ 0/1`; a dash if no delivery is known."""
+    """Return how many of the endpoints have received the event, such as `✓ 2/2` or `◔ 0/1`.
+
+    If an endpoint needed several attempts, their number follows; if no delivery is known, return a dash.
+    """
     deliveries = log.deliveries(record.get("id"))
     if not deliveries:
         return Cell("–", "dim")
@@ -470,7 +482,7 @@ def _delivery_sections(record: Record, log: WebhookLog) -> list[Section]:
 
 
 def _filters(log: WebhookLog) -> tuple[Filter, ...]:
-    """Return the filters of the log. The server offers none, so the dashboard filters the loaded events."""
+    """Return the filters of the events. The server filters no events, so the dashboard filters the rows."""
 
     def of_type(record: Record, value: str, _context: FilterContext) -> bool:
         kind = str(record.get("type"))
