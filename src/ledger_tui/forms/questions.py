@@ -12,7 +12,7 @@ from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import BadAmount, editable_amount, format_amount, parse_amount
 from ledger_tui.formats.text import literal
-from ledger_tui.resources.base import Field, Form, Resource, ResourceAction, called, currency_of
+from ledger_tui.resources.base import Field, Form, Resource, ResourceAction, currency_of, number_or_name
 from ledger_tui.resources.invoices import load_lines, sum_as_typed
 from ledger_tui.resources.webhooks import known_by, subject
 
@@ -48,7 +48,7 @@ def named(resource: Resource, record: Record, names: AccountNames) -> str:
     """Return the name by which people know an object, and its kind if the name does not show it."""
     about = subject(record) or record
     kind = record.get("type" if about is not record else "event_type")  # the type of an event or a delivery
-    head = literal(kind) if isinstance(kind, str) else called(resource, record)
+    head = literal(kind) if isinstance(kind, str) else number_or_name(resource, record)
     if head is None:
         head = f"the {'draft' if record.get('status') == 'draft' else resource.singular}"
     facts = [*known_by(about, names), *_distinguishing_facts(record, names)]

@@ -275,7 +275,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         known = self._more.get(str(record.get("id")))
         if more is None or known is None:
             return detail
-        sections, links = more.shown(record, known[1], self._view_context.names)
+        sections, links = more.parts_for(record, known[1], self._view_context.names)
         further = (link for link in links if link not in detail.links)
         sections = (detail.sections[0], *sections, *detail.sections[1:])
         return replace(detail, sections=sections, links=(*detail.links, *further))

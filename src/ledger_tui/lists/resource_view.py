@@ -89,7 +89,7 @@ class ResourceView(View):
 
     def news(self) -> Content:
         """Return the text to the left of the position in the caption: the server's counts, if any."""
-        sentence = self.resource.counted(self.model.summary, self.context.session.missing_parts)
+        sentence = self.resource.counts_in_words(self.model.summary, self.context.session.missing_parts)
         return Content.styled(f"{sentence}   " if sentence else "", "$muted")
 
     def stand_in_rows(self) -> list[Record]:

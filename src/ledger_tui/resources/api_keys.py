@@ -67,7 +67,7 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
 _REVOKED = "The key is revoked."
 
 
-def _active(record: Record) -> bool:
+def _is_active(record: Record) -> bool:
     return record.get("revoked_at") is None
 
 
@@ -104,7 +104,7 @@ API_KEYS = Resource(
             "roll",
             "roll",
             "Rolled",
-            _active,
+            _is_active,
             final=True,
             effect="A new key is shown once. Programs with the old key are refused at once.",
             creates=True,
@@ -115,7 +115,7 @@ API_KEYS = Resource(
             "revoke",
             "revoke",
             "Revoked",
-            _active,
+            _is_active,
             "DELETE",
             final=True,
             effect="Programs with this key are refused at once. A revoked key is never restored.",

@@ -241,7 +241,7 @@ class More(NamedTuple):
     title: str = ""
     links: Callable[[Record, Any], tuple[Link, ...]] = lambda _record, _more: ()
 
-    def shown(
+    def parts_for(
         self, record: Record, result: Any, names: AccountNames
     ) -> tuple[tuple[Section, ...], tuple[Link, ...]]:
         """Return the sections and links for the result of `load`, or for the LedgerError that it raised."""
@@ -298,7 +298,7 @@ class Resource(Place):
     names_users: bool = False  # whether the rows contain ids of users
     # Returns the server's counts of the whole list in words. It takes the summary and the parts that the
     # server lacks.
-    counted: Callable[[Record, Collection[str]], str] = lambda _summary, _missing: ""
+    counts_in_words: Callable[[Record, Collection[str]], str] = lambda _summary, _missing: ""
 
     @property
     def paging(self) -> Paging:
@@ -363,7 +363,7 @@ def currency_of(record: Record, names: AccountNames | None = None) -> str | None
     return names.currency(record.get("account")) if names is not None else None
 
 
-def called(resource: Resource, record: Record) -> str | None:
+def number_or_name(resource: Resource, record: Record) -> str | None:
     """Return an object's number, else its kind with its URL or name, else None."""
     if isinstance(number := record.get("number"), str):
         return literal(number)
@@ -377,7 +377,7 @@ def words_for(resource: Resource, record: Record, names: AccountNames | None = N
     event = record.get("type" if resource.kind == "events" else "event_type")
     if isinstance(event, str):
         return literal(event)
-    if (words := called(resource, record)) is not None:
+    if (words := number_or_name(resource, record)) is not None:
         return words
     if isinstance(customer := record.get("customer"), str):
         return f"the {resource.singular} for {literal(customer)}"

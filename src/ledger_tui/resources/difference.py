@@ -38,7 +38,8 @@ from ledger_tui.resources.filtering import check_date
 _BAR = 8
 _EXPLANATION = "where it comes from"
 _PAYMENT = re.compile(r"Invoice \S+: ")
-_SHOWN_BY = frozenset({"id", "object", "livemode", "created", "status", "balance"})
+# fields that the detail of a change shows in another section, or that no user needs
+_SHOWN_ELSEWHERE = frozenset({"id", "object", "livemode", "created", "status", "balance"})
 
 
 def kind_of(transaction: Record) -> str:
@@ -64,7 +65,7 @@ class Explanation:
         return sum(amount for _kind, _count, amount in self.sums)
 
 
-def explained(transactions: Iterable[Record]) -> Explanation:
+def explanation_of(transactions: Iterable[Record]) -> Explanation:
     """Return the sums of the transactions by kind, the sum with the largest absolute value first."""
     sums: dict[str, tuple[int, int]] = {}
     for each in transactions:
@@ -78,12 +79,12 @@ async def _explain(api: Api, row: Record) -> Explanation | None:
     """Return the explanation of an account's difference; None for any other object."""
     if row.get("kind") != "account":
         return None
-    return explained(
+    return explanation_of(
         await postings_between(api, str(row.get("id")), str(row.get("from")), str(row.get("to")))
     )
 
 
-def _then(row: Record, name: str) -> Cell:
+def _state(row: Record, name: str) -> Cell:
     """Return the cell of the field `before` or `after`: an account's balance, or another object's status."""
     return money_of(row, name) if row.get("kind") == "account" else text_of(row, name)
 
@@ -133,8 +134,8 @@ def _detail(row: Record, _names: AccountNames) -> Detail:
     between = (Fact("earlier", time_of(row, "from")), Fact("later", time_of(row, "to")))
     facts = (
         *between,
-        Fact("before", _then(row, "before")),
-        Fact("after", _then(row, "after")),
+        Fact("before", _state(row, "before")),
+        Fact("after", _state(row, "after")),
         *((Fact("difference", _difference(row)),) if kind == "account" else ()),
         *((Fact("postings", text_of(row, "postings")),) if kind == "account" else ()),
         Fact("id", text_of(row, "id", "dim")),
@@ -162,12 +163,12 @@ def _changed_fields(row: Record) -> tuple[Section, ...]:
     facts = tuple(
         Fact(literal(name), Cell(f"{literal(was.get(name))} → {literal(value)}"))
         for name, value in is_.items()
-        if name not in _SHOWN_BY and value != was.get(name)
+        if name not in _SHOWN_ELSEWHERE and value != was.get(name)
     )
     return (Section("what else changed", facts),) if facts else ()
 
 
-_COUNTED = (
+_COUNTED_KINDS = (
     ("accounts", "account"),
     ("invoices", "invoice"),
     ("users", "user"),
@@ -177,8 +178,8 @@ _COUNTED = (
 )
 
 
-def _counted(summary: Record, _missing: Collection[str]) -> str:
-    counts = ((summary.get(name), one) for name, one in _COUNTED)
+def _counts_in_words(summary: Record, _missing: Collection[str]) -> str:
+    counts = ((summary.get(name), one) for name, one in _COUNTED_KINDS)
     parts = [
         f"{count:,} {one}{'' if count == 1 else 's'}"
         for count, one in counts
@@ -195,8 +196,8 @@ DIFFERENCE = Resource(
     columns=(
         Column("kind", 7, lambda r, _n: text_of(r, "kind", "dim")),
         Column("name", 10, lambda r, _n: text_of(r, "name"), grow=1),
-        Column("before", 10, lambda r, _n: _then(r, "before"), align="right"),
-        Column("after", 10, lambda r, _n: _then(r, "after"), align="right"),
+        Column("before", 10, lambda r, _n: _state(r, "before"), align="right"),
+        Column("after", 10, lambda r, _n: _state(r, "after"), align="right"),
         Column("difference", 14, lambda r, _n: _difference(r), align="right", by="difference"),
         Column("share", _BAR, lambda r, _n: _bar(r), rank=1, by="share"),
         Column("postings", 8, lambda r, _n: _postings(r), align="right", rank=2, by="postings"),
@@ -210,7 +211,7 @@ DIFFERENCE = Resource(
     has_object_path=False,
     part=PART,
     missing_text=NOT_OFFERED,
-    counted=_counted,
+    counts_in_words=_counts_in_words,
     under="accounts",
     empty="Nothing changed. In the past, a sets the earlier moment and b the later one.",
 )

@@ -84,9 +84,9 @@ class Lifecycle:
         return [state for state, _glyph, _tone in self.states if state != self.aside]
 
     def __call__(self, width: int) -> Sequence[Sequence[Cell]]:
-        return self._side_by_side() if width >= 3 * _STEP else self._one_below_the_other()
+        return self._row_lines() if width >= 3 * _STEP else self._column_lines()
 
-    def _side_by_side(self) -> list[list[Cell]]:
+    def _row_lines(self) -> list[list[Cell]]:
         went, path = dict(self.times), self._path
         rows: list[Cell] = []
         for state, to in pairwise(path):
@@ -101,7 +101,7 @@ class Lifecycle:
                 lines.append([Cell(" " * (2 * _STEP + 1) + went[self.aside], "dim")])
         return lines
 
-    def _one_below_the_other(self) -> list[list[Cell]]:
+    def _column_lines(self) -> list[list[Cell]]:
         went = dict(self.times)
         cells = [(state, self._state(state)) for state, _glyph, _tone in self.states]
         widest = max(len(cell.text) for _state, cell in cells) + 2

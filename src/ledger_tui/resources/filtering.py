@@ -65,7 +65,7 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
             raise BadLine(f"“{word}” is not one of {usage(filters)}.")
         if not value:
             raise BadLine(f"{name}: needs a value, like {filter.name}:{filter.example}.")
-        value = completed(value, filter)
+        value = complete_value(value, filter)
         if (problem := filter.check(value)) is not None:
             raise BadLine(problem)
         if filter.param in params:
@@ -74,7 +74,7 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
     return params
 
 
-def completed(value: str, filter_: Filter) -> str:
+def complete_value(value: str, filter_: Filter) -> str:
     """Return the suggested value that begins with `value`; if there are none or several, return `value`."""
     beginning = value.casefold()
     fitting = [each for each in filter_.suggests() if each.casefold().startswith(beginning)]

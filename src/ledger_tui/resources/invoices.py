@@ -94,7 +94,7 @@ def parse_lines(text: str, currency: str) -> list[dict[str, Any]]:
     lines = []
     for number, row in enumerate(rows, 1):
         try:
-            lines.append(_parsed(row, currency))
+            lines.append(_line_to_send(row, currency))
         except ValueError as error:
             raise ValueError(f"Line {number}: {error}") from None
     total = _sum(lines)
@@ -113,7 +113,7 @@ def sum_as_typed(rows: Iterable[TypedLine], currency: str | None) -> str:
     lines = []
     for row in filled_rows:
         try:
-            lines.append(_parsed(row._replace(description="-"), currency))
+            lines.append(_line_to_send(row._replace(description="-"), currency))
         except ValueError:
             continue
     total = _sum(lines)
@@ -125,7 +125,7 @@ def sum_as_typed(rows: Iterable[TypedLine], currency: str | None) -> str:
     return f"sum {format_amount(total, currency)} {currency}{missing}"
 
 
-def _parsed(row: TypedLine, currency: str) -> dict[str, Any]:
+def _line_to_send(row: TypedLine, currency: str) -> dict[str, Any]:
     """Return the row as a line to send. Raises ValueError."""
     description, quantity = row.description.strip(), row.quantity.strip()
     if not description:
@@ -143,7 +143,7 @@ def column_at_fault(row: TypedLine, currency: str) -> int | None:
     good = TypedLine("-", "1", "0")
     for column, value in enumerate(row):
         try:
-            _parsed(TypedLine(*(*good[:column], value, *good[column + 1 :])), currency)
+            _line_to_send(TypedLine(*(*good[:column], value, *good[column + 1 :])), currency)
         except ValueError:
             return column
     return None

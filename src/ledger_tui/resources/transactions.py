@@ -177,13 +177,15 @@ class TransactionExtras(NamedTuple):
 
 
 async def _read_more(api: Api, record: Record) -> TransactionExtras:
-    async def tried(reading: Awaitable[Any]) -> Any:
+    async def result_or_error(reading: Awaitable[Any]) -> Any:
         try:
             return await reading
         except LedgerError as error:
             return error
 
-    return TransactionExtras(await tried(_read_invoice(api, record)), await tried(_read_related(api, record)))
+    return TransactionExtras(
+        await result_or_error(_read_invoice(api, record)), await result_or_error(_read_related(api, record))
+    )
 
 
 def _more_sections(_record: Record, more: TransactionExtras, _names: AccountNames) -> tuple[Section, ...]:

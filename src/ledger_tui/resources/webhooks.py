@@ -253,7 +253,7 @@ def _delivery_detail(record: Record, _names: AccountNames) -> Detail:
     )
 
 
-def _resent(answer: Record, event: str) -> str:
+def _resend_result(answer: Record, event: str) -> str:
     """Return the result of a resend in sentences, with the skipped endpoints and the reasons."""
     sentences = [
         f"Nothing is sent to {literal(each.get('endpoint'))}: it is {literal(each.get('reason'))}"
@@ -264,7 +264,7 @@ def _resent(answer: Record, event: str) -> str:
     return ". ".join([f"Sending {event} again", *sentences])
 
 
-def _second_delivery(deliveries: Iterable[Record], endpoints: Mapping[str, Record]) -> str:
+def _second_delivery_warning(deliveries: Iterable[Record], endpoints: Mapping[str, Record]) -> str:
     """Return a warning for each endpoint that has already received the event; "" if there is none."""
     ids = [str(each.get("endpoint")) for each in deliveries if each.get("status") == "succeeded"]
     urls = [literal(endpoints.get(endpoint, {}).get("url", f"endpoint {endpoint}")) for endpoint in ids]
@@ -282,13 +282,13 @@ def has_failed(delivery: Record) -> bool:
     return delivery.get("status") == "failed" or bool(attempts and attempts[-1].get("error") is not None)
 
 
-def _failed(deliveries: Callable[[Record], Iterable[Record]]) -> Filter:
+def _failed_filter(deliveries: Callable[[Record], Iterable[Record]]) -> Filter:
     """Return the filter for records with a failed delivery. `deliveries` returns a record's deliveries."""
 
-    def failed(record: Record, value: str, _context: FilterContext) -> bool:
+    def matches(record: Record, value: str, _context: FilterContext) -> bool:
         return any(map(has_failed, deliveries(record))) == (value == "yes")
 
-    return choice("failed", ("yes", "no"), "yes", matches=failed)
+    return choice("failed", ("yes", "no"), "yes", matches=matches)
 
 
 DELIVERIES = Resource(
@@ -307,16 +307,16 @@ DELIVERIES = Resource(
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
     ),
     detail=_delivery_detail,
-    filters=(Filter("endpoint", "endpoint", "whe_…"), _failed(lambda delivery: (delivery,))),
+    filters=(Filter("endpoint", "endpoint", "whe_…"), _failed_filter(lambda delivery: (delivery,))),
     actions=(
         ResourceAction(
             "resend_delivery",
             "resend",
             "Sending again",
             target=_resend_path,
-            caution=lambda delivery: _second_delivery((delivery,), {}),
+            caution=lambda delivery: _second_delivery_warning((delivery,), {}),
             creates=True,
-            result=_resent,
+            result=_resend_result,
         ),
     ),
     changes=True,
@@ -453,7 +453,7 @@ def _signature(record: Record, log: WebhookLog, *, long: bool = False) -> Cell:
     return Cell("✗ WRONG: not signed with this stream's secret" if long else "✗ BAD", "bad")
 
 
-def _delivered(record: Record, log: WebhookLog) -> Cell:
+def _delivery_counts(record: Record, log: WebhookLog) -> Cell:
     """Return how many of the endpoints have received the event, such as `✓ 2/2` or `◔ 0/1`.
 
     If an endpoint needed several attempts, their number follows; if no delivery is known, return a dash.
@@ -498,7 +498,7 @@ def _filters(log: WebhookLog) -> tuple[Filter, ...]:
     return (
         Filter("type", "type", "invoice.paid", matches=of_type, suggests=lambda: EVENT_TYPES),
         Filter("endpoint", "endpoint", "example.com", matches=sent_to, suggests=urls),
-        _failed(lambda event: log.deliveries(event.get("id"))),
+        _failed_filter(lambda event: log.deliveries(event.get("id"))),
     )
 
 
@@ -509,7 +509,7 @@ def events_resource(log: WebhookLog) -> Resource:
         deliveries = log.deliveries(record.get("id"))
         if log.endpoints and not deliveries:
             return "Its deliveries are not known here: an endpoint may receive the event a second time."
-        return _second_delivery(deliveries, log.endpoints)
+        return _second_delivery_warning(deliveries, log.endpoints)
 
     def detail(record: Record, names: AccountNames) -> Detail:
         about = subject(record)
@@ -548,14 +548,14 @@ def events_resource(log: WebhookLog) -> Resource:
             Column("time (UTC)", 14, lambda r, _n: clock_of(r, "created"), by="created", rank=1, short=8),
             Column("signed", 6, lambda r, _n: _signature(r, log)),
             Column("event", 19, lambda r, _n: _type(r)),
-            Column("sent", 8, lambda r, _n: _delivered(r, log)),
+            Column("sent", 8, lambda r, _n: _delivery_counts(r, log)),
             Column("about", 12, lambda r, n: summary(subject(r), n), grow=1, easy=20),
             Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=3),
         ),
         detail=detail,
         actions=(
             ResourceAction(
-                "resend", "resend", "Sending again", caution=caution, creates=True, result=_resent
+                "resend", "resend", "Sending again", caution=caution, creates=True, result=_resend_result
             ),
         ),
         filters=_filters(log),

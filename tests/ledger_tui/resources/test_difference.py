@@ -1,4 +1,4 @@
-"""A difference is explained by kind, and the explanation is proven to add up."""
+"""A difference is explanation_of by kind, and the explanation is proven to add up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.past import difference_row
-from ledger_tui.resources.difference import DIFFERENCE, explained, kind_of
+from ledger_tui.resources.difference import DIFFERENCE, explanation_of, kind_of
 
 AT, LATER = "2026-11-20T10:00:00.000Z", "2026-11-20T11:00:00.000Z"
 
@@ -41,7 +41,7 @@ def account(before: int, after: int) -> dict[str, Any]:
 
 def explanation(row: dict[str, Any], *transactions: dict[str, Any]) -> dict[str, str]:
     assert DIFFERENCE.more is not None
-    section = DIFFERENCE.more.sections(row, explained(transactions), AccountNames())[0]
+    section = DIFFERENCE.more.sections(row, explanation_of(transactions), AccountNames())[0]
     return {fact.label: fact.value.text for fact in section.facts}
 
 

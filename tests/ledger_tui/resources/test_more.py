@@ -27,7 +27,7 @@ def links(resource: Resource, found: Any) -> list[str | None]:
 @pytest.mark.parametrize(("resource", "said"), [(ACCOUNTS, ["away"]), (USERS, ["away"]), (REQUESTS, [])])
 def test_an_unread_part_leads_nowhere_and_is_named_at_its_place(resource: Resource, said: list[str]) -> None:
     assert resource.more is not None
-    sections, links = resource.more.shown({"currency": "EUR"}, NotConnected("away"), AccountNames())
+    sections, links = resource.more.parts_for({"currency": "EUR"}, NotConnected("away"), AccountNames())
     assert [fact.value.text for section in sections for fact in section.facts] == said
     assert links == ()
 
