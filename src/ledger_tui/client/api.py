@@ -1,7 +1,7 @@
 """Sends requests to a ledger server, with one connection pool, and reads all answers in the same way.
 
-`call` tries once. `read` tries again after a rate limit or a lost connection until the server answers, so a
-list gets its page in the end. The session shows the wait.
+`call` sends a request once. `read` sends it again after a rate limit or a lost connection, until the server
+answers, so a list gets its page in the end. The session notes the wait, so that the screen can show it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _ASKS_FOR_TOKENS = frozenset({"/v1/auth/token", "/oauth/token"})
 
 @dataclass(frozen=True, slots=True)
 class ApiResponse:
-    """A 2xx answer: its status, its JSON body and its headers. Case does not matter in their names."""
+    """A 2xx answer: its status, its JSON body and its headers.
+
+    Upper and lower case do not matter in the names of the headers.
+    """
 
     status: int
     body: Any
@@ -44,12 +47,12 @@ class ApiResponse:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Return the body as one object; an empty one when it is not an object."""
+        """The body as a JSON object; {} if the body is not an object."""
         return self.body if isinstance(self.body, dict) else {}
 
 
 class Api:
-    """One server with one credential. Calls made before `open` wait for it."""
+    """One server with one credential. A call made before `open` waits until `open` has succeeded."""
 
     def __init__(self, session: Session, traffic: Traffic) -> None:
         self.session = session
@@ -62,7 +65,7 @@ class Api:
     async def open(self, url: str, credential: str | None) -> None:
         """Use the server at this root URL; a trailing `/v1` is removed, because each path contains it.
 
-        Raises NotSent when no client can be made for it.
+        Raises NotSent if no client can be made for this URL and credential.
         """
         # Importing httpx takes a tenth of a second, so it happens in a thread, after the first paint.
         await asyncio.to_thread(import_module, "ledger_client.ledger")
@@ -103,9 +106,10 @@ class Api:
     ) -> ApiResponse:
         """Send a request once. Raises LedgerError.
 
-        `if_match` is the ETag that the object must still have, or the answer is 412. `part` names a part
-        beyond the contract: if the server lacks it, this raises NotOffered instead of NotFound. If the rate
-        limit asks to wait, the request is sent after the wait.
+        `if_match` is the ETag that the object must still have; if it has another, the answer is 412. `part`
+        names the part beyond the contract that the request needs: if the server lacks this part, `call`
+        raises NotOffered instead of NotFound. If the rate limit requires a wait, `call` waits before it
+        sends the request.
         """
         writes = method not in _CHANGES_NOTHING and path not in _ASKS_FOR_TOKENS
         if writes and self.session.moment_ms is not None:
@@ -130,10 +134,10 @@ class Api:
     async def read(
         self, path: str, params: Mapping[str, str] | None = None, *, part: str | None = None
     ) -> ApiResponse:
-        """Send a GET request, and again after a rate limit or a lost connection, until a definite answer.
+        """Send a GET request; send it again after a rate limit or a lost connection, until an answer arrives.
 
-        The answer describes the moment that the screen shows. Raises Unreadable for an answer that was not
-        read to its end, because another attempt would fail in the same way.
+        The answer describes the moment that the screen shows. Raises Unreadable for an answer that cannot
+        be read, because another attempt would fail in the same way.
         """
         moment = past.shown_moment(self.session)
         if moment is not None:
@@ -158,10 +162,10 @@ class Api:
         *,
         part: str | None = None,
     ) -> ApiResponse:
-        """Send a change once.
+        """Send a change until the server takes or refuses it, but never again after a lost connection.
 
-        After a 429 it waits and sends again, because a refused change was not made. A lost connection raises
-        NotConnected, because the change may have been made.
+        After a 429, wait and send the change again, because the server has not made it. A lost connection
+        raises NotConnected, because in this case the server may have made the change.
         """
         while True:
             try:
@@ -170,7 +174,7 @@ class Api:
                 continue  # call() waits before the next try
 
     async def events(self, last_event_id: str | None, *, part: str) -> AsyncIterator[StreamMessage]:
-        """Yield the messages of one connection to the live stream.
+        """Connect to the live stream of events, and yield its messages.
 
         Raises LedgerError when the server refuses, or when the connection breaks or is silent for too long.
         """

@@ -11,11 +11,11 @@ NO_LEDGER = "This is not a ledger's answer. Is the address right?"
 
 
 class ReadOnly(LedgerError):
-    """The dashboard is read-only; nothing was sent."""
+    """The dashboard is read-only, or shows an earlier moment; nothing was sent."""
 
 
 class NoLedger(NotFound):
-    """Another program listens at this address."""
+    """Another program than a ledger listens at this address."""
 
 
 class NotOffered(LedgerError):

@@ -1,4 +1,4 @@
-"""Reads the figures of the overview in few requests; each function names its maximum.
+"""Reads the figures of the overview in few requests; each function names its maximum number of requests.
 
 `health_of` sums up the newest deliveries of each webhook endpoint.
 """
@@ -23,8 +23,8 @@ Mark = Literal["sent", "late", "waiting", "retrying", "failed"]
 class EndpointHealth:
     """A webhook endpoint and its newest deliveries.
 
-    `deliveries` are newest first. `marks` has one mark for each of them, oldest first. `last_error` is the
-    error of the newest attempt.
+    `deliveries` are newest first. `marks` has one mark for each delivery, but the oldest delivery's mark
+    first. `last_error` is the error of the newest delivery whose last attempt failed; None if there is none.
     """
 
     endpoint: Record
@@ -65,6 +65,7 @@ def _attempts(delivery: Record) -> list[Record]:
 
 
 def mark_of(delivery: Record) -> Mark:
+    """Return the mark of a delivery; `late` means that it succeeded after several attempts."""
     attempts = len(_attempts(delivery))
     match delivery.get("status"):
         case "succeeded":
@@ -88,7 +89,10 @@ DELIVERIES_DRAWN = 50
 
 
 class NewPostings(NamedTuple):
-    """The newest transactions; `reached` is true if all older ones were read; `now` is the server's time."""
+    """The newest transactions of a ledger, newest first.
+
+    `reached` is True if no older transaction exists. `now` is the server's time after the first request.
+    """
 
     rows: list[Record]
     reached: bool
@@ -103,7 +107,7 @@ async def read_balances(api: Api, pages: int) -> tuple[BalanceSums, list[Record]
 
 
 async def read_postings(api: Api, known_id: str | None, pages: int) -> NewPostings:
-    """Return the newest transactions, back to the known one, in at most `pages` requests."""
+    """Return the newest transactions, back to the page with `known_id`, in at most `pages` requests."""
     rows: list[Record] = []
     cursor: str | None = None
     now = api.session.server_time
@@ -120,8 +124,8 @@ async def read_postings(api: Api, known_id: str | None, pages: int) -> NewPostin
 async def read_invoices(api: Api, pages: int) -> Stages:
     """Return the number of invoices in each state, in at most 2 × `pages` + 1 requests.
 
-    The number of paid invoices only grows, so it counts only one page of these. Raises NotOffered when the
-    server does not list invoices.
+    The number of paid invoices only grows, so this function reads and counts only one page of them. Raises
+    NotOffered if the server does not list invoices.
     """
     stages, overdue = [], [0]
     for status, most in (("draft", pages), ("open", pages), ("paid", 1)):
@@ -136,7 +140,7 @@ async def read_invoices(api: Api, pages: int) -> Stages:
 async def read_orders(api: Api, pages: int) -> Stages:
     """Return the number of orders in each state, in at most 2 × `pages` + 1 requests.
 
-    It counts only one page of shipped orders, because their number only grows.
+    The number of shipped orders only grows, so this function reads and counts only one page of them.
     """
     stages, waiting = [], list[Record]()
     for status, most in (("open", pages), ("paid", pages), ("shipped", 1)):
@@ -148,14 +152,14 @@ async def read_orders(api: Api, pages: int) -> Stages:
 
 
 def _currency_of_items(items: object) -> str | None:
-    """Return the currency of an order's prices; None if the prices have several currencies, or none."""
+    """Return the currency of an order's prices; None if they have several currencies or no currency."""
     rows = [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
     codes = {str(each.get("currency") or "").upper() for each in rows if "unit_amount" in each}
     return codes.pop() or None if len(codes) == 1 else None
 
 
 async def read_requests(api: Api, known_id: str | None, pages: int) -> list[Record]:
-    """Return the newest entries of the request log, back to the known one, in at most `pages` requests.
+    """Return the newest entries of the request log, back to `known_id`, in at most `pages` requests.
 
     Raises NotOffered if the server keeps no request log.
     """
@@ -185,16 +189,17 @@ async def read_health(api: Api) -> list[EndpointHealth]:
 
 
 async def read_deliveries(api: Api, each: int = PAGE_SIZE) -> tuple[list[Record], list[Record]]:
-    """Return the endpoints, and the newest deliveries of the first ENDPOINTS_READ.
+    """Return the endpoints, and the newest deliveries of each of the first ENDPOINTS_READ endpoints.
 
-    Raises as `read_health` does.
+    `each` is the maximum number of deliveries of one endpoint. Raises NotOffered like `read_health`.
     """
     endpoints = (await _read_page(api, "/v1/webhook_endpoints", {}, part="webhook_endpoints")).rows
     deliveries: list[Record] = []
     for endpoint in endpoints[:ENDPOINTS_READ]:
         path = f"/v1/webhook_endpoints/{quote(str(endpoint.get('id')), safe='')}/deliveries"
         page = await _read_page(api, path, {}, limit=each)
-        # in the past newer deliveries are left out, and there can be any number of these
+        # While the screen shows an earlier moment, later deliveries are removed from each page. If a page is
+        # empty for this reason, read the next one.
         for _ in range(_PAGES_BACK):
             if page.rows or page.older is None:
                 break
@@ -210,7 +215,7 @@ async def _read_pages(
     pages: int,
     part: str | None,
 ) -> tuple[list[Record], bool]:
-    """Return the newest objects of a list, and whether these are all objects of the list."""
+    """Return the newest objects of a list, and True if the list contains no other objects."""
     rows: list[Record] = []
     cursor: str | None = None
     for _ in range(pages):
@@ -230,5 +235,5 @@ async def _read_page(
     part: str | None = None,
     limit: int = PAGE_SIZE,
 ) -> ListPage:
-    """Return the page in an answer. Raises an error if the answer does not come from a ledger."""
+    """Read one page of a list. Raises LedgerError, also for an answer that is not a ledger's."""
     return await fetch_page(api, path, filters, Want(0, "page", 0, cursor, limit), part)

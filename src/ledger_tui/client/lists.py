@@ -1,6 +1,6 @@
 """Reads lists page by page: one function covers the interface's three kinds of paging, and the statement.
 
-For rows that contain only the id of an account, this module also reads the account.
+Some rows contain only the id of an account or user. To show a name, this module reads accounts and users too.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from ledger_tui.client.errors import NO_LEDGER
 from ledger_tui.client.names import AccountName, AccountNames
 from ledger_tui.client.records import ListPage, Record, Want
 
+# The maximum numbers of pages to read: for a name, after a moment, and between two moments.
 _PAGES_SEARCHED = 10
 _PAGES_AFTER = 20
 _PAGES_BETWEEN = 50
 Paging = Literal["starting_after", "cursor", "page", "statement"]
 _DIFFERENCE = "/v1/diff"
-# A statement is one page. A list without an entry here is read in the generic way (docs/decisions.md#lists).
+# A list without an entry here has the paging `cursor` (docs/decisions.md#lists). A statement is one page.
 _PAGING: Mapping[str, Paging] = MappingProxyType(
     {
         "/v1/accounts": "starting_after",
@@ -50,7 +51,7 @@ def paging_of(path: str) -> Paging:
 
 
 async def learn_account(api: Api, names: AccountNames, account_id: str) -> bool:
-    """Read an account's name and currency; returns whether the account exists. Raises LedgerError."""
+    """Read an account's name and currency, and return whether the account exists. Raises LedgerError."""
     try:
         # Read the account as it is now, whichever moment is shown: its name and currency never change.
         with past.the_present():
@@ -65,9 +66,10 @@ async def learn_account(api: Api, names: AccountNames, account_id: str) -> bool:
 async def learn_accounts_until(
     api: Api, names: AccountNames, name: str, fits: Callable[[AccountName], bool] = lambda _account: True
 ) -> bool:
-    """Read accounts, newest first, until one fits and contains `name` in its name, up to a maximum of pages.
+    """Read accounts, newest first, until one has `name` in its name and passes `fits`.
 
-    Return False if no such account exists. The server cannot search by name. Raises LedgerError.
+    The server cannot search by name. Return False if no such account exists. Return True if one was found, or
+    if it may exist beyond the maximum number of pages. Raises LedgerError.
     """
     want = Want(0, "page", 0, None)
     for _page in range(_PAGES_SEARCHED):
@@ -97,7 +99,7 @@ async def fetch_page(
 ) -> ListPage:
     """Return the page that the window of a list wants.
 
-    Waits like `Api.read`; raises LedgerError for a refusal.
+    Wait and try again like `Api.read`. Raises LedgerError if the server refuses.
     """
     if path == _DIFFERENCE:
         return await _difference(api, filters, want)
@@ -127,9 +129,10 @@ async def _page_as_asked(
 
 
 async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> ListPage:
-    """Return the changes between two moments.
+    """Return a page of the changes between two moments.
 
-    Changes of keys come last, because the server's list of changes lacks them.
+    The server's list of changes lacks the API keys. So the last page also contains their changes, which are
+    computed from the list of keys.
     """
     if not {"from", "to"} <= filters.keys():
         return ListPage((), None)
@@ -148,7 +151,7 @@ async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> ListP
 
 
 async def postings_between(api: Api, account: str, start: str, end: str) -> list[Record]:
-    """Return the transactions of an account after one moment until another, newest first. Raises TooMany."""
+    """Return the transactions of an account after `start` and until `end`, newest first. Raises TooMany."""
     with past.the_present():
         filters = {"account": account, "at": end}
         return await postings_after(api, past.moment_ms(start) or 0, filters, _PAGES_BETWEEN)
@@ -159,7 +162,7 @@ async def postings_after(
 ) -> list[Record]:
     """Return the transactions after a moment, newest first, in at most `pages` requests.
 
-    Raises TooMany when there are more.
+    Raises TooMany if these requests cannot return all of them.
     """
     query = {**filters, "created_after": past.moment_text(moment)}
     rows: list[Record] = []
@@ -184,7 +187,7 @@ def _page_of(answer: ApiResponse, paging: Paging, want: Want) -> ListPage:
 
 
 def _require_progress(page: ListPage, want: Want) -> None:
-    """Raise an error if the next cursor was used before: it would lead to the same pages without end."""
+    """Raise NotAList if the next cursor was used before, because the list would repeat without end."""
     if page.older is not None and (page.older == want.cursor or page.older in want.met):
         raise NotAList("The pages of this list repeat. Is this a ledger server?")
 
@@ -206,7 +209,7 @@ def _statement_rows(body: Record) -> list[Record]:
 
 
 def _records(items: Sequence[Record]) -> list[Record]:
-    """Return the objects of a list, each with its id as text, which identifies the row."""
+    """Return the objects of a list. The id of each object becomes a text, because it identifies the row."""
     records: list[Record] = []
     for item in items:
         if not isinstance(item.get("id"), str | int):

@@ -1,5 +1,6 @@
-"""Remembers accounts and users by id, because a transaction contains its account's id, but neither name nor
-currency.
+"""Remembers the names of accounts and users by id.
+
+A transaction contains the id of its account, but neither the account's name nor its currency.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Directory(Generic[Named]):
         self._by_id.clear()
 
     def _learn(self, entries: Iterable[Named]) -> bool:
-        """Add objects; return whether any is new or renamed."""
+        """Add objects; return whether one of them was unknown or has changed."""
         before = dict(self._by_id)
         self._by_id.update({entry.id: entry for entry in entries})
         return self._by_id != before
@@ -59,7 +60,7 @@ class Directory(Generic[Named]):
     def resolve(self, text: str, fits: Callable[[Named], bool] = lambda _entry: True) -> Named | None:
         """Return the object whose name is this text or contains it; None unless there is exactly one.
 
-        If several objects match, only those that `fits` accepts count.
+        If `fits` accepts some of the matching objects, only these count.
         """
         matches = self.with_name(text) or self.having(text)
         matches = [entry for entry in matches if fits(entry)] or matches
@@ -90,7 +91,10 @@ class UserNames(Directory[UserName]):
     """The users seen so far."""
 
     def learn(self, records: Iterable[dict[str, Any]]) -> bool:
-        """Add user records; returns whether any name was new. An erased user has no name."""
+        """Add user records, and return whether one of them was unknown or has changed.
+
+        Leave out erased users, because they have no name.
+        """
         return self._learn(
             UserName(record["id"], record["name"], str(record.get("email") or ""))
             for record in records
@@ -116,7 +120,7 @@ class AccountNames(Directory[AccountName]):
         self.users.clear()
 
     def learn(self, records: Iterable[dict[str, Any]]) -> bool:
-        """Add account records; returns whether any was new."""
+        """Add account records, and return whether one of them was unknown."""
         return self._learn(
             AccountName(record["id"], str(record.get("name", "")), record["currency"])
             for record in records
@@ -124,16 +128,16 @@ class AccountNames(Directory[AccountName]):
         )
 
     def learn_users(self, records: Iterable[dict[str, Any]]) -> bool:
-        """Add user records; returns whether any name was new."""
+        """Add user records, and return whether one of them was unknown or has changed."""
         return self.users.learn(records)
 
     def user(self, user_id: object) -> str | None:
-        """Return a user's name, None if the user was not seen."""
+        """Return a user's name; None if the user is not known."""
         entry = self.users.get(user_id)
         return entry.name if entry else None
 
     def mark_absent(self, account_id: str) -> None:
-        """Note that the server does not know this account, so that nobody asks for it again."""
+        """Note that the server does not know this account, so that `unknown` no longer returns its id."""
         self._absent.add(account_id)
 
     def currency(self, account_id: object) -> str | None:
@@ -146,6 +150,6 @@ class AccountNames(Directory[AccountName]):
         return entry.name if entry else account_id
 
     def unknown(self, account_ids: Iterable[object]) -> list[str]:
-        """Return the ids of accounts to read from the server: each id once, in the order of the rows."""
+        """Return the ids of the accounts to read from the server, each id once, in the given order."""
         ids = dict.fromkeys(id_ for id_ in account_ids if isinstance(id_, str))
         return [id_ for id_ in ids if id_ not in self._by_id and id_ not in self._absent]

@@ -42,9 +42,7 @@ class SignInFailed(LedgerError):
 
 @dataclass(frozen=True, slots=True)
 class OAuthApp:
-    """The app under which the dashboard is registered at `auth_url`, and the scopes that the dashboard asks
-    for.
-    """
+    """The OAuth app as which the dashboard is registered at `auth_url`, and the scopes to ask for."""
 
     auth_url: str
     client_id: str
@@ -86,7 +84,7 @@ class SignIn:
 
     @property
     def url(self) -> str:
-        """Return the address where the user signs in and decides."""
+        """The address where the user signs in and allows or denies the access."""
         query = {
             "response_type": "code",
             "client_id": self._app.client_id,
@@ -126,7 +124,7 @@ class SignIn:
             writer.close()
 
     def _receive(self, request_line: str) -> tuple[str, str]:
-        """Read the query of the redirect; returns the status and the sentence to show in the browser."""
+        """Read the query of the redirect, and return the status and the sentence to show in the browser."""
         method, _, rest = request_line.partition(" ")
         target = urlsplit(rest.partition(" ")[0])
         if target.path != CALLBACK_PATH:
@@ -161,7 +159,7 @@ class SignIn:
 
 
 async def issued(app: OAuthApp, **grant: str) -> TokenPair:
-    """Exchange a code or a refresh token of this app for new tokens. Raises SignInFailed."""
+    """Exchange an authorization code or a refresh token of this app for new tokens. Raises SignInFailed."""
     await asyncio.to_thread(import_module, "ledger_client.ledger")
     try:
         async with client_of(app.auth_url) as server:
@@ -188,10 +186,10 @@ class OAuthTokenManager(TokenManager):
         super().__init__(api, Tokens(self._next, store))
 
     async def resume(self) -> str | None:
-        """Return the stored access token, refreshed if it is about to expire; None if the user has to sign
-        in.
+        """Return the stored access token; None if the user must sign in.
 
-        Raises NotStored, and SignInFailed when tokens are stored but the server does not answer.
+        If the token is about to expire, refresh it first. Raises NotStored, and SignInFailed if tokens are
+        stored but the server does not answer.
         """
         await self.tokens.resume()
         return self.tokens.pair.access_token if self.tokens.pair is not None else None

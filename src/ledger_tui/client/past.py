@@ -32,7 +32,7 @@ _moment_choice: ContextVar[tuple[int | None] | None] = ContextVar("_moment_choic
 
 @contextmanager
 def at_moment(ms: int | None) -> Iterator[None]:
-    """Within this context requests read this moment (None is the present), not the moment on screen."""
+    """Within this context, requests read the moment `ms`, not the moment on screen; None is the present."""
     token = _moment_choice.set((ms,))
     try:
         yield
@@ -66,7 +66,7 @@ def shown_moment(session: Session) -> int | None:
 
 
 def params_at(path: str, params: Mapping[str, str] | None, ms: int) -> dict[str, str]:
-    """Return the query parameters that read this path at the chosen moment."""
+    """Return the query parameters that read this path at the moment `ms`."""
     query, at = dict(params or {}), moment_text(ms)
     if _TAKES_AT.fullmatch(path):
         query.setdefault("at", at)
@@ -76,7 +76,7 @@ def params_at(path: str, params: Mapping[str, str] | None, ms: int) -> dict[str,
 
 
 def body_at(body: Any, ms: int) -> Any:
-    """Return an answer without the parts that are newer than the moment."""
+    """Return an answer without the parts that are newer than the moment `ms`."""
     if not isinstance(body, dict):
         return body
     if not isinstance(rows := body.get("data"), list):
@@ -92,7 +92,10 @@ def _is_later(row: Record, at: str) -> bool:
 
 
 def _record_at(record: Record, at: str) -> Record:
-    """Return a record as it was then: a delivery without later attempts, a key without a later revocation."""
+    """Return a record as it was at `at`: a delivery without later attempts, a key without a later revocation.
+
+    A delivery without its later attempts is pending, and its next attempt is the first attempt after `at`.
+    """
     if str(record.get("revoked_at") or "") > at:
         record = {**record, "revoked_at": None}
     attempts = record.get("attempts")
@@ -106,12 +109,12 @@ def _record_at(record: Record, at: str) -> Record:
     return {**record, "attempts": earlier, "status": "pending", "next_attempt_at": due}
 
 
-# ---------------------------------------------------------------------- what happened, in its order
+# ---------------------------------------------------------------------- what happened, in order of time
 
 
 @dataclass(frozen=True)
 class Happening:
-    """Something that happened: an event."""
+    """An event at its time; `about` are its type and the name of its object."""
 
     ms: int
     id: str
@@ -183,15 +186,16 @@ def with_shares(rows: list[Record]) -> list[Record]:
 
 
 def changed_keys(keys: Iterable[Record], start: str, end: str) -> list[Record]:
-    """Return a change for each API key that was made or revoked between two moments."""
+    """Return a change for each API key that was created or revoked between two moments."""
 
-    def then(key: Record, at: str) -> Record | None:
+    def state_at(key: Record, at: str) -> Record | None:
         revocation = key.get("revoked_at")
         status = "revoked" if isinstance(revocation, str) and revocation <= at else "active"
         return None if _is_later(key, at) else {**key, "status": status}
 
     changes = (
-        {"id": k.get("id"), "kind": "key", "before": then(k, start), "after": then(k, end)} for k in keys
+        {"id": k.get("id"), "kind": "key", "before": state_at(k, start), "after": state_at(k, end)}
+        for k in keys
     )
     return [change for change in changes if change["before"] != change["after"]]
 

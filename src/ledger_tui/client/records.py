@@ -17,7 +17,12 @@ PAGE_SIZE = 100
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """A page to fetch. `slot` is the place it fills; `generation` distinguishes answers to older requests."""
+    """A page to fetch, for a `Window`.
+
+    `kind` says what for: `page` is any page, `news` the first page again, `newer` the page of newer rows
+    before the cursor, and `anew` the first page, with which the list starts again. `slot` is the number of
+    the slot to fill. If the list has started again since, its `generation` is higher, and the page is stale.
+    """
 
     generation: int
     kind: Literal["page", "news", "newer", "anew"]

@@ -55,10 +55,12 @@ class Session:
         self.profile = ""  # the user's name for this server
         self.state = ConnectionState.CONNECTING
         self.sentence = ""
-        self.progress: float | None = None  # the share of the demo's data that is loaded, while it starts
+        # the fraction of a demo's data that is loaded, while the demo's server starts
+        self.progress: float | None = None
         self.retries = 0
         self.next_try_at = 0.0
-        self.wait_until = 0.0
+        self.wait_until = 0.0  # no request is sent before this time of `clock`
+        # the numbers of the rate limit: requests per minute, requests left, the Unix time of the next window
         self.limit: int | None = None
         self.remaining: int | None = None
         self.reset_at: int | None = None
@@ -68,8 +70,8 @@ class Session:
         self._under_way: dict[int, float] = {}  # when each unanswered request was sent
         self._sent_count = 0
         self._answered_at = 0.0
-        self.known_ledger = False
-        self._foreign = False
+        self.known_ledger = False  # whether an answer of this server had a ledger's form
+        self._foreign = False  # whether the server has given another program's answer
         # the number of credentials used so far; a refusal holds only for the credential that got it
         self.credentials = 0
         self.missing_parts: set[str] = set()
@@ -91,7 +93,7 @@ class Session:
         return Mode.TEST if Mode.TEST in modes else Mode.UNKNOWN
 
     def begin(self, url: str, credential: str | None) -> None:
-        """Start with a server and a credential; only a key's prefix is looked at, to tell its mode."""
+        """Start with a server and a credential. The prefix of an API key shows whether its mode is live."""
         self.url = url
         self.known_ledger = self._foreign = False
         self.credential_changed()
@@ -106,7 +108,7 @@ class Session:
         self.credentials += 1
 
     def starting(self, progress: float | None = None) -> None:
-        """Note that the dashboard's own server is starting, and which share of a demo's data is loaded."""
+        """Note that the dashboard's own server is starting, and the loaded fraction of a demo's data."""
         self.progress = progress
         self._to(ConnectionState.STARTING)
 
@@ -129,14 +131,14 @@ class Session:
 
     def saw_scopes(self, scopes: object) -> None:
         """Note the scopes that the server limits the credential to; None for no limit."""
-        mark_missing = isinstance(scopes, list) and _WRITES not in scopes
-        if mark_missing != self._lacks_scope:
-            self._lacks_scope = mark_missing
+        lacks_scope = isinstance(scopes, list) and _WRITES not in scopes
+        if lacks_scope != self._lacks_scope:
+            self._lacks_scope = lacks_scope
             self.on_change()
 
     @property
     def forbids_changes(self) -> str:
-        """Return why nothing can be changed from here; "" if it can."""
+        """Why the dashboard can change nothing now; "" if it can make changes."""
         if self.moment_ms is not None:
             return "this is the past, where nothing is written; esc is now"
         if self.read_only:
@@ -146,7 +148,7 @@ class Session:
     # ------------------------------------------------------------------ connection
 
     def sent(self) -> int:
-        """Note that a request was sent; returns the number to pass to `done`."""
+        """Note that a request was sent, and return the number to pass to `done`."""
         self._sent_count += 1
         self._under_way[self._sent_count] = self.clock()
         return self._sent_count
@@ -157,7 +159,10 @@ class Session:
 
     @property
     def unanswered_seconds(self) -> float:
-        """Return how long a request has waited for its answer, in seconds; 0 for a wait too short to show."""
+        """How long the oldest running request has waited, in seconds; 0 for a wait too short to show.
+
+        The time before the last answer to any request does not count.
+        """
         if not self._under_way:
             return 0.0
         since = max(min(self._under_way.values()), self._answered_at)
@@ -166,7 +171,7 @@ class Session:
 
     @property
     def answers(self) -> bool:
-        """Return whether the screen is up to date: the server answers, and no request waits too long."""
+        """Whether the screen is up to date: the server answers, and no request has waited too long."""
         return self.state is ConnectionState.ONLINE and not self.unanswered_seconds
 
     def saw_ledger(self) -> None:
@@ -189,7 +194,7 @@ class Session:
         """Note that the server gave an answer, of any kind."""
         self._answered_at = self.clock()
         self._note_limits(headers)
-        # the server sent this answer before it ended; it was read afterwards
+        # The server has ended since: it sent this answer before its end.
         if self.state is ConnectionState.ENDED:
             return
         state = ConnectionState.FOREIGN if self._foreign else ConnectionState.ONLINE
@@ -208,8 +213,9 @@ class Session:
         self.on_change()
 
     def will_retry(self, attempt: int, seconds: float) -> None:
-        """Note that the dashboard will try again by itself, for the `attempt`th time since it lost the
-        connection.
+        """Note that the dashboard will try again after `seconds`.
+
+        `attempt` is the number of this try, counted from 1 since the connection was lost.
         """
         self.retries = attempt
         self.next_try_at = self.clock() + seconds
@@ -221,7 +227,7 @@ class Session:
         return max(0.0, self.next_try_at - self.clock())
 
     def rate_limited(self, retry_after_seconds: float) -> None:
-        """Note that the server asked to wait; nothing is sent until then."""
+        """Note that the server asked for a wait of these seconds; no request is sent before its end."""
         self.wait_until = max(self.wait_until, self.clock() + retry_after_seconds)
         self.on_change()
 
@@ -233,7 +239,7 @@ class Session:
 
     @property
     def waiting_seconds(self) -> float:
-        """Return the seconds to wait for the rate limit, 0 if there is no need to wait."""
+        """The seconds to wait for the rate limit before the next request; 0 for no wait."""
         return max(0.0, self.wait_until - self.clock())
 
     @property
@@ -243,10 +249,10 @@ class Session:
 
     @property
     def look_pause(self) -> float:
-        """Return the seconds between two pages that are read in sequence to search them.
+        """The seconds between two pages, when many pages are read one after the other.
 
-        A search uses the first half of the rate limit at full speed, then slows down to leave requests for
-        the screen.
+        Such a search uses the first half of the rate limit at full speed, then slows down, to leave requests
+        for the screen.
         """
         if self.limit and self.remaining is not None and self.remaining * 2 < self.limit:
             return self.pause_after(1)
@@ -258,7 +264,10 @@ class Session:
         return self.limit is not None and self.remaining is not None and self.remaining * 10 < self.limit
 
     def pause_after(self, requests: int, *, least: float | None = None) -> float:
-        """Return the seconds to wait after a read that took this many requests."""
+        """Return the seconds to wait after a read that took this many requests.
+
+        With these pauses, repeated reads use at most a fixed share of the rate limit. `least` is the minimum.
+        """
         least = _FASTEST_POLL_SECONDS if least is None else least
         if not self.limit:
             return least
@@ -287,7 +296,7 @@ class Session:
 
     @property
     def clock_ahead(self) -> timedelta:
-        """How far test helpers have moved the ledger's clock on, to whole seconds."""
+        """How far test helpers have moved the ledger's clock forward, rounded to seconds."""
         return timedelta(seconds=round(self._ledger_ahead))
 
     @property

@@ -49,7 +49,7 @@ class EventLine:
             yield ReceivedEvent(event, message.is_signed)
 
     def forget(self) -> None:
-        """Start again without a last event, because the server does not know it or has forgotten it."""
+        """Do not resume after the last event next time, because the server does not know this event."""
         self._last_id = None
 
 

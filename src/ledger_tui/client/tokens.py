@@ -34,8 +34,8 @@ class TokenManager:
     async def refresh(self, *, when_due: bool = False) -> bool:
         """Exchange the refresh token for the next pair; return whether a refresh was due. Raises LedgerError.
 
-        If the server refuses the refresh token, the token is used up or revoked. Then the session uses its
-        API key again, if there is one.
+        If the server refuses the refresh token, the token is used up or revoked. In this case the session
+        uses its API key again, if it has one.
         """
         try:
             is_done = await self.tokens.refresh(when_due=when_due)
@@ -70,7 +70,7 @@ class TokenManager:
         return bool(self.key and isinstance(last, str) and last and self.key.endswith(last))
 
     def replace_key(self, key: str) -> None:
-        """Use the new key after the former one was rolled."""
+        """Use the new key `key`, because the former key was rolled."""
         self.key = key
         self.use_key()
 
@@ -96,7 +96,10 @@ class TokenManager:
 
 
 def refusal_of(error: LedgerError) -> str:
-    """Return the reason why there are no tokens: the server's message, unless it would mislead."""
+    """Return the reason why the server gave no tokens: usually the server's message.
+
+    For a 404 or 405 the message would mislead, because the server has no such request.
+    """
     if error.status in (404, 405):
         return "This server issues no tokens."
     return str(error)

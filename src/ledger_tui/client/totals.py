@@ -1,4 +1,4 @@
-"""The figures of the overview, computed from lists of records. Pure."""
+"""The figures of the overview, computed from lists of records. This module does no input or output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class BalanceSums:
-    """Sums of `accounts` accounts by currency; `partial` is true if some accounts were not read."""
+    """The sums of the balances by currency.
+
+    `accounts` is the number of accounts that were read; `partial` is True if there are others.
+    """
 
     sums: Sequence[Sum]
     accounts: int
@@ -33,7 +36,7 @@ class BalanceSums:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The objects in one state; `partial` is true if some were not counted."""
+    """The number of objects in one state; `partial` is True if there are more objects in this state."""
 
     status: str
     count: int
@@ -62,7 +65,7 @@ WAITING_AGES: Ages = ((1, "≤ 1 d"), (7, "≤ 7 d"), (float("inf"), "> 7 d"))
 
 
 def sums_of(records: Iterable[Record], amount: str) -> list[Sum]:
-    """Return the sums by currency, the currency with the most objects first."""
+    """Return the sums of the field `amount` by currency, the currency with the most objects first."""
     amounts, counts = Counter[str](), Counter[str]()
     for record in records:
         value, currency = record.get(amount), record.get("currency")
@@ -73,7 +76,7 @@ def sums_of(records: Iterable[Record], amount: str) -> list[Sum]:
 
 
 def overdue_by_age(invoices: Iterable[Record], today: date) -> list[int]:
-    """Return how many invoices are past their due date, by `OVERDUE_AGES`."""
+    """Return how many of these invoices are past their due date, one number for each of `OVERDUE_AGES`."""
     days = []
     for invoice in invoices:
         try:
@@ -84,7 +87,10 @@ def overdue_by_age(invoices: Iterable[Record], today: date) -> list[int]:
 
 
 def waiting_by_age(orders: Iterable[Record], now: float) -> list[int]:
-    """Return how many of these orders are of each age in `WAITING_AGES`, without orders that have no time."""
+    """Return how many of these orders have each of the ages in `WAITING_AGES`.
+
+    An order without a time does not count.
+    """
     times = (moment(order.get("created")) for order in orders)
     return _by_age(((now - at) / 86_400 for at in times if at is not None), WAITING_AGES)
 
@@ -100,8 +106,9 @@ class PostingRate:
     """The number of transactions in each interval of `BUCKET_SECONDS`.
 
     Times are the server's, in seconds. A transaction without a time counts at the time of the read that first
-    returned it. If no transaction of the first read carries a time, none of them counts. If more transactions
-    were posted since the last read than one read returns, the number of unread transactions is an estimate.
+    returned the transaction. But if no transaction of the first read has a time, none of these counts. If
+    more transactions were posted since the last read than one read returns, the number of the unread ones is
+    estimated.
     """
 
     def __init__(self) -> None:
@@ -114,7 +121,10 @@ class PostingRate:
         self._newest_at: float | None = None
 
     def take(self, rows: Sequence[Record], *, now: float, all_read: bool) -> None:
-        """Count transactions, newest first; `all_read` means that no older transaction is unread."""
+        """Count the transactions of a read, newest first.
+
+        `all_read` is True if the read returned all transactions that exist.
+        """
         self.read_at = now
         first = self.newest is None
         known_id = self.newest
@@ -141,6 +151,7 @@ class PostingRate:
                 del counter[bucket]
 
     def _note_reach(self, times: Sequence[float], now: float, *, all_read: bool, first: bool) -> None:
+        """Note from which time on all transactions are counted; estimate those that a later read missed."""
         if first:
             self._complete_from = float("-inf") if all_read else min(times, default=now)
         elif not all_read and times and self._newest_at is not None:
@@ -157,8 +168,9 @@ class PostingRate:
                 self._guesses[bucket] = self._guesses.get(bucket, 0) + round(seconds * rate)
 
     def per_minute(self, now: float, buckets: int) -> list[float | None]:
-        """Return the rate in each of the last complete buckets, oldest first; None for a bucket that was not
-        read completely.
+        """Return the transactions per minute in each of the last complete buckets, oldest first.
+
+        None stands for a bucket whose transactions were not all read.
         """
         return [
             self._counts[bucket] * 60 / BUCKET_SECONDS
@@ -168,12 +180,15 @@ class PostingRate:
         ]
 
     def last_minute(self, now: float) -> tuple[float, bool] | None:
-        """Return the rate over the last minute's complete buckets, and whether it contains an estimate."""
+        """Return the transactions per minute over the last minute, and whether this contains an estimate.
+
+        Return None if no bucket of the last minute was counted.
+        """
         buckets = [bucket for bucket in self._last(now, 60 // BUCKET_SECONDS) if self._reaches(bucket)]
         if not buckets:
             return None
-        came = sum(self._counts[bucket] + self._guesses.get(bucket, 0) for bucket in buckets)
-        return came * 60 / BUCKET_SECONDS / len(buckets), any(each in self._guesses for each in buckets)
+        count = sum(self._counts[bucket] + self._guesses.get(bucket, 0) for bucket in buckets)
+        return count * 60 / BUCKET_SECONDS / len(buckets), any(each in self._guesses for each in buckets)
 
     @staticmethod
     def _last(now: float, buckets: int) -> range:
@@ -181,7 +196,7 @@ class PostingRate:
         return range(last - buckets, last)
 
     def _reaches(self, bucket: int) -> bool:
-        """Return whether counting began before the bucket; its number may still contain an estimate."""
+        """Return whether counting began before the bucket. The bucket's number may still be an estimate."""
         return self._complete_from is not None and bucket * BUCKET_SECONDS >= self._complete_from
 
 

@@ -22,7 +22,7 @@ def masked(text: str) -> str:
 
 
 class Traffic:
-    """The latest exchanges, oldest first, at most `KEPT`."""
+    """The latest requests with their results, oldest first, at most `KEPT`."""
 
     def __init__(self) -> None:
         self._exchanges: deque[SentRequest] = deque(maxlen=KEPT)
@@ -40,7 +40,7 @@ class Traffic:
                 del self._ids[next(iter(self._ids))]
 
     def is_own(self, request_id: object) -> bool:
-        """Return whether a logged request was one of the latest of this dashboard."""
+        """Return whether a request in the server's log was one of this dashboard's latest requests."""
         return request_id in self._ids
 
     def __iter__(self) -> Iterator[SentRequest]:
@@ -55,7 +55,10 @@ KEY_VARIABLE = "LEDGER_API_KEY"
 
 
 def as_curl(exchange: SentRequest) -> str:
-    """Return the command; it takes the credential from the environment variable LEDGER_API_KEY."""
+    """Return a curl command that sends the request again.
+
+    The command takes the credential from the environment variable LEDGER_API_KEY.
+    """
     parts = ["curl"]
     if exchange.method != "GET":
         parts += ["-X", exchange.method]

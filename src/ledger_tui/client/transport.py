@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SURROGATE = re.compile(rb"\\u[dD]|\xed[\xa0-\xbf]")
 TIMEOUT_SECONDS = 20.0  # seconds without any data from the server
 ANSWER_SECONDS_MAX = 60.0
-# bytes of a list's page; a larger one would take so long to parse that keys wait
+# the maximum size of an answer; parsing a larger page would take so long that keys would have to wait
 ANSWER_BYTES_MAX = 16_000_000
 _NUMBER_LENGTH_MAX = 24  # the longest form of a float, such as -1.2345678901234567e-308
 _FLOAT_MAX = 1e24
@@ -25,8 +25,8 @@ _FLOAT_MAX = 1e24
 def client_of(url: str, credential: str | None = None, **settings: Any) -> AsyncLedger:
     """Return a client that sends each request once. Raises NotSent.
 
-    It reads the environment: proxies, which are not used for this machine's own addresses, and the
-    certificates to trust.
+    The client takes proxies and the certificates to trust from the environment. It uses no proxy for this
+    machine's own addresses.
     """
     from ledger_client.ledger import AsyncLedger
 
@@ -39,9 +39,9 @@ def client_of(url: str, credential: str | None = None, **settings: Any) -> Async
 
 
 def decoded(text: bytes | str) -> Any:
-    """Return the value of a JSON text, or a signed note; None for any other text, and for a JSON text that is
-    nested too deeply or too large.
+    """Return the value of a JSON text; a signed note is returned as text.
 
+    Return None for any other text, and for a JSON text that is nested too deeply or contains too many values.
     Lone surrogates are replaced, because a text with them cannot be sent back, shown or stored.
     """
     try:
