@@ -85,7 +85,7 @@ async def shows(url: str, _seconds: float) -> None:
         lambda: api.call("POST", "/v1/accounts", body={}),
         lambda: api.call("GET", "/v1/accounts/acc_1/statement"),
         lambda: _first(EventLine(api)),
-        lambda: oauth.issued(oauth.OAuthApp(url, "app_1", "read:users"), refresh_token="rt_1"),
+        lambda: oauth.exchange_grant(oauth.OAuthApp(url, "app_1", "read:users"), refresh_token="rt_1"),
     ]
     if await _answers(api):
         uses += [

@@ -73,7 +73,7 @@ class Api:
 
         before = self._client
         limits = httpx.Limits(max_connections=_MAX_CONNECTIONS)
-        self._client = client_of(url, credential, limits=limits, on_exchange=self._exchanged)
+        self._client = client_of(url, credential, limits=limits, on_exchange=self._note_exchange)
         self.session.begin(self._client.url, credential)
         self._opened.set()
         if before is not None:
@@ -126,7 +126,7 @@ class Api:
                 method, path, body=body, query=params, headers=headers, key=idempotency_key or None
             )
         except LedgerError as error:
-            raise self._noted(error, part) from error
+            raise self._note_refusal(error, part) from error
         finally:
             self.session.done(number)
         return ApiResponse(answer.status, decoded(answer.content), answer.headers)
@@ -151,7 +151,7 @@ class Api:
             except Unreadable:
                 raise
             except NotConnected:
-                await self._until_reachable()
+                await self._wait_until_reachable()
 
     async def write(
         self,
@@ -185,11 +185,11 @@ class Api:
             async for message in self._client.listen(last_event_id):
                 yield message
         except LedgerError as error:
-            raise self._noted(error, part) from error
+            raise self._note_refusal(error, part) from error
 
     # ------------------------------------------------------------------ inside
 
-    def _noted(self, error: LedgerError, part: str | None) -> LedgerError:
+    def _note_refusal(self, error: LedgerError, part: str | None) -> LedgerError:
         """Note a refusal in the session, and return the dashboard's exception for it."""
         if isinstance(error, RateLimited):
             self.session.rate_limited(error.retry_after)
@@ -201,7 +201,7 @@ class Api:
             return error if self.session.known_ledger else NoLedger(NO_LEDGER, status=404)
         return error
 
-    def _exchanged(self, request: SentRequest, answer: Answer | LedgerError) -> None:
+    def _note_exchange(self, request: SentRequest, answer: Answer | LedgerError) -> None:
         """Note an attempt and its answer in the traffic and the session."""
         self._traffic.add(request)
         if answer.status is not None:
@@ -213,7 +213,7 @@ class Api:
         if (seconds := self.session.waiting_seconds) > 0:
             await asyncio.sleep(seconds)
 
-    async def _until_reachable(self) -> None:
+    async def _wait_until_reachable(self) -> None:
         # Only one probe is sent at a time, even if several readers wait.
         if self._probe is None or self._probe.done():
             self._probe = asyncio.create_task(self._probe_until_answered())

@@ -75,7 +75,7 @@ async def learn_accounts_until(
     for _page in range(_PAGES_SEARCHED):
         page = await fetch_page(api, "/v1/accounts", {}, want)
         names.learn(page.rows)
-        if any(map(fits, names.having(name))):
+        if any(map(fits, names.containing(name))):
             return True
         if page.older is None:
             return False
@@ -102,11 +102,11 @@ async def fetch_page(
     Wait and try again like `Api.read`. Raises LedgerError if the server refuses.
     """
     if path == _DIFFERENCE:
-        return await _difference(api, filters, want)
-    return await _page_as_asked(api, path, filters, want, part)
+        return await _difference_page(api, filters, want)
+    return await _read_generic_page(api, path, filters, want, part)
 
 
-async def _page_as_asked(
+async def _read_generic_page(
     api: Api, path: str, filters: Mapping[str, str], want: Want, part: str | None = None
 ) -> ListPage:
     params, paging = dict(filters), paging_of(path)
@@ -128,7 +128,7 @@ async def _page_as_asked(
     return page
 
 
-async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> ListPage:
+async def _difference_page(api: Api, filters: Mapping[str, str], want: Want) -> ListPage:
     """Return a page of the changes between two moments.
 
     The server's list of changes lacks the API keys. So the last page also contains their changes, which are
@@ -137,13 +137,13 @@ async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> ListP
     if not {"from", "to"} <= filters.keys():
         return ListPage((), None)
     start, end = filters["from"], filters["to"]
-    page = await _page_as_asked(api, _DIFFERENCE, filters, want, past.PART)
+    page = await _read_generic_page(api, _DIFFERENCE, filters, want, past.PART)
     rows = [past.difference_row(row, start, end) for row in page.rows]
     summary = {**(page.summary or {})}
     if page.older is None:
         with past.the_present(), suppress(LedgerError):
             all_keys = Want(0, "page", 0, None)
-            keys = await _page_as_asked(api, "/v1/api_keys", {}, all_keys, "api_keys")
+            keys = await _read_generic_page(api, "/v1/api_keys", {}, all_keys, "api_keys")
             changes = past.changed_keys(keys.rows, start, end)
             rows += [past.difference_row(row, start, end) for row in changes]
             summary["keys"] = len(changes)
@@ -168,7 +168,7 @@ async def postings_after(
     rows: list[Record] = []
     want = Want(0, "page", 0, None)
     for _page in range(pages):
-        page = await _page_as_asked(api, "/v1/transactions", query, want)
+        page = await _read_generic_page(api, "/v1/transactions", query, want)
         rows += page.rows
         if page.older is None:
             return rows

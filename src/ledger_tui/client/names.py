@@ -52,7 +52,7 @@ class Directory(Generic[Named]):
         folded = name.strip().casefold()
         return [entry for entry in self._by_id.values() if entry.name.casefold() == folded]
 
-    def having(self, text: str) -> list[Named]:
+    def containing(self, text: str) -> list[Named]:
         """Return the known objects with `text` in their name, ignoring upper and lower case."""
         folded = text.strip().casefold()
         return [entry for entry in self._by_id.values() if folded in entry.name.casefold()]
@@ -62,7 +62,7 @@ class Directory(Generic[Named]):
 
         If `fits` accepts some of the matching objects, only these count.
         """
-        matches = self.with_name(text) or self.having(text)
+        matches = self.with_name(text) or self.containing(text)
         matches = [entry for entry in matches if fits(entry)] or matches
         return matches[0] if text.strip() and len(matches) == 1 else None
 
@@ -77,13 +77,13 @@ class Directory(Generic[Named]):
         matches = [
             entry
             for entry in self._by_id.values()
-            if fits(entry) and any(folded in field.casefold() for field in _searched(entry))
+            if fits(entry) and any(folded in field.casefold() for field in _searchable_texts(entry))
         ]
         matches.sort(key=lambda entry: (not entry.name.casefold().startswith(folded), entry.name.casefold()))
         return matches[:limit]
 
 
-def _searched(entry: AccountName | UserName) -> tuple[str, ...]:
+def _searchable_texts(entry: AccountName | UserName) -> tuple[str, ...]:
     return (entry.name, entry.id) if isinstance(entry, AccountName) else (entry.name, entry.id, entry.email)
 
 

@@ -71,7 +71,7 @@ class SignIn:
         self._code: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def __aenter__(self) -> SignIn:
-        self._server = await asyncio.start_server(self._converse, "127.0.0.1", 0, limit=_HEAD_BYTES_MAX)
+        self._server = await asyncio.start_server(self._answer_browser, "127.0.0.1", 0, limit=_HEAD_BYTES_MAX)
         port = self._server.sockets[0].getsockname()[1]
         self._redirect_uri = f"http://127.0.0.1:{port}{CALLBACK_PATH}"
         return self
@@ -99,13 +99,13 @@ class SignIn:
     async def answer(self) -> TokenPair:
         """Wait for the user, then exchange the code for tokens. Raises SignInFailed."""
         code = await self._code
-        return await issued(
+        return await exchange_grant(
             self._app, code=code, code_verifier=self._verifier, redirect_uri=self._redirect_uri
         )
 
     # ------------------------------------------------------------------ the browser comes back
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer_browser(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _HEAD_SECONDS)
             status, sentence = self._receive(head.split(b"\r\n", 1)[0].decode("ascii", "replace"))
@@ -158,7 +158,7 @@ class SignIn:
         return code[0]
 
 
-async def issued(app: OAuthApp, **grant: str) -> TokenPair:
+async def exchange_grant(app: OAuthApp, **grant: str) -> TokenPair:
     """Exchange an authorization code or a refresh token of this app for new tokens. Raises SignInFailed."""
     await asyncio.to_thread(import_module, "ledger_client.ledger")
     try:
@@ -183,7 +183,7 @@ class OAuthTokenManager(TokenManager):
 
     def __init__(self, api: Api, app: OAuthApp, store: TokenStore) -> None:
         self.app = app
-        super().__init__(api, Tokens(self._next, store))
+        super().__init__(api, Tokens(self._next_pair, store))
 
     async def resume(self) -> str | None:
         """Return the stored access token; None if the user must sign in.
@@ -200,8 +200,8 @@ class OAuthTokenManager(TokenManager):
     async def exchange(self) -> None:
         raise NoTokens("This profile signs in through the browser; it has no key to exchange.")
 
-    async def _next(self, refresh_token: str) -> TokenPair:
-        return await issued(self.app, refresh_token=refresh_token)
+    async def _next_pair(self, refresh_token: str) -> TokenPair:
+        return await exchange_grant(self.app, refresh_token=refresh_token)
 
-    def _refused(self, error: LedgerError) -> None:
+    def _note_refusal(self, error: LedgerError) -> None:
         self.tokens.problem = f"Sign in again. {error}"

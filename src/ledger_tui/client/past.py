@@ -200,7 +200,7 @@ def changed_keys(keys: Iterable[Record], start: str, end: str) -> list[Record]:
     return [change for change in changes if change["before"] != change["after"]]
 
 
-def signed(transaction: Record) -> int:
+def balance_change(transaction: Record) -> int:
     """Return by how much a transaction changes the balance of its account."""
     amount = transaction.get("amount")
     if not isinstance(amount, int):

@@ -101,7 +101,7 @@ class Session:
             self._key_mode = Mode.LIVE
         elif credential and credential.startswith(_TEST_PREFIX):
             self._key_mode = Mode.TEST
-        self._to(ConnectionState.CONNECTING)
+        self._enter(ConnectionState.CONNECTING)
 
     def credential_changed(self) -> None:
         """Note that the session now uses another credential."""
@@ -110,7 +110,7 @@ class Session:
     def starting(self, progress: float | None = None) -> None:
         """Note that the dashboard's own server is starting, and the loaded fraction of a demo's data."""
         self.progress = progress
-        self._to(ConnectionState.STARTING)
+        self._enter(ConnectionState.STARTING)
 
     def ended(self, sentence: str) -> None:
         """Note that the dashboard's own server ended by itself."""
@@ -118,7 +118,7 @@ class Session:
         self.on_change()
 
     def signed_out(self) -> None:
-        self._to(ConnectionState.SIGNED_OUT)
+        self._enter(ConnectionState.SIGNED_OUT)
 
     def saw_livemode(self, livemode: object) -> None:
         """Note the mode of a record."""
@@ -179,7 +179,7 @@ class Session:
         self.known_ledger = True
         if self._foreign:
             self._foreign = False
-            self._to(ConnectionState.ONLINE)
+            self._enter(ConnectionState.ONLINE)
 
     def saw_no_ledger(self) -> None:
         """Note an answer that is not a ledger's.
@@ -188,7 +188,7 @@ class Session:
         """
         if not self.known_ledger:
             self._foreign = True
-            self._to(ConnectionState.FOREIGN)
+            self._enter(ConnectionState.FOREIGN)
 
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
         """Note that the server gave an answer, of any kind."""
@@ -203,7 +203,7 @@ class Session:
         elif status >= 500:
             state = ConnectionState.FAILING
         if state is not self.state:
-            self._to(state)
+            self._enter(state)
 
     def lost(self, sentence: str) -> None:
         """Note that a request got no answer."""
@@ -304,7 +304,7 @@ class Session:
         """Return the seconds until the rate limit's next window."""
         return max(0, (self.reset_at or 0) - int(time.time() + self._server_ahead))
 
-    def _to(self, state: ConnectionState) -> None:
+    def _enter(self, state: ConnectionState) -> None:
         self.state = state
         self.retries = 0
         self.sentence = ""

@@ -21,7 +21,7 @@ class TokenManager:
 
     def __init__(self, api: Api, tokens: Tokens | None = None) -> None:
         self._api = api
-        self.tokens = tokens or Tokens(self._next)
+        self.tokens = tokens or Tokens(self._next_pair)
         self.key: str | None = None
 
     async def exchange(self) -> None:
@@ -41,7 +41,7 @@ class TokenManager:
             is_done = await self.tokens.refresh(when_due=when_due)
         except LedgerError as error:
             if is_final(error):
-                self._refused(error)
+                self._note_refusal(error)
             raise
         if is_done:
             self._use()
@@ -74,7 +74,7 @@ class TokenManager:
         self.key = key
         self.use_key()
 
-    async def _next(self, refresh_token: str) -> TokenPair:
+    async def _next_pair(self, refresh_token: str) -> TokenPair:
         return await self._issue(grant_type="refresh_token", refresh_token=refresh_token)
 
     async def _issue(self, **grant: str) -> TokenPair:
@@ -86,7 +86,7 @@ class TokenManager:
         except ValueError as error:
             raise NoTokens(str(error)) from None
 
-    def _refused(self, error: LedgerError) -> None:
+    def _note_refusal(self, error: LedgerError) -> None:
         self.use_key()
         self.tokens.problem = f"The refresh token is not accepted: {error}"
 

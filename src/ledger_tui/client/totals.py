@@ -176,7 +176,7 @@ class PostingRate:
             self._counts[bucket] * 60 / BUCKET_SECONDS
             if self._reaches(bucket) and bucket not in self._guesses
             else None
-            for bucket in self._last(now, buckets)
+            for bucket in self._last_buckets(now, buckets)
         ]
 
     def last_minute(self, now: float) -> tuple[float, bool] | None:
@@ -184,14 +184,16 @@ class PostingRate:
 
         Return None if no bucket of the last minute was counted.
         """
-        buckets = [bucket for bucket in self._last(now, 60 // BUCKET_SECONDS) if self._reaches(bucket)]
+        buckets = [
+            bucket for bucket in self._last_buckets(now, 60 // BUCKET_SECONDS) if self._reaches(bucket)
+        ]
         if not buckets:
             return None
         count = sum(self._counts[bucket] + self._guesses.get(bucket, 0) for bucket in buckets)
         return count * 60 / BUCKET_SECONDS / len(buckets), any(each in self._guesses for each in buckets)
 
     @staticmethod
-    def _last(now: float, buckets: int) -> range:
+    def _last_buckets(now: float, buckets: int) -> range:
         last = int(now // BUCKET_SECONDS)
         return range(last - buckets, last)
 

@@ -13,7 +13,7 @@ from textual.content import Content
 
 from ledger_client.errors import LedgerError
 from ledger_tui.client.lists import postings_after
-from ledger_tui.client.past import moment_ms, moment_text, signed
+from ledger_tui.client.past import balance_change, moment_ms, moment_text
 from ledger_tui.client.records import Record
 from ledger_tui.formats import plot
 from ledger_tui.formats.money import format_amount
@@ -68,7 +68,7 @@ def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, en
             continue
         times.append(at)
         balances.append(running)
-        running -= signed(each)
+        running -= balance_change(each)
     currency = account.get("currency")
     return Course(
         str(account.get("id")),

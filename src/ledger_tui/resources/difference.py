@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ledger_tui.client.api import Api
 from ledger_tui.client.lists import postings_between
 from ledger_tui.client.names import AccountNames
-from ledger_tui.client.past import NOT_OFFERED, PART, signed
+from ledger_tui.client.past import NOT_OFFERED, PART, balance_change
 from ledger_tui.client.records import Record
 from ledger_tui.formats import plot
 from ledger_tui.formats.money import format_amount
@@ -70,7 +70,7 @@ def explanation_of(transactions: Iterable[Record]) -> Explanation:
     sums: dict[str, tuple[int, int]] = {}
     for each in transactions:
         count, amount = sums.get(kind_of(each), (0, 0))
-        sums[kind_of(each)] = count + 1, amount + signed(each)
+        sums[kind_of(each)] = count + 1, amount + balance_change(each)
     sums_in_order = sorted(sums.items(), key=lambda item: -abs(item[1][1]))
     return Explanation(tuple((kind, count, amount) for kind, (count, amount) in sums_in_order))
 

@@ -89,7 +89,7 @@ def _object_id(value: str, filter_: Filter, names: AccountNames) -> str:
     exact: Sequence[AccountName | UserName]
     directory = names if filter_.account else names.users
     exact = directory.with_name(value)
-    matches = exact or directory.having(value)
+    matches = exact or directory.containing(value)
     if not matches:
         raise UnknownName(
             f"No {kind} is called “{value}”; give its id, {prefix}….", value, user=not filter_.account

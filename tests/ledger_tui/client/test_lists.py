@@ -42,7 +42,7 @@ async def test_a_name_is_looked_for_until_it_is_found_and_on_so_many_pages_at_mo
         before = len(server.requests)
         await learn(api, names, name)
         assert len(server.requests) - before == read
-        found = names.having(name) or names.users.having(name)
+        found = names.containing(name) or names.users.containing(name)
         assert [each.name for each in found] == (["Name 2"] if read == 2 else [])
 
 

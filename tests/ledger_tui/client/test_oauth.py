@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from ledger_client.tokens import is_final
-from ledger_tui.client.oauth import OAuthApp, SignIn, SignInFailed, code_challenge, issued
+from ledger_tui.client.oauth import OAuthApp, SignIn, SignInFailed, code_challenge, exchange_grant
 from tests.ledger_tui.signing_in import Ledger, decide
 
 pytestmark = pytest.mark.process
@@ -43,10 +43,10 @@ async def test_a_user_signs_in_and_the_tokens_work_and_rotate(
     headers = {"Authorization": f"Bearer {answer.access_token}"}
     assert (await browser.get(f"{ledger.url}/v1/accounts", headers=headers)).status_code == 200
     assert answer.refresh_token is not None
-    second = await issued(ledger.app, refresh_token=answer.refresh_token)
+    second = await exchange_grant(ledger.app, refresh_token=answer.refresh_token)
     assert second.refresh_token not in (None, answer.refresh_token)
     with pytest.raises(SignInFailed) as refused:
-        await issued(ledger.app, refresh_token=answer.refresh_token)
+        await exchange_grant(ledger.app, refresh_token=answer.refresh_token)
     assert is_final(refused.value)
 
 

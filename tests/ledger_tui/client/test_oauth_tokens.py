@@ -23,7 +23,7 @@ async def manager(monkeypatch: pytest.MonkeyPatch) -> OAuthTokenManager:
     async def refuse(app: OAuthApp, *, refresh_token: str) -> TokenPair:
         raise SignInFailed("It was used before.", status=400)
 
-    monkeypatch.setattr(oauth, "issued", refuse)
+    monkeypatch.setattr(oauth, "exchange_grant", refuse)
     manager = OAuthTokenManager(api, OAuthApp("http://127.0.0.1:9", "app_1", "read:projects"), Store())
     await manager.tokens.begin(TokenPair(access_token="at_1", refresh_token="rt_1"))
     return manager

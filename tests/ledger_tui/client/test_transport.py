@@ -3,7 +3,7 @@
 import pytest
 
 from ledger_client.errors import LedgerError
-from ledger_tui.client.oauth import OAuthApp, SignInFailed, issued
+from ledger_tui.client.oauth import OAuthApp, SignInFailed, exchange_grant
 from ledger_tui.client.transport import decoded
 from tests.ledger_client.test_addresses import UNUSABLE
 from tests.ledger_tui.client.test_api import client
@@ -31,7 +31,7 @@ async def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
 
 async def test_a_sign_in_at_an_address_that_cannot_be_used_has_failed() -> None:
     with pytest.raises(SignInFailed):
-        await issued(OAuthApp("https://xn--zz.example", "app_1", "read:users"), refresh_token="rt_1")
+        await exchange_grant(OAuthApp("https://xn--zz.example", "app_1", "read:users"), refresh_token="rt_1")
 
 
 @pytest.mark.parametrize(
