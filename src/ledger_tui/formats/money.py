@@ -9,7 +9,8 @@ from functools import lru_cache
 
 LARGEST_AMOUNT = 2**53 - 1
 _AMOUNT = re.compile(r"\d+(?:\.\d*)?|\.\d+")
-_WRONG_SIGN = re.compile(r"[0-9]+,[0-9]{1,2}")  # 1,250 may be meant as one thousand
+# An amount with the wrong decimal sign, such as 12,50. It does not match 1,250, which may be a thousand.
+_WRONG_SIGN = re.compile(r"[0-9]+,[0-9]{1,2}")
 _SWAPPED = str.maketrans(",.", ".,")
 MINUS = "−"  # U+2212, as wide as a plus
 
@@ -21,7 +22,7 @@ class BadAmount(ValueError):
 @lru_cache(maxsize=512)
 def decimals(currency: str) -> int | None:
     """Return a currency's number of decimals (JPY 0, EUR 2, KWD 3); None if ISO 4217 does not list it."""
-    import iso4217  # it reads a table of 100 KB, so it is imported after the first paint
+    import iso4217  # imported after the first paint, because iso4217 reads a table of 100 KB
 
     entry = iso4217.raw_table.get(currency.upper())
     units = str(entry["CcyMnrUnts"]) if entry else ""
@@ -43,7 +44,10 @@ def decimal_comma() -> bool:
 
 
 def localised(text: str) -> str:
-    """Return the text with the locale's decimal sign for each point, and a point for each decimal sign."""
+    """Return the text with commas and points swapped if the user's locale writes a decimal comma.
+
+    The same swap converts from a decimal point to the locale's sign and back.
+    """
     return text.translate(_SWAPPED) if decimal_comma() else text
 
 
@@ -55,7 +59,7 @@ def as_number(text: str) -> Decimal:
 def format_amount(minor: int, currency: str | None, *, sign: bool = False) -> str:
     """Return `12.50` for `1250` EUR.
 
-    The amount of an unknown currency stays in its smallest unit, marked `u`.
+    If the currency is unknown, return the number of its smallest units, followed by `u`.
     """
     places = decimals(currency) if currency else None
     digits = str(abs(minor)).rjust((places or 0) + 1, "0")
@@ -69,10 +73,9 @@ def format_amount(minor: int, currency: str | None, *, sign: bool = False) -> st
 
 
 def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
-    """Return `1250` for `12.50` EUR, exactly. Raises BadAmount for any other text and for an amount below
-    `least`.
+    """Return `1250` for `12.50` EUR, exactly. The text must use the decimal sign of the user's locale.
 
-    The text uses the locale's decimal sign.
+    Raises BadAmount for a text that is not an amount of this currency, and for an amount below `least`.
     """
     text_written = localised(text.strip())
     places = decimals(currency)
@@ -95,12 +98,15 @@ def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
 
 
 def editable_amount(minor: int, currency: str) -> str:
-    """Return `1234.50` for `123450` EUR: an amount as it is typed, which `parse_amount` reads."""
+    """Return `1234.50` for `123450` EUR: the amount as a user types it, for `parse_amount`."""
     return format_amount(minor, currency).replace("." if decimal_comma() else ",", "")
 
 
 def amount_hint(currency: str) -> str:
-    """Return `12.50, in EUR`: an example of an amount as it is typed; "" without known decimals."""
+    """Return an example of an amount as a user types it, such as `12.50, in EUR`.
+
+    Return "" if the currency's number of decimals is unknown.
+    """
     places = decimals(currency)
     return "" if places is None else f"{localised(_example(places))}, in {currency}"
 

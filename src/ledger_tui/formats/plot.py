@@ -1,11 +1,11 @@
-"""Plots of numbers in text cells: a line in Braille dots, bars, a meter. Pure."""
+"""Draws numbers as text: a line in Braille dots, bars, a meter."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 BRAILLE = 0x2800
-# The bit of a dot in its cell, by column, and by row from the top.
+# The bit that sets a dot in a Braille character: first by the dot's column, then by its row from the top.
 DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _LEFT_EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -19,12 +19,12 @@ def line(
     times: Sequence[float] | None = None,
     within: tuple[float, float] | None = None,
 ) -> list[str]:
-    """Return the values from left to right as a stepped line: `height` lines of `width` cells.
+    """Draw the values from left to right as a stepped line; return `height` texts of `width` cells.
 
     Each value lasts until the time of the next value; without times all values last equally long. A column of
     dots stands for a span of time and shows all values of this span, so that no value is lost. The scale runs
-    from the lowest to the highest value, or between the bounds of `within`, so that several lines can use one
-    scale. Equal values form a line in the middle.
+    from the lowest to the highest value. If `within` is given, the scale runs between its two bounds, so that
+    several lines can have the same scale. If all values are equal, the line is in the middle.
     """
     columns, rows = width * 2, height * 4
     cells = [[0] * width for _ in range(height)]
@@ -46,21 +46,24 @@ def line(
 
 
 def _by_column(values: Sequence[float], columns: int, times: Sequence[float] | None) -> list[list[float]]:
-    """Return the values that begin in each column."""
-    beginning: list[list[float]] = [[] for _ in range(columns)]
-    lasts = times[-1] - times[0] if times else 0.0
+    """Return a list for each column of dots, with the values whose time begins in the column."""
+    by_column: list[list[float]] = [[] for _ in range(columns)]
+    duration = times[-1] - times[0] if times else 0.0
     for number, value in enumerate(values):
-        share = (times[number] - times[0]) / lasts if times and lasts > 0 else number / len(values)
-        beginning[max(0, min(columns - 1, int(share * columns)))].append(value)
-    return beginning
+        share = (times[number] - times[0]) / duration if times and duration > 0 else number / len(values)
+        by_column[max(0, min(columns - 1, int(share * columns)))].append(value)
+    return by_column
 
 
 def bars(values: Sequence[float | None], height: int, top: float) -> list[str]:
-    """Return one bar per cell, `height` lines high at the value `top`; an unknown value is a dot."""
+    """Draw one bar per value, each one cell wide, and return the `height` lines from the top.
+
+    A bar for the value `top` has the full height; None, an unknown value, is drawn as a dot.
+    """
     eighths = [
         None if value is None else round(max(0.0, value) / (top or 1) * height * 8) for value in values
     ]
-    # A value above 0 is always visible, however small it is compared with the highest.
+    # A value other than 0 is always visible, even if it is tiny compared with `top`.
     eighths = [max(1, n) if n is not None and value else n for n, value in zip(eighths, values, strict=True)]
     lines = []
     for row in range(height - 1, -1, -1):
@@ -75,7 +78,7 @@ def bars(values: Sequence[float | None], height: int, top: float) -> list[str]:
 
 
 def meter(share: float, width: int) -> tuple[str, str]:
-    """Return a horizontal bar as its filled and its empty part."""
+    """Return a horizontal bar of `width` cells for a fraction from 0 to 1: its filled and its empty part."""
     eighths = round(max(0.0, min(1.0, share)) * width * 8)
     full, rest = divmod(eighths, 8)
     bar_text = "█" * full + (_LEFT_EIGHTHS[rest] if rest else "")
@@ -83,7 +86,7 @@ def meter(share: float, width: int) -> tuple[str, str]:
 
 
 def nice_top(value: float) -> float:
-    """Return the nearest round number not below the value, for the top of an axis."""
+    """Return the smallest round number that is at least `value`, for the top of an axis."""
     if value <= 0:
         return 1.0
     power: float = 1.0

@@ -1,4 +1,4 @@
-"""Text of the server made safe to draw.
+"""Makes text from the server safe to draw.
 
 A terminal obeys control characters in any text, and Textual passes them on even if markup is off. So each
 text from the server goes through `literal` before it is drawn.
@@ -24,7 +24,7 @@ _WITH = f"[{_SKIN}{_SELECTOR}]*"
 _WHOLE_EMOJI = re.compile(f"({_EMOJI}){_WITH}(?:\u200d{_EMOJI}{_WITH})*")
 _SELECTORS = re.compile(f"[{_SELECTOR}]")
 _SKINS = re.compile(f"[{_SKIN}]")
-# A flag consists of two of these letters. Terminals draw one or both as a flag, or each letter in a box.
+# A flag consists of two of these letters. Some terminals draw a flag, others draw each letter in a box.
 _FIRST_OF_FLAGS = "\U0001f1e6"
 _FLAGS = re.compile(f"[{_FIRST_OF_FLAGS}-\U0001f1ff]")
 _MODIFIED = re.compile(f"[{_SKIN}{_SELECTOR}{_FIRST_OF_FLAGS}-\U0001f1ff]")
@@ -37,8 +37,8 @@ ELLIPSIS = "…"
 def literal(value: object) -> str:
     """Return `value` as a text that is safe to draw, and as wide in every terminal as `fit` counts.
 
-    Each character that a terminal would obey is replaced by a visible one. Use the result only on the screen;
-    a copy, a file and a request contain the original text.
+    Each character that a terminal would obey is replaced by a visible one. Use the result only on the screen.
+    For a copy, a file or a request, use the original text.
     """
     text = value if isinstance(value, str) else str(value)
     if text.isprintable() and (text.isascii() or not _MODIFIED.search(text)):
@@ -49,7 +49,7 @@ def literal(value: object) -> str:
 
 
 def _letter(of_flag: re.Match[str]) -> str:
-    """Return the letter of one half of a flag: a flag is drawn from two letters."""
+    """Return the plain letter for one of the two letters of a flag."""
     return chr(ord("A") + ord(of_flag[0]) - ord(_FIRST_OF_FLAGS))
 
 
@@ -74,8 +74,9 @@ _PARTS = re.compile(r"[^/?&]+[/?&]*|[/?&]+")
 
 
 def breakable(text: str, width: int) -> str:
-    """Return `text` with a line break inside each word longer than `width`, such as a URL: after the last
-    `/`, `?` or `&` of each line.
+    """Return `text` with line breaks inside each word that is longer than `width`, such as a URL.
+
+    A line of such a word ends after the last `/`, `?` or `&` that fits on the line.
     """
     return _WORD.sub(lambda word: _broken(word[0], width), text)
 
@@ -92,7 +93,10 @@ def _broken(word: str, width: int) -> str:
 
 
 def fit(text: str, width: int, align: str = "left") -> str:
-    """Return `text` in exactly `width` cells, padded or cut with an ellipsis; wide characters are two."""
+    """Return `text` in exactly `width` cells, padded, or cut off with an ellipsis.
+
+    A wide character, such as a Chinese one, counts as two cells.
+    """
     length = cell_len(text)
     if length > width:
         return set_cell_size(text, width - 1) + ELLIPSIS if width > 0 else ""

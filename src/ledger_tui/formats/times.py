@@ -1,6 +1,6 @@
-"""Writes times in the chosen style: in UTC, in this machine's time zone, or as their distance from now.
+"""Writes times in the style that the user chose: UTC, this machine's time zone, or a distance from now.
 
-The choice holds for the whole program, like a locale; code that draws a time reads `chosen`.
+The choice holds for the whole program, like a locale, so code that draws a time reads it from `chosen`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ class TimeStyle(Enum):
 
     @property
     def next(self) -> TimeStyle:
-        """Return the style to use when the user asks for the next one."""
+        """The style that follows this style when the user switches styles with a key."""
         styles: list[TimeStyle] = [*TimeStyle]
         return styles[(styles.index(self) + 1) % len(styles)]
 
     @property
     def in_words(self) -> str:
-        """Return the name of the style, for use in a sentence."""
+        """The name of the style, for use in a sentence."""
         return {"utc": "UTC", "local": "the time of this machine", "relative": "how long ago"}[self.value]
 
     @property
     def heading(self) -> str:
-        """Return the text that replaces `UTC` in a column's title."""
+        """The text that replaces `UTC` in a column's title."""
         return {"utc": "UTC", "local": "local", "relative": "ago"}[self.value]
 
 
@@ -43,7 +43,7 @@ chosen = _Chosen()
 
 
 def written(text: str, now: datetime | None = None) -> str | None:
-    """Return an ISO 8601 time in the chosen style; None if it is no time."""
+    """Return an ISO 8601 time in the style that the user chose; None if `text` is not such a time."""
     match = _TIME.match(text)
     if match is None:
         return None
@@ -55,7 +55,7 @@ def written(text: str, now: datetime | None = None) -> str | None:
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         if chosen.style is TimeStyle.LOCAL:
             return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    # there is no such day, or the local time is before the year 1 or after 9999
+    # the day does not exist, or the local time is before the year 1 or after the year 9999
     except (ValueError, OverflowError):
         return as_sent
     return since((now or datetime.now(UTC)) - moment)

@@ -28,7 +28,7 @@ RESTART_AFTER_SECONDS = 20.0
 
 
 class CannotConnect(Exception):
-    """No server can be used; the message is a sentence."""
+    """The dashboard cannot connect to a server; the message is a sentence with the reason."""
 
 
 class SignInNeeded(Exception):
@@ -76,6 +76,7 @@ class ServerConnection:
         self._url = options.url or (profile.url if profile else None)
         self.server: EmbeddedServer | None = None
         self._started_at = 0.0
+        # the token manager of a profile that signs in through the browser; None for any other connection
         self.signs_in: OAuthTokenManager | None = self._make_oauth_token_manager()
         self.token_manager = self.signs_in or TokenManager(api)
         if profile is not None:
@@ -92,11 +93,12 @@ class ServerConnection:
 
     @property
     def own_server(self) -> bool:
+        """Whether the dashboard starts a server of its own."""
         return self._url is None
 
     @property
     def secrets(self) -> list[str]:
-        """Return the secrets that no report may contain."""
+        """The secrets in use, which no crash report is allowed to contain."""
         pair = self.token_manager.tokens.pair
         tokens = (pair.access_token, pair.refresh_token) if pair else ()
         return [text for text in (self.token_manager.key, *tokens) if text]
@@ -134,7 +136,7 @@ class ServerConnection:
 
     async def _find_key(self) -> str:
         profile = self._profile
-        if profile is None or self._options.key:  # a typed key replaces the profile's
+        if profile is None or self._options.key:  # a key from the command line replaces the profile's key
             return self._options.key or ""
         if profile.key.startswith("env:"):
             name = profile.key.removeprefix("env:")
@@ -164,7 +166,7 @@ class ServerConnection:
             access = await token_manager.resume()
         except NotStored as error:
             raise CannotConnect(str(error)) from None
-        # the server does not answer now; later requests with the stored token will show the reason
+        # The server does not answer now. Later requests with the stored token will show the reason.
         except LedgerError:
             access = token_manager.tokens.pair.access_token if token_manager.tokens.pair else None
         if access is None:
@@ -183,15 +185,17 @@ class ServerConnection:
     # ------------------------------------------------------------------ the dashboard's own server
 
     async def server_ended(self) -> str | None:
-        """Wait until the dashboard's own server ends by itself, and return its last output; None if the
-        dashboard stopped it.
+        """Wait until the dashboard's own server ends, and return the server's last output.
+
+        Return None if the dashboard has stopped the server.
         """
         assert self.server is not None
         return await asyncio.to_thread(self.server.wait_for_end)
 
     @property
     def may_restart_unasked(self) -> bool:
-        # A demo's database is removed with its server: after a restart other data would look like the same.
+        """Whether the dashboard restarts its own server without asking the user."""
+        # A demo's data ends with its server. The user must notice that a restarted demo has other data.
         return not self._options.demo and time.monotonic() - self._started_at >= RESTART_AFTER_SECONDS
 
     async def close(self) -> None:

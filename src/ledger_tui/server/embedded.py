@@ -32,8 +32,9 @@ def _sets_another_server(name: str) -> bool:
 
 
 class ServerDied(Exception):
-    """The server ended, or printed something other than its address, before it could serve; the message gives
-    the reason.
+    """The server ended, or printed something other than its address, before it accepted requests.
+
+    The message gives the reason.
     """
 
 
@@ -59,7 +60,8 @@ class EmbeddedServer:
 
         While a demo loads its data, `report` is called repeatedly with the fraction loaded so far (0 to 1).
         """
-        # The child gets our sys.path, so that it finds the package where we did, also in a one-file archive.
+        # The server process gets the `sys.path` of this process, to find the same packages, even if the
+        # dashboard runs from a one-file archive.
         environment = {
             **{name: value for name, value in os.environ.items() if not _sets_another_server(name)},
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
@@ -96,18 +98,21 @@ class EmbeddedServer:
         return self._process.pid if self._process is not None else None
 
     def wait_for_end(self) -> str | None:
-        """Block until the server ends. Return its last line of stderr, or None when `stop` ended it."""
+        """Block until the server ends. Return the last line of its stderr; None if `stop` ended it."""
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.wait()
         if self._has_stopped:
             return None
         self._process.stdin.close()
-        self._listener.join(STOP_SECONDS)  # the last line of the server may not have been read yet
+        self._listener.join(STOP_SECONDS)  # this thread may not have read the server's last line yet
         return self._last_lines[-1] if self._last_lines else "the server ended and printed nothing"
 
     def stop(self) -> None:
-        """Close the server's input and wait for its end; terminate it after STOP_SECONDS, then kill it."""
+        """Close the server's standard input, and wait for the end of the process.
+
+        If the process does not end within STOP_SECONDS, terminate it; after as long again, kill it.
+        """
         self._has_stopped = True
         process = self._process
         if process is None:
@@ -141,7 +146,7 @@ class EmbeddedServer:
 
     @staticmethod
     def _next(lines: queue.Queue[str]) -> str:
-        """Return the next line; "" when there is none within START_SECONDS."""
+        """Return the next line; "" if the output has ended or no line arrives within START_SECONDS."""
         try:
             return lines.get(timeout=START_SECONDS)
         except queue.Empty:

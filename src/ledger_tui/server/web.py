@@ -36,7 +36,8 @@ _FONT = (
     '<style>@font-face { font-family: "Roboto Mono";'
     ' src: url("/static/fonts/RobotoMono-VariableFont_wght.ttf"); }</style>'
 )
-# Focus the terminal as soon as it appears, so that no click is needed; at the end focus the restart button.
+# Focus the terminal as soon as it appears, so that no click is needed. When the dashboard has ended, focus
+# the button that restarts it.
 _FOCUS = """<link rel="icon" href="data:,">
 <script>
   addEventListener("load", () => {
@@ -51,7 +52,7 @@ _FOCUS = """<link rel="icon" href="data:,">
 
 
 class AccessGuard:
-    """Access control for every request. `port` is set once the server listens."""
+    """Access control for every request to the server. `port` is 0 until the server listens."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -73,8 +74,10 @@ class AccessGuard:
         return f"ledger-tui-{self.port}"
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a request; the answer is 403 if the request is meant for another server or carries no
-        session.
+        """Answer a request with `handler`, or with 403 if the request is not allowed.
+
+        A request is allowed if it is meant for this server and carries the session's cookie. The request with
+        the link's token starts the session and gets the cookie.
         """
         if not self._is_for_this_server(request):
             return _no("This address is not served here.")
@@ -93,7 +96,7 @@ class AccessGuard:
         if len(request.headers.getall("Host", [])) != 1 or host not in own:
             return False
         origin = request.headers.get("Origin")
-        if origin is None:  # a browser always sends Origin for a websocket
+        if origin is None:  # allowed, except for a websocket, for which a browser always sends Origin
             return request.headers.get("Upgrade") is None
         return origin == f"http://{host}"
 
@@ -113,7 +116,10 @@ def _no(sentence: str) -> web.Response:
 
 
 class WebDashboard(Server):
-    """textual-serve's server behind an AccessGuard. Each open page is a dashboard in its own process."""
+    """The server of textual-serve, protected by an AccessGuard.
+
+    Each page in a browser shows a dashboard that runs in a process of its own.
+    """
 
     def __init__(self, command: Sequence[str], shows: str, background: str) -> None:
         super().__init__(shlex.join(command), host=HOST, title=f"Ledger · {shows}")
@@ -121,7 +127,7 @@ class WebDashboard(Server):
         self.guard = AccessGuard()
 
     async def on_startup(self, app: web.Application) -> None:
-        """Print nothing, instead of textual-serve's banner: the command line prints the link."""
+        """Print no banner, unlike textual-serve, because `show_link` of `serve` prints the link."""
 
     async def open(self, port: int) -> web.AppRunner:
         """Listen on this port of the loopback interface; 0 means any free port. Raises OSError."""
@@ -133,7 +139,8 @@ class WebDashboard(Server):
             if isinstance(answer, web.Response) and answer.content_type == "text/html":
                 page = self._with_own_font(answer.text or "")
                 title = f'<head>\n<meta charset="utf-8">\n<title>{escape(self.title)}</title>\n{_FOCUS}'
-                # The terminal shows whole rows and columns, so a strip of the page is visible next to it.
+                # The terminal has whole rows and columns, so it leaves a strip of the page visible. Give the
+                # page the terminal's background.
                 title += "<style>body, .shade, .intro, .xterm-viewport"
                 title += f" {{ background: {self._background} !important; }}"
                 title += " .intro { color: #808080 !important; } .intro svg { display: none; }</style>"
@@ -151,7 +158,7 @@ class WebDashboard(Server):
         return runner
 
     def _with_own_font(self, page: str) -> str:
-        """Replace the page's link to a web font with the copy of the font that textual-serve ships."""
+        """Replace the page's link to a web font with a font file that textual-serve contains."""
         own = re.escape(self.public_url)
         return re.sub(rf'<link\b[^>]*\bhref="(?!{own}/)[a-z]*:?//[^>]*>', _FONT, page)
 
@@ -179,8 +186,8 @@ class CannotServe(Exception):
 def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None:
     """Serve dashboards with these options until Ctrl-C, SIGTERM or SIGHUP.
 
-    `show_link` is called with the link. Without a URL or profile, start one ledger server for all the
-    dashboards, and stop it at the end. Raises CannotServe.
+    Once the server listens, `show_link` is called with the link. If the options contain neither a URL nor a
+    profile, start one ledger server for all dashboards, and stop it at the end. Raises CannotServe.
     """
     server = None
     url, key = options.url, options.key
@@ -193,7 +200,8 @@ def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None
             url, key = server.start()
         if key is not None:  # pass secrets in the environment, because other users can read a command line
             os.environ["LEDGER_API_KEY"] = key
-        # The children get our sys.path, so that they find the package where we did, also in an archive.
+        # The dashboards' processes get the `sys.path` of this process, to find the same packages, even if
+        # `ledger-tui` runs from a one-file archive.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
         where = ["--url", url] if url is not None else ["--profile", _name_of(options)]
         command = [
@@ -246,17 +254,20 @@ async def _serve(
 
 
 def _watch(server: EmbeddedServer, end_event: asyncio.Event) -> list[str]:
-    """Set `end_event` when the server ends by itself; its last line is then added to the returned list."""
+    """Set `end_event` when the server ends by itself.
+
+    Before that, the last line of the server's output is added to the list that this function returns.
+    """
     last_words: list[str] = []
     loop = asyncio.get_running_loop()
 
     def wait() -> None:
         if (sentence := server.wait_for_end()) is not None:
             last_words.append(sentence)
-            with suppress(RuntimeError):  # the loop has been closed since
+            with suppress(RuntimeError):  # the event loop is closed already
                 loop.call_soon_threadsafe(end_event.set)
 
-    # Not a thread of the loop's executor: the loop would wait for it when closing, while the thread waits for
+    # Do not use the event loop's executor: at its end, the loop would wait for this thread, which waits for
     # the server.
     threading.Thread(target=wait, name="server-end", daemon=True).start()
     return last_words

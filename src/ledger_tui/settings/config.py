@@ -13,7 +13,8 @@
     client_id = "app_…"       # to sign in with OAuth instead of a key
     scope = "read:projects read:users"
 
-The file never contains secrets. `Options` combine its settings with those of the command line, for one run.
+The file never contains secrets. For one run, `Options` combine the file's settings with those of the command
+line.
 """
 
 from __future__ import annotations
@@ -43,20 +44,22 @@ class LastPlace:
 
 
 def entries_of(settings: ListSettings) -> Mapping[str, Any]:
-    """Return the entries for the file, without entries that are not set."""
+    """Return a list's settings as entries of the config file, without the settings that are not set."""
     values = {"columns": [*settings.columns], "sort": settings.sort, "filters": [*settings.filters]}
     return {name: value for name, value in values.items() if value}
 
 
-DETAIL_COLUMNS = 47
-
-
-LEAST_COLUMNS = 24  # the least width of either pane
+DETAIL_COLUMNS = 47  # the width of the detail if the user has chosen no width
+LEAST_COLUMNS = 24  # the minimum width of the list and of the detail
 
 
 @dataclass
 class PaneChoice:
-    """How the user divides all screens into panes. If `split` is None, the width of the screen decides."""
+    """How the user divides all screens into a list and a detail.
+
+    `split` is True to show both side by side, and False to show only one of them. If `split` is None, the
+    width of the screen decides.
+    """
 
     split: bool | None = None
     detail_width: int = DETAIL_COLUMNS
@@ -82,12 +85,12 @@ class ListSettings:
         return self.sort.startswith("-")
 
     def sorted_next(self, column: str) -> ListSettings:
-        """Return the next sorting by this column: ascending, then descending, then none."""
+        """Return the settings with the next sorting by this column: ascending, then descending, then none."""
         following = {column: f"-{column}", f"-{column}": ""}.get(self.sort, column)
         return replace(self, sort=following)
 
     def with_filter(self, line: str) -> ListSettings:
-        """Return the settings with a bookmark added, or removed if it was there."""
+        """Return the settings with this bookmark added or, if it is already there, removed."""
         there = line in self.filters
         filters = tuple(each for each in self.filters if each != line) if there else (*self.filters, line)
         return replace(self, filters=filters)
@@ -105,14 +108,15 @@ Bad = Callable[[str, str], "BadConfig"]  # a function that returns the error for
 
 
 class BadConfig(Exception):
-    """The file cannot be used; the message is one line that names the file, the entry and the reason."""
+    """The config file cannot be used. The message is one line with the file, the entry and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
     """One server, under the name that the user gave it.
 
-    `key` names the place of the server's secret: "stored" or "env:VARIABLE".
+    `key` says where the API key is: "stored", in the secret store, or "env:VARIABLE", in that environment
+    variable.
     """
 
     name: str
@@ -122,7 +126,7 @@ class Profile:
     mode_color: str | None = None  # the colour of the mode label, so that the user can tell servers apart
     client_id: str | None = None
     scope: str = ""
-    auth_url: str | None = None  # the address to sign in at; without it, the server's own address
+    auth_url: str | None = None  # the address to sign in at; None for the server's own address
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +172,8 @@ def read_config(file: Path) -> Config:
 def write_private(file: Path, text: str) -> None:
     """Write the text to a file of mode 0600; replace an existing file, and make the folder if necessary.
 
-    Raises OSError. Its message names the folder, or the target if that is no file, such as `/dev/null`.
+    Raises OSError. The message names the folder; if the target exists but is not a regular file, such as
+    `/dev/null`, the message names the target.
     """
     target = file.resolve()
     if os.path.exists(target) and not os.path.isfile(target):
@@ -185,7 +190,8 @@ def write_private(file: Path, text: str) -> None:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
-    except OSError as error:  # its message would name the temporary file, which the user does not know
+    # The message of this error would name the temporary file, which the user does not know.
+    except OSError as error:
         raise OSError(f"{target.parent} cannot be written: {error.strerror}") from error
 
 
@@ -222,7 +228,7 @@ def parse_config(text: str, file: str) -> Config:
 
 
 def _take_out_former(data: dict[str, Any]) -> str:
-    """Remove the entries of an older version.
+    """Remove the entries that only an older version of the dashboard understood.
 
     Return a sentence that names the removed entries; "" if there were none.
     """
@@ -276,18 +282,20 @@ def _profile(name: str, table: Mapping[str, Any], bad: Bad) -> Profile:
     return profile
 
 
-# ---------------------------------------------------------------------- what each entry may be A check
-# returns the fault of a value, or None. It does not quote the value, which may be a secret.
+# ---------------------------------------------------------------------- the check of each entry
+
+# A check returns what is wrong with a value, or None for a valid value. The text does not quote the value,
+# because the value may be a secret.
 
 Check = Callable[[Any], str | None]
 
-# Entries and actions of an older version, each with the command that replaces it, if there is one.
+# Entries and actions of an older version, each with the command that replaces it; "" if there is none.
 _FORMER = {"notify": "`ledger-engine tail`"}
 _FORMER_KEYS = {"batch": "`ledger-engine post --file`", "unusual": ""}
 
 
 def _check(where: str, table: Any, entries: Mapping[str, Check], bad: Bad) -> None:
-    """Raise BadConfig for a value that is not a table, for an unknown entry, and for a wrong value."""
+    """Raise BadConfig if `table` is not a table, or contains an unknown entry or a wrong value."""
     if not isinstance(table, dict):
         raise bad(where, "must be a table")
     for entry, value in table.items():
@@ -334,7 +342,7 @@ _PANES: Mapping[str, Check] = {
         f"must be a number of columns, at least {LEAST_COLUMNS}",
     ),
 }
-# The tables whose names the user chooses, and the entries that each may contain.
+# The tables whose names the user chooses, such as `profiles.shop`, with the check of each allowed entry.
 _NAMED: Mapping[str, Mapping[str, Check]] = {
     "profiles": {
         "url": _address,
@@ -382,7 +390,7 @@ LAST_PLACE_VARIABLE = "LEDGER_TUI_LAST_PLACE"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of one run; without a `url` or a `profile` the dashboard runs its own server."""
+    """The options of one run. With neither a `url` nor a `profile`, the dashboard runs its own server."""
 
     url: str | None = None
     key: str | None = None
@@ -393,7 +401,7 @@ class Options:
     config: Config = field(default_factory=Config)
     config_file: str = "config.toml"
     of_demo: bool = False  # `url` is the server of a demo, started by another process
-    tour_pace: float | None = None  # how fast to play the tour, on a demo alone; None not to play it
+    tour_pace: float | None = None  # the speed of the tour, which plays only on a demo; None for no tour
     resume: LastPlace | None = None  # the place in the dashboard to begin at
     last_place_file: str = ""  # the file in which a page of a browser stores its last place for the next page
 

@@ -1,6 +1,7 @@
 """The commands that users define in the config file.
 
-Each has a key, and a line for the shell, which gets the selected record in its environment.
+Each command has a key and a line for the shell. The line runs with the selected record in its environment
+variables.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from ledger_tui.formats.text import literal
 
 _SECONDS_MAX = 60.0
 _SHOWN = 200  # characters of a command's last line of output
-# Only these fields become variables. A server could send any other field, and an environment has no room for
-# a large one.
+# Only these fields become environment variables. A server could send other fields of any size, and the size
+# of an environment is limited.
 _FIELDS = (
     *("account", "address", "amount", "attempts", "balance", "balance_after", "created", "credential"),
     *("credential_id", "currency", "customer", "data", "deactivated_at", "description", "destination"),
@@ -60,7 +61,7 @@ def environment(record: Mapping[str, Any], kind: str, url: str) -> dict[str, str
 
 
 def without_secrets(key_variables: Collection[str]) -> dict[str, str]:
-    """Return this process's environment without API keys and without settings of our programs."""
+    """Return this process's environment without API keys, other secrets and `LEDGER_…` variables."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -69,10 +70,10 @@ def without_secrets(key_variables: Collection[str]) -> dict[str, str]:
 
 
 async def run(command: OwnCommand, variables: Mapping[str, str], key_variables: Collection[str] = ()) -> str:
-    """Run a command in the shell, without a terminal; return a sentence with its result and its last line of
-    output.
+    """Run a command in the shell, without a terminal; return its result and its last line in a sentence.
 
-    The command gets `variables` and this process's environment without `key_variables`.
+    The environment of the command contains `variables`, and this process's environment without secrets such
+    as the `key_variables`.
     """
     import asyncio  # imported here, because commands that only read the config file do not need it
 

@@ -1,9 +1,9 @@
-"""Saves the profiles, and settings that the user chooses while the dashboard runs, for the next start.
+"""Saves the profiles, and the settings that the user chooses while the dashboard runs, for the next start.
 
-Settings and profiles go to the config file; tomlkit edits it, so comments and order stay. Each edited text is
-parsed and checked before it is written. If it differs from the intended config, the file stays unchanged and
-BadConfig reports the difference. The filter lines used before, and the last place of the dashboard (for
-`--resume`), are in files next to it, by connection.
+Settings and profiles go to the config file; tomlkit edits this file, so its comments and order stay. Before a
+changed text is written, it is parsed. If the result is not the intended config, the file stays unchanged and
+BadConfig is raised. The filter lines that the user has used, and the last place of the dashboard (for
+`--resume`), are in other files next to the config file, by connection.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def check_profile(file: Path, profile: Profile) -> None:
-    """Raise BadConfig when the profile could not be added. Writes nothing."""
+    """Raise BadConfig if `add_profile` could not add the profile. Write nothing."""
     import tomlkit
 
     before = read_config(file)
@@ -102,15 +102,16 @@ def save_or_explain(choice: str, save: Callable[..., None], *values: object) -> 
 
 
 def _set(file: Path, entry: tuple[str, ...], value: Any, **expected: Any) -> None:
-    """Set an entry of the file or of a table in it; check that the config then equals `expected`.
+    """Set an entry of the file, or an entry of a table in the file.
 
-    Raises BadConfig.
+    `expected` holds the fields of `Config` that this changes. Raises BadConfig if the new config would be
+    another one.
     """
     import tomlkit
 
     before = read_config(file)
     *tables, name = entry
-    # A new entry goes to the top, because further down it could stand under a comment on another entry.
+    # A new entry goes to the top of the file. Further down, it could stand below a comment on another entry.
     is_new = isinstance(value, str) and getattr(before, name) is None
     document = _document(file, f"{name} = ''\n\n" if is_new else "")
     table: Any = document
@@ -121,13 +122,13 @@ def _set(file: Path, entry: tuple[str, ...], value: Any, **expected: Any) -> Non
 
 
 def _entries(profile: Profile) -> dict[str, Any]:
-    """Return the profile's entries for the file: all but its name and default values."""
+    """Return the profile's entries for the file: all fields except the name and default values."""
     values = {each.name: (getattr(profile, each.name), each.default) for each in fields(Profile)}
     return {name: value for name, (value, default) in values.items() if name != "name" and value != default}
 
 
 def _document(file: Path, before: str = "") -> TOMLDocument:
-    """Return the content of the file, whose line ends stay, with `before` in front of it."""
+    """Return the content of the file, with the text `before` in front of it. The file's line ends stay."""
     import tomlkit
 
     text = before + (file.read_bytes().decode("utf-8") if file.exists() else "")
@@ -144,30 +145,30 @@ def _write(file: Path, document: TOMLDocument, expected: Config) -> None:
 
 
 def save_connection(name: str, url: str, profile: Profile | None, key: str | None) -> tuple[Profile, str]:
-    """Save a server and its key under a name, with the settings of its profile, if there is one.
+    """Save a server and its key as a new profile. If `profile` is given, copy its settings.
 
     Return the new profile, and a sentence that names the place of its key. Raises BadConfig and OSError.
     """
     file = config_file()
-    profile_saved = replace(profile, name=name) if profile is not None else Profile(name, url)
-    if profile_saved.client_id is None:
-        profile_saved = replace(profile_saved, key=STORED)
-    check_profile(file, profile_saved)
-    where = secret_store().put(name, Secrets(api_key=key)) if profile_saved.client_id is None and key else ""
-    add_profile(file, profile_saved)
-    return profile_saved, f"Saved as {name} in {file}." + (f" Its key is in {where}." if where else "")
+    new_profile = replace(profile, name=name) if profile is not None else Profile(name, url)
+    if new_profile.client_id is None:
+        new_profile = replace(new_profile, key=STORED)
+    check_profile(file, new_profile)
+    where = secret_store().put(name, Secrets(api_key=key)) if new_profile.client_id is None and key else ""
+    add_profile(file, new_profile)
+    return new_profile, f"Saved as {name} in {file}." + (f" Its key is in {where}." if where else "")
 
 
-_CONNECTIONS = 20  # connections
+_CONNECTIONS = 20  # the maximum number of connections whose entries a file keeps
 
 
 def read_entry(file: Path, connection: str) -> Any:
-    """Return the entry of a connection, None if there is none."""
+    """Return the entry of a connection; None if the file has no such entry."""
     return _read(file).get(connection)
 
 
 def save_entry(file: Path, connection: str, entry: Any) -> None:
-    """Save the entry of a connection; only the entries of the newest connections stay."""
+    """Save the entry of a connection; drop the entries of connections that were saved long ago."""
     entries = _read(file)
     entries.pop(connection, None)
     entries[connection] = entry
@@ -186,15 +187,15 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 _FILTERS_FILE = "filters.json"
-_LINES = 20  # saved filter lines of each list
+_LINES = 20  # the maximum number of filter lines to save for each list
 
 
 class SavedChoices:
-    """The settings of each list, how times are written, the panes, and the filter lines used before.
+    """The user's choices: the settings of each list, the style of times, the panes, the used filter lines.
 
-    Filter lines are saved for each `connection`, because they may name objects of its server. If `connection`
-    is "", filter lines last until the dashboard ends. Without `saves` the settings of lists and panes last
-    until then too.
+    Filter lines are saved by `connection`, because they may name objects of one server. If `connection` is
+    "", the dashboard forgets them at its end. If `saves` is False, it forgets the settings of lists and panes
+    too.
     """
 
     def __init__(
@@ -210,7 +211,7 @@ class SavedChoices:
         self._panes_before = panes or PaneChoice()
         self.panes = replace(self._panes_before)
         self._connection = connection
-        self._used: dict[str, list[str]] | None = None  # None while the file was not read
+        self._used: dict[str, list[str]] | None = None  # filter lines by list; None until the file is read
 
     def of(self, kind: str) -> ListSettings:
         """Return the settings of a list."""
@@ -221,24 +222,24 @@ class SavedChoices:
         self._lists[kind] = settings
 
     def save(self, kind: str) -> str:
-        """Save the settings of a list for the next start; return why that failed, or ""."""
+        """Save the settings of a list for the next start; return why this failed, or ""."""
         if not self._saves:
             return ""
         return save_or_explain("The settings of this list", set_list, kind, self.of(kind))
 
     def in_config(self, config: Config) -> Config:
-        """Return a config with all present settings, for the next dashboard of this run."""
+        """Return the config with all present choices, for the next dashboard in the same run."""
         if self._saves:
             config = replace(config, lists=dict(self._lists), panes=replace(self.panes))
         return replace(config, times=times.chosen.style)
 
     def used_filters(self, kind: str) -> list[str]:
-        """Return the lines that filtered a list before, the latest first."""
+        """Return the filter lines that the user has used for a list, the latest first."""
         if self._used is None:
-            file, found = config_file().with_name(_FILTERS_FILE), None
+            file, entry = config_file().with_name(_FILTERS_FILE), None
             if self._connection:
-                found = read_entry(file, self._connection)
-            lists = found.items() if isinstance(found, dict) else ()
+                entry = read_entry(file, self._connection)
+            lists = entry.items() if isinstance(entry, dict) else ()
             self._used = {
                 name: [line for line in lines if isinstance(line, str)]
                 for name, lines in lists
@@ -262,13 +263,13 @@ class SavedChoices:
                 self._panes_before = replace(self.panes)
 
     def next_times(self) -> str:
-        """Write times in the next style and save that; return why that failed, or ""."""
+        """Switch to the next style of times and save this choice; return why saving failed, or ""."""
         times.chosen.style = times.chosen.style.next
         return save_or_explain("The time format", set_times, times.chosen.style)
 
 
 def read_last_place(file: Path, connection: str) -> LastPlace | None:
-    """Return the last place in the dashboard of this connection; None if it is not known."""
+    """Return the place that `save_last_place` saved for this connection; None if there is none."""
     entry = read_entry(file, connection)
     if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
         return None
@@ -283,5 +284,5 @@ def read_last_place(file: Path, connection: str) -> LastPlace | None:
 
 
 def save_last_place(file: Path, connection: str, place: LastPlace) -> None:
-    """Save the last place in the dashboard of this connection, as `save_entry` does."""
+    """Save where in the dashboard the user is, for this connection."""
     save_entry(file, connection, asdict(place))

@@ -21,9 +21,9 @@ _TEXTS = ("api_key", "access_token", "refresh_token")
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """The secrets that a profile signs its requests with.
+    """The secrets of a profile, with which the dashboard authenticates its requests.
 
-    `expires_at` is when the access token expires, in Unix time.
+    `expires_at` is the Unix time at which the access token expires.
     """
 
     api_key: str | None = None
@@ -40,15 +40,18 @@ class Secrets:
 class SecretStore:
     """The secrets of all profiles.
 
-    The keyring is tried first; `file` is the fallback. The methods may block, so call them in a thread if
-    there is an event loop.
+    The store uses the keyring, or the file if the keyring does not work. The methods can block, so call them
+    in a thread if there is an event loop.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def get(self, profile: str) -> Secrets | None:
-        """Return the secrets of a profile, or None. Raises BadConfig for a file that other users may read."""
+        """Return the secrets of a profile; None if none are stored.
+
+        Raises BadConfig if other users can read the file.
+        """
         text = _from_keyring(profile)
         entry = _decoded(text) if text is not None else self._read_file().get(profile)
         if not isinstance(entry, dict):
@@ -58,7 +61,7 @@ class SecretStore:
         return Secrets(**texts, expires_at=expires_at if isinstance(expires_at, int | float) else None)
 
     def put(self, profile: str, secrets: Secrets) -> str:
-        """Store the secrets; returns where, in words."""
+        """Store the secrets, and return the place in words: the keyring or the file's path."""
         entry = {name: value for name, value in asdict(secrets).items() if value is not None}
         if _to_keyring(profile, json.dumps(entry)):
             self._change_file(profile, None)  # delete an older copy in the file
@@ -67,14 +70,14 @@ class SecretStore:
         return str(self._file)
 
     def delete(self, profile: str) -> None:
-        """Delete the secrets, wherever they are."""
+        """Delete the secrets from the keyring and from the file."""
         _out_of_keyring(profile)
         self._change_file(profile, None)
 
     def acquire_lock(self, profile: str) -> AbstractContextManager[object]:
         """Wait for the profile's lock, for a limited time; the context releases it.
 
-        Use it to read, change and write secrets in one step.
+        Hold the lock while you read, change and write secrets, so that no other process changes them.
         """
         return self._lock(f".{profile}.lock")
 
@@ -91,12 +94,13 @@ class SecretStore:
                 self._file.with_name(name),
                 LOCK_SECONDS,
                 mode=0o600,
-                # a thread next to the event loop acquires the lock, and any thread may release it
+                # one thread acquires the lock, and another thread can release it
                 thread_local=False,
                 fallback_to_soft=False,
             )
             return lock.acquire()
-        # Timeout is an OSError too; if the folder cannot be made, storing fails later with a message
+        # The lock's Timeout is an OSError too. If the folder cannot be created, writing the file will fail
+        # later and report this.
         except OSError:
             return nullcontext()
 
@@ -123,8 +127,8 @@ class SecretStore:
     def _change_file(self, profile: str, entry: dict[str, Any] | None) -> None:
         if entry is None and not self._file.exists():
             return
-        # A profile's lock is not enough: all profiles share the file, so two of them could undo each other's
-        # changes.
+        # A profile's lock is not enough, because all profiles share the file: two processes with different
+        # profiles could undo each other's changes.
         with self._lock(f"{self._file.name}.lock"):
             self._change_entry(profile, entry)
 
@@ -144,7 +148,7 @@ def secret_store() -> SecretStore:
 
 
 # ---------------------------------------------------------------------- the keyring
-# Without a keyring every call raises, each backend in its own way, and the file is used.
+# Without a keyring, every call raises an exception of some kind, and the store uses the file.
 
 
 def _from_keyring(profile: str) -> str | None:
@@ -180,4 +184,4 @@ def _decoded(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return {"api_key": text}  # the user may have added the key with the keyring's own program
+        return {"api_key": text}  # the user may have added the bare key with the keyring's own program
