@@ -240,7 +240,7 @@ class LedgerApp(App[int]):
         """Restart the dashboard's own server if this needs no question; otherwise the status bar names the
         key that restarts it.
         """
-        restarts = self.connection.may_restart_unasked
+        restarts = self.connection.restarts_without_asking
         self.session.ended(literal(message.sentence))
         if restarts:
             self.notify("The server ended and is being restarted.", severity="warning")

@@ -111,7 +111,7 @@ class Connecting:
         await self._learn_clock()
 
     async def _watch_server(self) -> None:
-        sentence = await self._connection.server_ended()
+        sentence = await self._connection.wait_for_server_end()
         if sentence is not None:
             self._app.post_message(ServerEnded(sentence))
 
@@ -181,7 +181,7 @@ class Connecting:
 
     async def _use_sign_in(self, answer: TokenPair) -> None:
         try:
-            await self._connection.signed_in(answer)
+            await self._connection.accept_sign_in(answer)
         except LedgerError as error:
             self._app.notify(f"Could not sign in: {literal(error)}", severity="error", markup=False)
             return

@@ -88,7 +88,7 @@ def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
     if not _AMOUNT.fullmatch(text_written) or not text_written.isascii():
         raise BadAmount(f"Write an amount like {localised(_example(places))}, without thousands separators.")
     if len(text_written.partition(".")[2]) > places:
-        raise BadAmount(f"{currency} has {_count(places)}.")
+        raise BadAmount(f"{currency} has {_decimals_in_words(places)}.")
     minor = int(Decimal(text_written).scaleb(places))
     if minor < least:
         raise BadAmount("The amount must be more than zero.")
@@ -115,5 +115,5 @@ def _example(places: int) -> str:
     return "1250" if places == 0 else "12." + "50000"[:places]
 
 
-def _count(places: int) -> str:
+def _decimals_in_words(places: int) -> str:
     return {0: "no decimals", 1: "one decimal"}.get(places, f"{places} decimals")

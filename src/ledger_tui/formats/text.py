@@ -20,8 +20,8 @@ _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _EMOJI = "[\U0001f000-\U0001f3fa\U0001f400-\U0001faff\u2190-\u2bff]"
 _SKIN = "\U0001f3fb-\U0001f3ff"
 _SELECTOR = "\ufe00-\ufe0f"
-_WITH = f"[{_SKIN}{_SELECTOR}]*"
-_WHOLE_EMOJI = re.compile(f"({_EMOJI}){_WITH}(?:\u200d{_EMOJI}{_WITH})*")
+_MODIFIERS = f"[{_SKIN}{_SELECTOR}]*"
+_WHOLE_EMOJI = re.compile(f"({_EMOJI}){_MODIFIERS}(?:\u200d{_EMOJI}{_MODIFIERS})*")
 _SELECTORS = re.compile(f"[{_SELECTOR}]")
 _SKINS = re.compile(f"[{_SKIN}]")
 # A flag consists of two of these letters. Some terminals draw a flag, others draw each letter in a box.
@@ -45,7 +45,7 @@ def literal(value: object) -> str:
         return text
     alone = _SELECTORS.sub("", _WHOLE_EMOJI.sub(r"\1", text))
     alone = _FLAGS.sub(_letter, alone)
-    return "".join(map(_visible, _SKINS.sub(_REPLACEMENT, alone)))
+    return "".join(map(_visible_character, _SKINS.sub(_REPLACEMENT, alone)))
 
 
 def _letter(of_flag: re.Match[str]) -> str:
@@ -53,7 +53,7 @@ def _letter(of_flag: re.Match[str]) -> str:
     return chr(ord("A") + ord(of_flag[0]) - ord(_FIRST_OF_FLAGS))
 
 
-def _visible(character: str) -> str:
+def _visible_character(character: str) -> str:
     code = ord(character)
     if code < 0x20:
         return chr(_CONTROL_PICTURES + code)
@@ -78,10 +78,10 @@ def breakable(text: str, width: int) -> str:
 
     A line of such a word ends after the last `/`, `?` or `&` that fits on the line.
     """
-    return _WORD.sub(lambda word: _broken(word[0], width), text)
+    return _WORD.sub(lambda word: _break_word(word[0], width), text)
 
 
-def _broken(word: str, width: int) -> str:
+def _break_word(word: str, width: int) -> str:
     if cell_len(word) <= width:
         return word
     lines = [""]

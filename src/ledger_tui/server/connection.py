@@ -173,7 +173,7 @@ class ServerConnection:
             raise SignInNeeded
         await self._api.open(url, access)
 
-    async def signed_in(self, answer: TokenPair) -> None:
+    async def accept_sign_in(self, answer: TokenPair) -> None:
         """Use the tokens that the sign-in returned. Raises LedgerError."""
         assert self.signs_in is not None
         assert self._url is not None
@@ -184,7 +184,7 @@ class ServerConnection:
 
     # ------------------------------------------------------------------ the dashboard's own server
 
-    async def server_ended(self) -> str | None:
+    async def wait_for_server_end(self) -> str | None:
         """Wait until the dashboard's own server ends, and return the server's last output.
 
         Return None if the dashboard has stopped the server.
@@ -193,7 +193,7 @@ class ServerConnection:
         return await asyncio.to_thread(self.server.wait_for_end)
 
     @property
-    def may_restart_unasked(self) -> bool:
+    def restarts_without_asking(self) -> bool:
         """Whether the dashboard restarts its own server without asking the user."""
         # A demo's data ends with its server. The user must notice that a restarted demo has other data.
         return not self._options.demo and time.monotonic() - self._started_at >= RESTART_AFTER_SECONDS

@@ -81,16 +81,16 @@ class EmbeddedServer:
         self._listener = threading.Thread(target=self._keep_last_lines, name="server-stderr", daemon=True)
         self._listener.start()
         lines = self._lines()
-        line = self._next(lines)
+        line = self._next_line(lines)
         try:
             while (message := json.loads(line)).keys() == {"loaded"}:
                 report(float(message["loaded"]))
-                line = self._next(lines)
+                line = self._next_line(lines)
             return Address(message["url"], message["key"])
         except (ValueError, TypeError, KeyError, AttributeError):
             self.stop()
             self._listener.join(STOP_SECONDS)
-            raise ServerDied(self._why(line)) from None
+            raise ServerDied(self._reason(line)) from None
 
     @property
     def pid(self) -> int | None:
@@ -145,7 +145,7 @@ class EmbeddedServer:
         return lines
 
     @staticmethod
-    def _next(lines: queue.Queue[str]) -> str:
+    def _next_line(lines: queue.Queue[str]) -> str:
         """Return the next line; "" if the output has ended or no line arrives within START_SECONDS."""
         try:
             return lines.get(timeout=START_SECONDS)
@@ -160,7 +160,7 @@ class EmbeddedServer:
                 if line.strip():
                     self._last_lines.append(line.strip())
 
-    def _why(self, line: str) -> str:
+    def _reason(self, line: str) -> str:
         if self._last_lines:
             return self._last_lines[-1].removeprefix("Error: ")
         if line.strip():

@@ -80,14 +80,14 @@ class AccessGuard:
         the link's token starts the session and gets the cookie.
         """
         if not self._is_for_this_server(request):
-            return _no("This address is not served here.")
+            return _forbidden("This address is not served here.")
         if request.method not in ("GET", "HEAD"):
             return web.Response(status=405, headers={"Allow": "GET, HEAD"})
         if request.path == "/" and "token" in request.query:
             return self._start_session(request)
         session = request.cookies.get(self.cookie, "")
         if self._session is None or not hmac.compare_digest(session.encode(), self._session.encode()):
-            return _no("Open the link that ledger-tui printed; it works once.")
+            return _forbidden("Open the link that ledger-tui printed; it works once.")
         return await handler(request)
 
     def _is_for_this_server(self, request: web.Request) -> bool:
@@ -103,7 +103,7 @@ class AccessGuard:
     def _start_session(self, request: web.Request) -> web.StreamResponse:
         token = request.query["token"]
         if self._token is None or not hmac.compare_digest(token.encode(), self._token.encode()):
-            return _no("This link has already been used, or belongs to another run of ledger-tui.")
+            return _forbidden("This link has already been used, or belongs to another run of ledger-tui.")
         self._token = None
         self._session = secrets.token_urlsafe(32)
         answer = web.Response(status=303, headers={"Location": "/"})
@@ -111,7 +111,7 @@ class AccessGuard:
         return answer
 
 
-def _no(sentence: str) -> web.Response:
+def _forbidden(sentence: str) -> web.Response:
     return web.Response(status=403, text=sentence + "\n")
 
 
@@ -243,31 +243,31 @@ async def _serve(
         # Under nohup, SIGHUP (sent when the terminal closes) is already ignored; leave it so.
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, end_event.set)
-    last_words = _watch(server, end_event) if server is not None else []
+    last_lines = _watch_for_end(server, end_event) if server is not None else []
     try:
         show_link(dashboard.guard.link)
         await end_event.wait()
     finally:
         await runner.cleanup()
-    if last_words:
-        raise CannotServe(f"The server ended: {last_words[0]}")
+    if last_lines:
+        raise CannotServe(f"The server ended: {last_lines[0]}")
 
 
-def _watch(server: EmbeddedServer, end_event: asyncio.Event) -> list[str]:
+def _watch_for_end(server: EmbeddedServer, end_event: asyncio.Event) -> list[str]:
     """Set `end_event` when the server ends by itself.
 
     Before that, the last line of the server's output is added to the list that this function returns.
     """
-    last_words: list[str] = []
+    last_lines: list[str] = []
     loop = asyncio.get_running_loop()
 
     def wait() -> None:
         if (sentence := server.wait_for_end()) is not None:
-            last_words.append(sentence)
+            last_lines.append(sentence)
             with suppress(RuntimeError):  # the event loop is closed already
                 loop.call_soon_threadsafe(end_event.set)
 
     # Do not use the event loop's executor: at its end, the loop would wait for this thread, which waits for
     # the server.
     threading.Thread(target=wait, name="server-end", daemon=True).start()
-    return last_words
+    return last_lines

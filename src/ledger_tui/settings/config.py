@@ -207,7 +207,7 @@ def parse_config(text: str, file: str) -> Config:
     def bad(entry: str, reason: str) -> BadConfig:
         return BadConfig(f"{file}: {_one_line(entry)}: {reason}.")
 
-    notice = _take_out_former(data)
+    notice = _remove_former_entries(data)
     _check("", data, _ROOT, bad)
     for kind, entries in _NAMED.items():
         for name, table in data.get(kind, {}).items():
@@ -227,7 +227,7 @@ def parse_config(text: str, file: str) -> Config:
     return _config(data, notice, bad)
 
 
-def _take_out_former(data: dict[str, Any]) -> str:
+def _remove_former_entries(data: dict[str, Any]) -> str:
     """Remove the entries that only an older version of the dashboard understood.
 
     Return a sentence that names the removed entries; "" if there were none.

@@ -52,8 +52,8 @@ class SecretStore:
 
         Raises BadConfig if other users can read the file.
         """
-        text = _from_keyring(profile)
-        entry = _decoded(text) if text is not None else self._read_file().get(profile)
+        text = _read_keyring(profile)
+        entry = _decode_entry(text) if text is not None else self._read_file().get(profile)
         if not isinstance(entry, dict):
             return None
         texts = {name: entry[name] for name in _TEXTS if isinstance(entry.get(name), str)}
@@ -63,7 +63,7 @@ class SecretStore:
     def put(self, profile: str, secrets: Secrets) -> str:
         """Store the secrets, and return the place in words: the keyring or the file's path."""
         entry = {name: value for name, value in asdict(secrets).items() if value is not None}
-        if _to_keyring(profile, json.dumps(entry)):
+        if _write_keyring(profile, json.dumps(entry)):
             self._change_file(profile, None)  # delete an older copy in the file
             return "the keyring"
         self._change_file(profile, entry)
@@ -71,7 +71,7 @@ class SecretStore:
 
     def delete(self, profile: str) -> None:
         """Delete the secrets from the keyring and from the file."""
-        _out_of_keyring(profile)
+        _delete_from_keyring(profile)
         self._change_file(profile, None)
 
     def acquire_lock(self, profile: str) -> AbstractContextManager[object]:
@@ -151,7 +151,7 @@ def secret_store() -> SecretStore:
 # Without a keyring, every call raises an exception of some kind, and the store uses the file.
 
 
-def _from_keyring(profile: str) -> str | None:
+def _read_keyring(profile: str) -> str | None:
     import keyring
 
     try:
@@ -160,7 +160,7 @@ def _from_keyring(profile: str) -> str | None:
         return None
 
 
-def _to_keyring(profile: str, text: str) -> bool:
+def _write_keyring(profile: str, text: str) -> bool:
     import keyring
 
     try:
@@ -171,7 +171,7 @@ def _to_keyring(profile: str, text: str) -> bool:
         return False
 
 
-def _out_of_keyring(profile: str) -> None:
+def _delete_from_keyring(profile: str) -> None:
     import contextlib
 
     import keyring
@@ -180,7 +180,7 @@ def _out_of_keyring(profile: str) -> None:
         keyring.delete_password(_SERVICE, profile)
 
 
-def _decoded(text: str) -> Any:
+def _decode_entry(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
