@@ -441,7 +441,7 @@ class FilterBar(Vertical):
                 self.show(literal(error), problem=True)
             else:
                 self._looking_up = line
-                self.show(f"Looking the {'user' if error.user else 'account'} up…")
+                self.show(f"Looking up the {'user' if error.user else 'account'}…")
                 self._read_names(error.name, user=error.user)
         except BadLine as error:
             self.show(literal(error), problem=True)

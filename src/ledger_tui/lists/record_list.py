@@ -268,7 +268,7 @@ class RecordList(Stack):
     def _search_result(self) -> str:
         window, text = self.model.window, self.model.text
         matches = f"{len(window):,} match" if len(window) else "no match"
-        ways = "m goes on, esc shows all rows" if text else "m goes on"
+        ways = "m continues, esc shows all rows" if text else "m continues"
         return f"Search stopped: {matches} in {window.resident:,} rows. {ways}."
 
     def _continue_search(self) -> None:

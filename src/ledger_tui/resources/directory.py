@@ -263,7 +263,7 @@ ORDERS = Resource(
             in_state("open"),
             verb="pay",
             final=True,
-            effect="It can be shipped then. No account is credited.",
+            effect="Afterwards it can be shipped. No account is credited.",
         ),
         ResourceAction(
             "ship",

@@ -89,7 +89,7 @@ async def test_a_name_that_was_looked_up_is_applied_once_it_is_known() -> None:
         bar.open()
         line(bar).value = "account:till"
         bar.apply(Input.Submitted(line(bar), line(bar).value))
-        assert hint(bar) == "Looking the account up…"
+        assert hint(bar) == "Looking up the account…"
         bar._list.model.context.names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
         bar.names_read()
         await pilot.pause()

@@ -102,7 +102,7 @@ async def test_looking_ends_with_esc(server: ContractServer, dashboards: Dashboa
         with server.holding(server.transactions[1000]["id"]):
             await driver.press("enter", sees="⌕ searching, 200 rows read")
             await driver.sees("esc stop ")
-            sentence = "Search stopped: no match in 200 rows. m goes on, esc shows all rows."
+            sentence = "Search stopped: no match in 200 rows. m continues, esc shows all rows."
             await driver.press("escape", sees=sentence)
         await driver.sees("Nothing yet; m searches older rows.", "esc all rows")
         assert driver.view.model.window.resident == 200  # the page on its way was given up
