@@ -19,9 +19,9 @@ PAGE_SIZE = 100
 class Want:
     """A page to fetch, for a `Window`.
 
-    `kind` says what for: `page` is any page, `news` the first page again, `newer` the page of newer rows
-    before the cursor, and `anew` the first page, with which the list starts again. `slot` is the number of
-    the slot to fill. If the list has started again since, its `generation` is higher, and the page is stale.
+    `kind` is `page` for any page, `news` for the first page again, `newer` for the page with the newer rows
+    before the cursor, and `anew` for the first page if the list starts again with it. `slot` is the number of
+    the slot to fill. If the window's `generation` is higher when the page arrives, the page is stale.
     """
 
     generation: int
@@ -29,7 +29,7 @@ class Want:
     slot: int
     cursor: str | None
     limit: int = PAGE_SIZE
-    # the cursors of earlier pages; if a server sends one of them again, its list never ends
+    # the cursors of earlier pages; if the server sends one of them again, the list would never end
     met: Set[str | None] = frozenset()
 
 

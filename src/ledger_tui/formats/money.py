@@ -9,7 +9,7 @@ from functools import lru_cache
 
 LARGEST_AMOUNT = 2**53 - 1
 _AMOUNT = re.compile(r"\d+(?:\.\d*)?|\.\d+")
-# An amount with the wrong decimal sign, such as 12,50. It does not match 1,250, which may be a thousand.
+# An amount with the wrong decimal sign, such as 12,50. The pattern does not match 1,250, which may be 1250.
 _WRONG_SIGN = re.compile(r"[0-9]+,[0-9]{1,2}")
 _SWAPPED = str.maketrans(",.", ".,")
 MINUS = "−"  # U+2212, as wide as a plus

@@ -293,7 +293,7 @@ class FormScreen(Dialog[Created | None]):
         self.query_one("#fields").disabled = False
         if self._focus_as_sent is not None:
             self.set_focus(self._focus_as_sent)
-        if isinstance(self._focus_as_sent, Input):  # undo that an input selects its text when it is focused
+        if isinstance(self._focus_as_sent, Input):  # `set_focus` has selected its whole text: undo this
             self._focus_as_sent.call_later(setattr, self._focus_as_sent, "selection", self._selection_as_sent)
         super().rest(text, problem=problem)
 

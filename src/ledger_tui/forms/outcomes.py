@@ -101,7 +101,7 @@ def uncertain(error: LedgerError) -> str:
     if isinstance(error, NotConnected):
         answer = "No usable answer" if isinstance(error, Unreadable) else "No answer"
         return f"{answer} ({literal(error).rstrip('.')}); the change may still have been made."
-    # If the ledger cannot reach its storage, its message says whether the change was made.
+    # If the ledger cannot reach its storage, the message of the error says whether the change was made.
     if isinstance(error, ApiError) and error.code != "storage_unavailable":
         request = f", request {literal(error.request_id)}" if error.request_id else ""
         return f"The server failed; the change may still have been made. Status {error.status}{request}."

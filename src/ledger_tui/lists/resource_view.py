@@ -396,7 +396,7 @@ class ResourceView(View):
         else:
             self.action_follow()
             if record is not None and not self.model.hides(record):
-                self.model.pin(record)  # until its row arrives, so that the next key acts on this object
+                self.model.pin(record)  # until the row arrives, the next key must act on this object
             self.record_list.expect(record)
             self.changed()
 

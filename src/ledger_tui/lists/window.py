@@ -31,8 +31,8 @@ Keep = Callable[[Record], bool]  # whether a row is shown
 
 CAP = 5_000  # the maximum number of rows to keep, except for the pages on and next to the screen
 KEPT_MOST = 5_000  # the maximum number of matching rows to keep from dropped pages
-# New rows make the first page longer. If it becomes longer than this many usual pages, it is cut to one page,
-# and the rest is fetched again when needed.
+# New rows make the first page longer. When it has more rows than this many usual pages, it is cut to the size
+# of one page, and the rest is fetched again when needed.
 _HEAD_PAGES = 5
 
 
