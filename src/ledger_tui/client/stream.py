@@ -33,7 +33,7 @@ class EventLine:
         self._last_id: str | None = None
 
     async def listen(self) -> AsyncIterator[ReceivedEvent | None]:
-        """Yield the events, and None each time a session begins.
+        """Yield the events, and None each time the server begins to send events.
 
         Raises LedgerError when the connection breaks.
         """

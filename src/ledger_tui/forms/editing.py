@@ -54,7 +54,7 @@ class EditedObject:
         self._names = names
 
     async def find_other_changes(self, typed: Mapping[str, str]) -> OtherChanges | None:
-        """Read the object, and return the form's fields that other people have changed, or None.
+        """Read the object, and return the changes of other people to the form's fields; None without any.
 
         A field whose new value equals the typed value does not count. Raises LedgerError.
         """

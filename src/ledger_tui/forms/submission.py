@@ -334,7 +334,7 @@ class Submission:
             self._names.learn_users([answer.record])
 
     def _field_of(self, refusal: LedgerError, values: Mapping[str, str]) -> str:
-        """Return the name of the field that a refusal is about, or "".
+        """Return the name of the field that a refusal is about; "" if it is about no field of the form.
 
         The name is the first part of the error's `param`. The errors of the directory (users and orders) have
         no `param`. For such an error, return the field whose value the message quotes.

@@ -1,4 +1,7 @@
-"""The columns and the order of a list, the filters that the dashboard itself applies, and a dialog."""
+"""The columns and the order of a list, the dialog to choose them, and the filters that the dashboard applies.
+
+The dashboard applies a filter to the loaded rows if the server has no such filter.
+"""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         yield _Links(id="links", markup=False, compact=True)
 
     def outdate(self) -> None:
-        """Make the pane read the figures beyond each record again; show the old figures until then."""
+        """Make the pane read the figures beyond each record again; until they arrive, show the old ones."""
         self._more = {record_id: ({}, more) for record_id, (_record, more) in self._more.items()}
 
     def show(self, record: Record | None, note: str = "") -> None:

@@ -87,7 +87,10 @@ class RecordList(Stack):
     # ------------------------------------------------------------------ fetching
 
     def poll(self) -> None:
-        """Read a page that may contain new or changed rows; if the server lacks the list, show other rows."""
+        """Read a page that may contain new or changed rows.
+
+        If the server lacks the list, show the rows of `stand_in_rows` instead.
+        """
         if self.model.is_missing:
             self.stand_in()
         else:

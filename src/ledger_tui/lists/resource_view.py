@@ -580,7 +580,7 @@ class ResourceView(View):
         self.record_list.search()
 
     def has_state_to_clear(self) -> bool:
-        """Return whether esc ends a search, marks or a text filter before it leaves the screen."""
+        """Return whether esc first ends a search, the marks or a text filter, before it leaves the screen."""
         model = self.model
         return self.is_mounted and bool(model.searching or model.marks or model.text)
 
