@@ -201,7 +201,7 @@ def test_it_is_suspended_with_all_of_its_job_and_resumed_where_it_was(
     terminal.sees("Name *         Beans")
     terminal.press("Escape")
     terminal.sees("Leave the form?")
-    terminal.press("Escape")
+    terminal.press("y")
     terminal.sees_no_more("New account")
     terminal.press("q")
     terminal.sees("left")

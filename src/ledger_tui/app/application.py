@@ -71,6 +71,7 @@ class LedgerApp(App[int]):
     CSS_PATH = "../ui/styles/app.tcss"
     BINDINGS = APP_KEYS
     ENABLE_COMMAND_PALETTE = True
+    NOTIFICATION_TIMEOUT = 8  # seconds; a message may name an object, an amount and the next key
 
     def __init__(self, options: Options) -> None:
         self.profile = options.profile

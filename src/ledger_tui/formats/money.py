@@ -11,6 +11,7 @@ LARGEST_AMOUNT = 2**53 - 1
 _AMOUNT = re.compile(r"\d+(?:\.\d*)?|\.\d+")
 # An amount with the wrong decimal sign, such as 12,50. The pattern does not match 1,250, which may be 1250.
 _WRONG_SIGN = re.compile(r"[0-9]+,[0-9]{1,2}")
+_SEPARATOR = re.compile(r"\d[,'’_\s]\d")  # what separates thousands somewhere in the world
 _SWAPPED = str.maketrans(",.", ".,")
 MINUS = "−"  # U+2212, as wide as a plus
 
@@ -86,9 +87,11 @@ def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
         example = localised(text_written.replace(",", "."))
         raise BadAmount(f"Write {example}: a decimal {signs[0]}, not a {signs[1]}.")
     if not _AMOUNT.fullmatch(text_written) or not text_written.isascii():
-        raise BadAmount(f"Write an amount like {localised(_example(places))}, without thousands separators.")
+        rest = ", without thousands separators" if _SEPARATOR.search(text_written) else ""
+        raise BadAmount(f"Write an amount like {localised(_example(places))}{rest}.")
     if len(text_written.partition(".")[2]) > places:
-        raise BadAmount(f"{currency} has {_decimals_in_words(places)}.")
+        example = localised(_example(places))
+        raise BadAmount(f"{currency} has {_decimals_in_words(places)}: write an amount like {example}.")
     minor = int(Decimal(text_written).scaleb(places))
     if minor < least:
         raise BadAmount("The amount must be more than zero.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any
@@ -481,12 +482,18 @@ def _delivery_sections(record: Record, log: WebhookLog) -> list[Section]:
     return sections
 
 
+_EVENT_TYPE = re.compile(r"[a-z_]+(\.[a-z_]*)?\*?")
+
+
 def _filters(log: WebhookLog) -> tuple[Filter, ...]:
     """Return the filters of the events. The server filters no events, so the dashboard filters the rows."""
 
     def of_type(record: Record, value: str, _context: FilterContext) -> bool:
         kind = str(record.get("type"))
         return kind == value or kind.startswith(f"{value.removesuffix('*').removesuffix('.')}.")
+
+    def check_type(value: str) -> str | None:
+        return None if _EVENT_TYPE.fullmatch(value) else "An event's type is like invoice.paid or invoice.*"
 
     def sent_to(record: Record, value: str, _context: FilterContext) -> bool:
         ids = (str(delivery.get("endpoint")) for delivery in log.deliveries(record.get("id")))
@@ -496,7 +503,7 @@ def _filters(log: WebhookLog) -> tuple[Filter, ...]:
         return [str(endpoint.get("url")) for endpoint in log.endpoints.values()]
 
     return (
-        Filter("type", "type", "invoice.paid", matches=of_type, suggests=lambda: EVENT_TYPES),
+        Filter("type", "type", "invoice.paid", check_type, matches=of_type, suggests=lambda: EVENT_TYPES),
         Filter("endpoint", "endpoint", "example.com", matches=sent_to, suggests=urls),
         _failed_filter(lambda event: log.deliveries(event.get("id"))),
     )

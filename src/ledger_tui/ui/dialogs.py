@@ -119,13 +119,12 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
 class DiscardScreen(Dialog[bool]):
     """Asks whether to leave a form or, if it `quits`, the dashboard.
 
-    Returns True for `y`, and for the keys that can have opened the question: ctrl+c, and ctrl+q or esc.
-    Returns False for any other key.
+    Returns True for `y`, and False for any other key, as each question does for esc and ctrl+c.
     """
 
     BINDINGS = [
         Binding("y", "dismiss(True)", "leave", show=True),
-        Binding("n", "dismiss(False)", "stay", show=True),
+        Binding("escape,n", "dismiss(False)", "stay", show=True),
     ]
 
     def __init__(self, loss: str, *, quits: bool = False) -> None:
@@ -135,7 +134,6 @@ class DiscardScreen(Dialog[bool]):
 
     def content(self) -> ComposeResult:
         yield Static(Content(f"{'Quit the dashboard' if self.quits else 'Leave the form'}? {self._loss}"))
-        self.note("The same key again also means yes.")
         yield self.notes
 
     def key_text(self, binding: Binding) -> str:
@@ -144,7 +142,7 @@ class DiscardScreen(Dialog[bool]):
 
     def on_key(self, event: events.Key) -> None:
         event.stop()
-        self.dismiss(event.key in ("y", "ctrl+c", "ctrl+q" if self.quits else "escape"))
+        self.dismiss(event.key == "y")
 
 
 class Offers(OptionList, can_focus=False):

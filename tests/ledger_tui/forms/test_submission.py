@@ -31,7 +31,7 @@ def test_a_transaction_is_written_in_the_smallest_unit() -> None:
 def test_every_field_at_fault_is_named() -> None:
     with pytest.raises(FieldErrors) as refused:
         body_of(TRANSACTION, {"type": "credit", "amount": "12.505", "account": "acc_1"}, "EUR")
-    assert refused.value.errors == {"amount": "EUR has 2 decimals."}
+    assert refused.value.errors == {"amount": "EUR has 2 decimals: write an amount like 12.50."}
     with pytest.raises(FieldErrors) as refused:
         body_of(TRANSACTION, {"type": "credit"})
     assert refused.value.errors == {"account": "Account is required.", "amount": "Amount is required."}
@@ -71,7 +71,7 @@ def test_an_amount_is_read_anew_when_its_account_is_another() -> None:
     assert edited({"account": "acc_2"}, "KWD") == {"account": "acc_2", "amount": 12500}
     with pytest.raises(FieldErrors) as refused:
         edited({"account": "acc_2"}, "JPY")
-    assert refused.value.errors == {"amount": "JPY has no decimals."}
+    assert refused.value.errors == {"amount": "JPY has no decimals: write an amount like 1250."}
 
 
 def items(typed: str) -> list[tuple[int, str, int | None]]:
@@ -119,7 +119,7 @@ def test_a_price_with_a_currency_is_read_by_its_decimals() -> None:
     ("typed", "reason"),
     [
         ("Beans @ 12.50", "A price like 12.50 needs its currency: Beans @ 12.50 EUR."),
-        ("Beans @ 9.5 JPY", "JPY has no decimals."),
+        ("Beans @ 9.5 JPY", "JPY has no decimals: write an amount like 1250."),
         ("Beans @ 1 XYZ", "The number of decimals of XYZ is not known."),
     ],
 )

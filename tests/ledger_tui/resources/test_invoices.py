@@ -99,7 +99,7 @@ def test_rows_are_sent_in_the_smallest_unit_and_blank_ones_left_out() -> None:
         (TypedLine("Tray", "0", "5"), "Line 2: The quantity must be a whole number, at least 1."),
         (TypedLine("Tray", "9" * 40, "5"), "Line 2: The quantity must be a whole number, at least 1."),
         (TypedLine("Tray", "1", ""), "Line 2: A unit amount is required."),
-        (TypedLine("Tray", "1", "5.005"), "Line 2: EUR has 2 decimals."),
+        (TypedLine("Tray", "1", "5.005"), "Line 2: EUR has 2 decimals: write an amount like 12.50."),
         (TypedLine("Tray", "9007199254740991", "1"), "The largest sum is 90,071,992,547,409.91."),
     ],
 )

@@ -180,7 +180,7 @@ async def test_a_draft_given_to_an_account_of_another_currency_has_its_amount_re
     await driver.press("1", sees="Yen box")
     await driver.press("3", "e", sees=("Edit the draft", "12.50"))
     await driver.press("home", "shift+end")
-    await driver.type("yen", "enter", "ctrl+s", sees="✕ JPY has no decimals.")
+    await driver.type("yen", "enter", "ctrl+s", sees="✕ JPY has no decimals: write an amount like 1250.")
     assert not [exchange for exchange in driver.app.traffic if exchange.method == "PATCH"]
 
 

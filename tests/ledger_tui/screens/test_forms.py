@@ -211,7 +211,7 @@ async def test_an_empty_required_field_is_marked_when_you_pass_it_and_holds_no_o
     await bare.press("shift+tab")
     await bare.type("Beans", gone="✕ Name is required.")
     assert "✕" not in bare.text()  # whoever goes back is not told about the field left
-    await bare.press("escape", "escape", "2", "n", key, sees="✕ Account is required.")
+    await bare.press("escape", "y", "2", "n", key, sees="✕ Account is required.")
 
 
 async def test_each_value_is_checked_when_you_leave_its_field(
@@ -225,7 +225,7 @@ async def test_each_value_is_checked_when_you_leave_its_field(
         await driver.press("shift+tab")
         await driver.type("east", "enter", gone="✕")
         await driver.type("Ada", "tab")
-        await driver.type("25.555", "tab", sees="✕ EUR has 2 decimals.")
+        await driver.type("25.555", "tab", sees="✕ EUR has 2 decimals: write an amount like 12.50.")
         await driver.type("31.12.2026", "enter", sees="✕ Write a date like 2026-12-31.")
         assert driver.app.focused is driver.app.screen.query_one("#field-description")
         await driver.press("shift+tab", "home", "shift+end")
@@ -281,7 +281,7 @@ async def test_an_amount_the_currency_cannot_hold_is_refused_before_sending(
         await driver.lists_only(server.accounts[0])
         await driver.press("n", sees="Tokyo shop · JPY")
         await driver.press("tab")
-        await driver.type("12.50", "ctrl+s", sees="✕ JPY has no decimals.")
+        await driver.type("12.50", "ctrl+s", sees="✕ JPY has no decimals: write an amount like 1250.")
     assert len(server.transactions) == 1
 
 
@@ -391,14 +391,16 @@ async def test_with_the_account_known_the_direction_is_asked_first_and_has_lette
     assert [(t["amount"], t["type"]) for t in server.transactions] == [(1000, "credit"), (400, "debit")]
 
 
-async def test_typed_text_is_thrown_away_only_on_a_second_escape(bare: Driver) -> None:
+async def test_typed_text_is_thrown_away_only_after_a_yes(bare: Driver) -> None:
     await bare.press("n")
     await bare.type("Beans", "escape", sees=("Leave the form? What you typed is lost.", "y leave   n stay"))
-    await bare.press("x", gone="Leave the form?")
-    form = bare.app.screen
-    assert isinstance(form, FormScreen)
-    assert form.typed()["name"] == "Beans"
-    await bare.press("escape", "escape")
+    for stay in ("x", "n", "escape", "ctrl+c"):
+        await bare.press(stay, gone="Leave the form?")
+        form = bare.app.screen
+        assert isinstance(form, FormScreen)
+        assert form.typed()["name"] == "Beans"
+        await bare.press("escape", sees="Leave the form?")
+    await bare.press("y")
     assert bare.app.screen is bare.app.dashboard
     await bare.press("n", "escape")  # nothing was typed: nothing is asked
     assert bare.app.screen is bare.app.dashboard

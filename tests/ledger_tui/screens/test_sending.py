@@ -49,7 +49,7 @@ async def test_a_form_on_its_way_is_not_left_without_a_word(server: ContractServ
         await driver.press("escape", sees="It was sent and may still succeed.")
         await driver.press("x", gone="may still succeed")
         await driver.press(
-            "escape", "escape", sees="The change may have been made: check before you send it again."
+            "escape", "y", sees="The change may have been made: check before you send it again."
         )
         assert driver.app.screen is driver.app.dashboard
 
@@ -195,7 +195,9 @@ async def test_ctrl_c_in_a_half_typed_form_asks_once_like_esc(server: ContractSe
         await driver.press("end", "ctrl+c", sees="Leave the form? What you typed is lost.")
         await driver.press("n", gone="Leave the form?")  # end: with a selection, ctrl+c would copy
         assert form_of(driver).typed()["name"] == "Till"
-        await driver.press("ctrl+c", "ctrl+c", gone="New account")
+        await driver.press("ctrl+c", "ctrl+c", gone="Leave the form?")
+        assert form_of(driver).typed()["name"] == "Till"
+        await driver.press("ctrl+c", "y", gone="New account")
         assert driver.app.screen is driver.app.dashboard
 
 
@@ -282,7 +284,7 @@ async def test_of_several_pasted_lines_a_field_says_that_it_kept_the_first(serve
 
 async def test_a_list_that_loads_warns_that_it_drops_keys_for_its_rows(server: ContractServer) -> None:
     async with account_form(server) as (driver, line):
-        await driver.press("escape", "escape")
+        await driver.press("escape", "y")
         await until(lambda: driver.app.screen is driver.app.dashboard)
         line.hold.clear()
         await driver.press("3", "enter", sees="The list is still loading: the key was dropped.")
