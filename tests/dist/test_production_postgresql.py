@@ -151,7 +151,7 @@ class Machine:
             ADDRESS: self.address,
             "127.0.0.1:5432:": f"127.0.0.1:{postgres.port}:",
             "runuser -u postgres -- ": administrator,
-            "/var/lib/ledger/ledger.db": str(self.database),
+            "/var/lib/ledger/": f"{self.database.parent}/",
             "/var/backups/ledger": str(root / "backups"),
             "/opt/": f"{root}/opt/",
             "/run/": f"{root}/run/",
@@ -191,7 +191,7 @@ class Machine:
     def prepare(self) -> None:
         """Do the steps that the page leaves to other pages, to Debian and to the reader."""
         self.prepare_installation()
-        self.database.parent.mkdir(parents=True)
+        (self.database.parent / "backups").mkdir(parents=True)
         answer_of_command(self.database, "seed", "minimal")
         for name, words in {
             "haproxy": f"-db -f {self.etc}/haproxy/haproxy.cfg",
@@ -309,6 +309,7 @@ def alert(name: str) -> str:
 @pytest.mark.timeout(PAGE_TYPED_S)  # it restarts servers a dozen times
 async def test_the_page_works(machine: Machine, reader: Reader, postgres: PostgresWithPassword) -> None:
     typed = [block for block in blocks(PAGE) if block.language == "sh"]
+    back_to_sqlite = typed.pop(next(place for place, block in enumerate(typed) if "new.db" in block.text))
     stop, cluster, restart = (
         next(place for place, block in enumerate(typed) if text in block.text)
         for text in ("systemctl stop", "pg_createcluster", "state drain")
@@ -378,6 +379,15 @@ async def test_the_page_works(machine: Machine, reader: Reader, postgres: Postgr
         await machine.metrics(ended)
     assert (await machine.metrics(other))["ledger_storage_up"] == 1
     assert [await load.post(key) for key in load.keys] == [201] * CLIENTS
+
+    # The new servers and proxies give the old server its port, and its file the postings made on PostgreSQL.
+    count = answer_of_command(machine.address, "verify")["checked"]["transactions"]
+    await asyncio.to_thread(reader.follow, back_to_sqlite)
+    for port in (machine.port, int(machine.here("8700")), *machine.servers):
+        with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+            pass
+    report = answer_of_command(machine.database, "verify")
+    assert (report["ok"], report["checked"]["transactions"]) == (True, count)
     await load.client.aclose()
 
 
