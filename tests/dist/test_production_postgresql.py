@@ -104,7 +104,7 @@ class Machine:
         self.etc = root / "etc"
         self.units = self.etc / "systemd" / "system"
         self.certificate = self.etc / "letsencrypt" / "live" / "ledger.example" / "fullchain.pem"
-        of_debian = ("haproxy", "nginx/conf.d", "prometheus", "cron.daily", "default")
+        of_debian = ("haproxy", "nginx/conf.d", "prometheus", "cron.d", "cron.daily", "default")
         for folder in (
             *map(self.etc.joinpath, of_debian),
             self.certificate.parent,
@@ -158,6 +158,9 @@ class Machine:
             "/etc/": f"{self.etc}/",
             "nginx -t": f"nginx -t -e stderr -c {self.etc}/nginx/nginx.conf",
             "systemctl": f"{sys.executable} {SYSTEMCTL} {self.units}/ledger.service {root / 'var'}",
+            "--resolve ledger.example:443:127.0.0.1 https://ledger.example": (
+                f"{resolved} https://ledger.example:{self.port}"
+            ),
             '"https://$name': f'--retry 60 --retry-connrefused {resolved} "https://$name:{self.port}',
             'curl -sS --head "http://$name': (
                 f'curl -sS --head --retry 60 --retry-connrefused {plain} "http://$name:{self.plain_port}'
@@ -354,6 +357,7 @@ async def test_the_page_works(machine: Machine, reader: Reader, postgres: Postgr
         line.split() for line in (machine.root / "exporter" / "ledger.prom").read_text().splitlines()
     )
     now = time.time()
+    assert (alert("LedgerProxiesLost"), metrics["ledger_proxies_up"]) == ("ledger_proxies_up == 0", "1")
     assert alert("LedgerDumpOld") == "time() - ledger_dump_last_timestamp_seconds > 30 * 3600"
     assert now - PAGE_TYPED_S < float(metrics["ledger_dump_last_timestamp_seconds"]) <= now
     assert alert("LedgerCertificateEnds") == "ledger_certificate_end_timestamp_seconds - time() < 14 * 86400"
@@ -386,6 +390,9 @@ async def test_the_page_works(machine: Machine, reader: Reader, postgres: Postgr
     for port in (machine.port, int(machine.here("8700")), *machine.servers):
         with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
             pass
+    script = machine.etc / "ledger" / "metrics.sh"
+    await asyncio.to_thread(subprocess.run, [script], stderr=subprocess.DEVNULL, check=True)
+    assert (machine.root / "exporter" / "ledger.prom").read_text().startswith("ledger_proxies_up 0\n")
     report = answer_of_command(machine.database, "verify")
     assert (report["ok"], report["checked"]["transactions"]) == (True, count)
     await load.client.aclose()

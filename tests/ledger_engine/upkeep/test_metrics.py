@@ -324,7 +324,8 @@ async def test_the_alerts_and_the_dashboard_of_deploy_name_metrics_that_there_ar
     found = await asyncio.to_thread(lambda: [*metrics._registry.collect(), *others._registry.collect()])
     known = {f"{each.name}{suffix}" for each in found for suffix in _SUFFIXES[each.type]} | {"up"}
     deploy = Path(__file__).parents[3] / "deploy"
-    known |= set(re.findall(r"(?m)^(ledger_\w+) ", (deploy / "postgres" / "metrics.sh").read_text()))
+    script = (deploy / "postgres" / "metrics.sh").read_text()
+    known |= set(re.findall(r"(?m)^(?:\$\{\w+:\+)?(ledger_\w+) ", script))
     (group,) = yaml.safe_load((deploy / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
     panels = json.loads((deploy / "grafana.json").read_text(encoding="utf-8"))["panels"]
     asked = [rule["expr"] for rule in group["rules"]]
@@ -359,7 +360,9 @@ def test_prometheus_accepts_the_alerts_and_what_the_dashboard_asks(tmp_path: Pat
 _SERVER, _ON_POSTGRES = 'up{job="ledger", instance="a"}', 'ledger_storage_older{job="ledger", instance="a"}'
 _DUMP, _CERTIFICATE = "ledger_dump_last_timestamp_seconds", "ledger_certificate_end_timestamp_seconds"
 _SERVERS_DOWN = "The metrics of every server cannot be read; is the server there?"
-_SCRIPT_MISSING = "No age of a dump or end of a certificate is measured; has metrics.sh run?"
+_SCRIPT_MISSING = (
+    "The proxies, the age of a dump or the end of a certificate are not measured; does metrics.sh run?"
+)
 
 
 @pytest.mark.process
@@ -378,18 +381,69 @@ _SCRIPT_MISSING = "No age of a dump or end of a certificate is measured; has met
 def test_an_alert_reports_metrics_that_nobody_writes(
     series: list[str], alert: str, summary: str | None, tmp_path: Path
 ) -> None:
-    alerts = Path(__file__).parents[3] / "deploy" / "alerts.yaml"
     labels = {
         "LedgerMetricsMissing": {"severity": "ticket"},
         "LedgerDown": {"severity": "page", "job": "ledger"},
     }
     fired = {"exp_labels": labels[alert], "exp_annotations": {"summary": summary}}
+    check_alert(alert, dict.fromkeys(series, 1), [fired] if summary else [], tmp_path)
+
+
+@pytest.mark.process
+@needs_promtool
+def test_an_alert_reports_a_script_that_has_stopped(tmp_path: Path) -> None:
+    series = dict.fromkeys((_SERVER, _ON_POSTGRES, _DUMP, _CERTIFICATE), 1)
+    written = 'node_textfile_mtime_seconds{file="/var/lib/prometheus/node-exporter/ledger.prom"}'
+    check_alert("LedgerMetricsMissing", {**series, written: 3600 - 60}, [], tmp_path)
+    labels = {"severity": "ticket", "file": "/var/lib/prometheus/node-exporter/ledger.prom"}
+    fired = {"exp_labels": labels, "exp_annotations": {"summary": _SCRIPT_MISSING}}
+    check_alert("LedgerMetricsMissing", {**series, written: 60}, [fired], tmp_path)
+
+
+@pytest.mark.process
+@needs_promtool
+@pytest.mark.parametrize(("answers", "lost"), [(1, False), (0, True)])
+def test_an_alert_reports_that_the_proxies_do_not_answer(answers: int, lost: bool, tmp_path: Path) -> None:
+    summary = "The ledger of a does not answer through nginx and HAProxy."
+    labels = {"severity": "page", "job": "ledger", "instance": "a"}
+    fired = {"exp_labels": labels, "exp_annotations": {"summary": summary}}
+    series = {'ledger_proxies_up{job="ledger", instance="a"}': answers}
+    check_alert("LedgerProxiesLost", series, [fired] if lost else [], tmp_path)
+
+
+@pytest.mark.process
+@needs_promtool
+@pytest.mark.parametrize(
+    ("left", "fstype", "mountpoint", "full"),
+    [
+        (16, "ext4", "/", False),
+        (14, "ext4", "/", True),
+        (14, "xfs", "/srv", True),
+        (1, "tmpfs", "/run", False),
+        (1, "ext4", "/boot", False),
+    ],
+)
+def test_an_alert_reports_a_disk_that_is_almost_full(
+    left: int, fstype: str, mountpoint: str, full: bool, tmp_path: Path
+) -> None:
+    labels = {"instance": "a", "fstype": fstype, "mountpoint": mountpoint}
+    names = "{" + ", ".join(f'{name}="{value}"' for name, value in labels.items()) + "}"
+    sizes = {
+        f"node_filesystem_avail_bytes{names}": left * 1024,
+        f"node_filesystem_size_bytes{names}": 100 * 1024,
+    }
+    summary = f"{mountpoint} of a has only {left}kiB left."
+    fired = {"exp_labels": {**labels, "severity": "page"}, "exp_annotations": {"summary": summary}}
+    check_alert("LedgerDiskFull", sizes, [fired] if full else [], tmp_path)
+
+
+def check_alert(alert: str, series: dict[str, int], fired: list[dict[str, object]], tmp_path: Path) -> None:
+    """Let promtool check which alerts fire after an hour in which each series had its value."""
+    alerts = Path(__file__).parents[3] / "deploy" / "alerts.yaml"
     test = {
         "interval": "1m",
-        "input_series": [{"series": name, "values": "1+0x60"} for name in series],
-        "alert_rule_test": [
-            {"eval_time": "1h", "alertname": alert, "exp_alerts": [fired] if summary else []},
-        ],
+        "input_series": [{"series": name, "values": f"{value}+0x60"} for name, value in series.items()],
+        "alert_rule_test": [{"eval_time": "1h", "alertname": alert, "exp_alerts": fired}],
     }
     tests = tmp_path / "tests.yaml"
     tests.write_text(yaml.safe_dump({"rule_files": [str(alerts)], "tests": [test]}))
