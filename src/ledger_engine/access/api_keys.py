@@ -312,7 +312,7 @@ def begin(unit: Unit, server: ServerEntry) -> None:
 def beat(unit: Unit, server: ServerEntry, silent: Mapping[str, int]) -> dict[str, int]:
     """Count a beat of `server`, and return the counts of the other servers.
 
-    `silent` are the servers whose count has not changed for too long, each with this count. If the stored
+    `silent` maps each server whose count has not changed for too long to this count. If the stored
     count of such a server is still the same, the server has ended: its row is deleted, and the keys of its
     sessions are revoked.
     """

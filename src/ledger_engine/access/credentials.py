@@ -158,7 +158,7 @@ REFRESH_SECONDS = 30 * 86_400
 # An expired token stays stored for this many milliseconds. During this time, a request with it gets the error
 # `expired_credential`.
 FORGOTTEN_AFTER_MS = 7 * DAY
-# The highest number of expired tokens that one transaction deletes: if there are more, it must not take long.
+# The highest number of expired tokens that one transaction deletes; the limit keeps the transaction short.
 FORGOTTEN_AT_ONCE = 100
 
 

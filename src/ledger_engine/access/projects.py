@@ -267,8 +267,8 @@ def create_child_with_key(
 def create_child(unit: Unit, tenant: Tenant, new: NewChild, key: str | None = None) -> Project:
     """Create a child of the caller's project; by default, the child has the same plan and limits.
 
-    Raises PermissionDenied if the child's plan would be higher than the parent's, unless the caller has the
-    right to change the parent's plan too.
+    Raises PermissionDenied if the child's plan would be higher than the parent's, unless the caller may also
+    change the parent's plan.
     """
     parent = get(unit, tenant.project)
     plan = parent.plan if new.plan is None else new.plan

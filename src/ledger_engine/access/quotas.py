@@ -68,8 +68,8 @@ class StoredObjects:
     def with_new(self, tenant: Tenant, objects: int, before: int) -> int:
         """Return the number of objects that there will be with `objects` new objects; change nothing.
 
-        Raises PermissionDenied if this number exceeds the quota. The error states how many objects were left
-        before the request; `before` is the number of objects at that time.
+        Raises PermissionDenied if this number exceeds the quota. The error states how many objects the quota
+        still allowed before the request; `before` is the number of objects that existed then.
         """
         number, quota = self.number + objects, tenant.quota
         if quota is not None and number > quota:

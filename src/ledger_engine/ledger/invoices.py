@@ -254,8 +254,7 @@ def _columns(unit: Unit, tenant: Tenant, fields: InvoiceChanges) -> dict[str, Va
 def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
     """Return whether the changes concern the amount that is due.
 
-    An invoice is made with either `amount` or `lines`. To clear the field with which it was not made has no
-    effect.
+    An invoice is made with either `amount` or `lines`. Clearing the other of these two fields has no effect.
     """
     names = [name for name in ("amount", "lines") if name in changes]
     made_of_lines = invoice.lines is not None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 EVERY_S = 1.0  # pause between two rounds
 KEPT_EVERY_MS = 60_000  # the shortest time between two files of one log in one folder
-RETRY_AFTER_S = 30.0  # until a witness that did not sign is asked again
+RETRY_AFTER_S = 30.0  # pause until a witness that did not sign is asked again
 _ANSWER_S = 10.0  # for the whole answer of a witness
 _ANSWER_MAX = 100_000  # bytes
 _SUFFIX = ".checkpoint"
@@ -82,7 +82,7 @@ def _read(file: Path) -> Checkpoint:
 
 
 def notice_name(witness: str, book: int) -> str:
-    """Return the name of the notice that a witness does not sign the log of a book.
+    """Return the name of the notice which says that a witness does not sign the log of a book.
 
     The notice is removed when the witness signs.
     """

@@ -99,7 +99,8 @@ class Sealer:
             began = time.monotonic()
             self._woken.clear()
             more = await self._try_to_look()
-            # A round takes longer if there are very many books. So pause for ten times as long.
+            # Pause for at least ten times as long as this round took: with very many books a round takes
+            # long.
             await asyncio.sleep(0 if more else max(EVERY_S, 10 * (time.monotonic() - began)))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0 if more else POLL_INTERVAL_S):
@@ -209,7 +210,7 @@ class Sealer:
                 await self._engine.write(partial(entries.store_commitments, book=log.book, salts=salts))
             elif len(part.ids) < READ_AT_ONCE:
                 break
-            # Pause for as long as this turn took, because requests come first.
+            # Pause for as long as these events took, because requests come first.
             await asyncio.sleep(time.monotonic() - began)
         if edge.size == log.size:
             return False

@@ -235,7 +235,7 @@ def index_of(unit: Unit, log: StoredLog, event: str) -> int:
 
 
 def event_at(unit: Unit, log: StoredLog, size: int) -> str:
-    """Return the event of the last of the first `size` entries; '' if the log has fewer entries."""
+    """Return the id of the last event among the first `size` entries; '' if the log has fewer entries."""
     if not 0 < size <= log.size:
         return ""
     before = _before(unit, log, size - 1)
@@ -341,7 +341,7 @@ def _hashes(log: StoredLog, rows: Sequence[Row]) -> list[bytes]:
 
 
 def _before(unit: Unit, log: StoredLog, first: int) -> str:
-    """Return the last event before the tile that contains the entry `first`; '' for the first tile."""
+    """Return the id of the last event before the tile of the entry `first`; '' for the first tile."""
     number = first // TILE_WIDTH
     return _tiles(unit, log.book, 1, number - 1, number)[0]["last"] if number else ""
 

@@ -150,8 +150,8 @@ Listener: TypeAlias = Callable[[frozenset[str]], None]
 class LongWork(Generic[T]):
     """A work that takes some milliseconds.
 
-    A long write, such as a batch, shares its commit with no other work. A long read, such as a part of a
-    statement, lets shorter works go first.
+    A long write, such as a batch, shares its commit with no other work. A long read, such as a part of an
+    account statement, lets shorter works go first.
     """
 
     work: Work[T]

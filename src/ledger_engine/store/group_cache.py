@@ -149,7 +149,7 @@ class CachingUnit(ABC):
     def _prepare(self, words: frozenset[str], *, reads: bool) -> None:
         """Write the changes of each table among these words of a statement, so that the statement sees them.
 
-        If the statement does not only read (`reads`), also forget the values of these tables.
+        `reads` is true if the statement only reads. If it is false, also forget the values of these tables.
         """
         for table in [table for table in self._tables if table in words]:
             self._write_values(table)
@@ -222,9 +222,10 @@ _PREFETCHES: dict[Callable[..., Any], Prefetch] = {}
 
 
 def prefetched_by(load: Prefetch) -> Callable[[F], F]:
-    """Mark a function: before the calls of a group run, `load` loads the rows that they need.
+    """Return a decorator for the function of a work, such as `post`.
 
-    `load` is called with the unit, the tenant, and a list with the other arguments of each call.
+    Before the works of a group run, `load` loads the rows that the group's calls of the function need. `load`
+    is called with the unit, the tenant, and a list with the other arguments of each call.
     """
 
     def mark(function: F) -> F:

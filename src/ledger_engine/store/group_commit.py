@@ -61,7 +61,8 @@ class GroupCommit(Generic[J]):
     def add(self, job: J) -> None:
         """Add a job to the next group."""
         self._waiting.append(job)
-        # A check is missing if this is the first waiting job, or if an earlier call had no memory for it.
+        # No check is scheduled if this is the first waiting job, or if an earlier call had too little memory
+        # to schedule one.
         if not self._in_flight and self._next_check is None:
             self._check_soon()
 

@@ -91,10 +91,11 @@ class Listing(Generic[R]):
 
     `noun` is the name of a record in errors. `of_tenant` is the condition that selects the tenant's rows, by
     the columns `project` and `livemode` or by the book. `columns` are the columns to read, and `id` is the
-    name of the id column. `hint` follows the table's name in the statement that reads a page. `was_listed`
-    returns whether an id that is missing from the table was once in the tenant's list; such an id is still
-    accepted as a cursor. `long` contains the names of the columns whose texts can be as large as a request.
-    `short_columns` are `columns` with '' instead of each such text of more than SHORT_MAX letters.
+    name of the id column. `hint`, such as ` INDEXED BY …` for SQLite, follows the table's name in
+    the statement that reads a page. `was_listed` returns whether an id that is missing from the table was
+    once in the tenant's list; such an id is still accepted as a cursor. `long` contains the names of the
+    columns whose texts can be as large as a request. `short_columns` are `columns` with '' instead of each
+    such text of more than SHORT_MAX letters.
     """
 
     table: str

@@ -18,7 +18,7 @@ R = TypeVar("R", bound=JsonObject)
 def reader(kind: type[R], **columns: str) -> Callable[[Row], R]:
     """Return the function that makes a record of class `kind` from a row.
 
-    Each field comes from the column with its name, or from the column that `columns` gives for the field. A
+    Each field comes from the column of the same name, unless `columns` names another column for the field. A
     bool is stored as 0 or 1, a list or a dict as JSON. The function is compiled from the names of the fields,
     as dataclasses compile `__init__`.
     """
@@ -41,7 +41,7 @@ def short(column: str, letters: int) -> str:
     """Return SQL that selects a text column, but '' for a text of more than `letters` letters.
 
     Use this in a statement that reads many rows with a text that can be as large as a request. The caller
-    then reads the longer texts one by one, until they are too large together (`pages`).
+    then reads the longer texts one by one, until their total length reaches a limit (see `pages`).
     """
     return f"CASE WHEN length({column}) > {letters} THEN '' ELSE {column} END"
 

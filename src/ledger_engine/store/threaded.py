@@ -30,8 +30,8 @@ MEMORY_AGAIN_S = 0.1  # seconds to wait before a step that failed for lack of me
 LONG_AT_ONCE = 2  # long works that the reading threads run at once
 GIVES_WAY_S = 0.01  # the most seconds that a long work waits while shorter works are running
 
-# The jobs that share a turn: those of one project (None: of no single project), either all its long works or
-# all its shorter works.
+# Which jobs share a turn: the jobs of one project (or of no single project: None) that are long works (True),
+# or those that are not (False).
 Turn = tuple[str | None, bool]
 
 
@@ -136,10 +136,10 @@ class ReadingThreads(ABC):
     Projects take turns, and one project uses at most all threads but one. So a project with many works delays
     no other project. Works without a project share one turn.
 
-    A long work is one step of a longer task, such as a part of a statement. At most `LONG_AT_ONCE` long works
-    run at once, and at most one of each project, because long works compete with the event loop for the
-    interpreter. If shorter works are running, a long work first waits up to GIVES_WAY_S seconds. A write
-    counts as a shorter work; `is_writing` returns whether one is running.
+    A long work takes some milliseconds; for example, it reads a part of an account statement. At most
+    `LONG_AT_ONCE` long works run at once, and at most one of each project, because long works compete with
+    the event loop for the interpreter. If shorter works are running, a long work first waits up to
+    GIVES_WAY_S seconds. A write counts as a shorter work; `is_writing` returns whether one is running.
     """
 
     def __init__(self, threads: int, is_writing: Callable[[], bool]) -> None:
@@ -340,8 +340,8 @@ class ThreadedDatabase:
             return
         self._closing = True
         self._flush()
-        # Stop the readers first: the last connection that closes a SQLite file checkpoints the log, and this
-        # must be the writer's connection.
+        # Stop the readers first: the last connection that closes a SQLite file checkpoints the log, so the
+        # writer's connection must be the last.
         await asyncio.to_thread(self._readers.stop, CLOSE_S)
         self._writes.put(None)
         await asyncio.to_thread(self._thread.join, CLOSE_S)

@@ -24,8 +24,8 @@ from ledger_engine.verify.faults import NAMED_MAX, Discrepancies
 
 _ROWS_AT_ONCE = 1000
 FAR_MS = 366 * DAY  # a stored time that is later than all others by more than this is a fault
-# If a server was still running this long after a book's first event, the book must have a log. Before that, a
-# killed server may have left the events of its last second unsealed; an hour is far longer than a second.
+# If a server was still running this long after a book's first event, the book must have a log. A much shorter
+# time would prove nothing: if a server is killed, the events of its last second may have no log yet.
 LONG_MS = 3_600_000
 
 
@@ -289,10 +289,10 @@ GROUP BY project, livemode ORDER BY project, livemode"""
 
 
 def check_time(unit: AuditUnit, faults: Discrepancies) -> None:
-    """Note a fault if the stored time is far in the future: the ledger's clock would start at this time.
+    """Note a fault if the stored time is far in the future.
 
-    The clock never goes back. If a test moved the clock forward, the ledger contains events of that time, or
-    a server ran at that time; in this case the stored time is no fault.
+    The ledger's clock would start at this time, and never goes back. If a test moved the clock forward, the
+    ledger contains events of that time, or a server ran at that time; then the stored time is no fault.
     """
     reached_time, newest = kept_time.get(unit), unit.first(kept_time.NEWEST_EVENT)
     event = 0 if newest is None or newest["id"] is None else moment_of(newest["id"])

@@ -196,8 +196,7 @@ def _body(unit: AuditUnit, event: Row) -> str:
 def _is_as_erased(body: str, event: Row, object_json: Mapping[str, Any], livemode: bool) -> bool:
     """Return whether an event of an erased user has the content that it must have after the user was erased.
 
-    For such an event, this check replaces the check with the log: the log cannot prove the event, because the
-    salt is destroyed.
+    Such an event is checked here and not against the log: its salt is destroyed, so the log cannot prove it.
     """
     message = json.loads(body)
     stated = message["data"]["object"]
@@ -213,7 +212,7 @@ def _is_as_erased(body: str, event: Row, object_json: Mapping[str, Any], livemod
 
 
 def _differing_user_columns(row: Row, unlike: list[str]) -> list[str]:
-    """Return further wrong columns of a user: a wrong `email_folded`, or what erasing should have emptied.
+    """Return further wrong columns of a user: a wrong `email_folded`, or columns that are not erased.
 
     If the user is erased, also remove `name` and `email` from `unlike`, because the user's events may not be
     erased yet.

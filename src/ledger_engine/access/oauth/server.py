@@ -162,7 +162,7 @@ class _CodeGrant(AuthorizationCodeGrant):
 
     @staticmethod
     def validate_authorization_redirect_uri(request: OAuth2Request, client: ClientMixin) -> str:
-        # Replaces Authlib's check, because Authlib repeats the address in its error: this fails if the
+        # Replaces Authlib's check. Authlib repeats the address in its error, and cannot make the error if the
         # address contains characters that an error must not contain.
         assert request.payload is not None
         assert isinstance(client, OAuthClient)
@@ -175,7 +175,7 @@ class _CodeGrant(AuthorizationCodeGrant):
         return uri
 
     def create_authorization_response(self, redirect_uri: str, grant_user: SignedInUser | None) -> Any:
-        # Replaces Authlib's redirect, because Authlib encodes the query of the app's address again: every
+        # Replaces Authlib's redirect. Authlib encodes the query of the app's address again, but every
         # character of the query must stay as it is.
         if grant_user is None:
             raise AccessDeniedError("The user denied the request.", redirect_uri=redirect_uri)

@@ -27,9 +27,9 @@ class SignedInUser:
 def begin(unit: Unit, user: str, password_hash: str, value: str, replaces: str | None) -> bool:
     """Sign a user in: from now on, a browser whose cookie has this `value` belongs to the user.
 
-    `replaces` is the value of the browser's former cookie; its sign-in ends. The caller has compared the
-    password with `password_hash`. Return False if the user was deactivated or the password was changed since
-    then.
+    `replaces` is the value of the browser's former cookie; the sign-in with this value ends. The caller has
+    compared the password with `password_hash`. Return False if the user was deactivated or the password was
+    changed since this comparison.
     """
     login = unit.first(
         "SELECT 1 FROM users WHERE id = :user AND status = 'active' AND password_hash = :hashed",

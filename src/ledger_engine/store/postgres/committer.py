@@ -234,7 +234,9 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         return public_error(error)
 
     def commit(self, unit: PostgresUnit, works: list[QueuedWork], topics: set[str], *, wrote: bool) -> bool:
-        """Commit, notify other servers, and release the locks. Only the commit is waited for.
+        """Commit, notify other servers, and release the locks.
+
+        Return when the commit is confirmed, without waiting for the notification and the release.
 
         Works that changed nothing are also committed if their answers may depend on a commit that no standby
         has received. Once our commit is confirmed, the standby has all earlier visible commits too.

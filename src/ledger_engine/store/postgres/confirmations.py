@@ -8,8 +8,8 @@ So a server counts confirmed commits, which the standby has received. It counts 
 returned without a warning. It counts a commit of another server when the notification arrives, because a
 notification is sent only after the standby has received the commit. A server is in doubt after a commit with
 an unknown outcome, on a new connection, when it sees commits of other servers without a notification, and
-while any commit has been waiting for long. While the server is in doubt, it compares the counts after each
-read. If the database shows more commits than are confirmed, the server makes a commit after the read and
+while any commit has waited long for the standby. While the server is in doubt, it compares the counts after
+each read. If the database shows more commits than are confirmed, the server makes a commit after the read and
 waits until this commit is confirmed. The standby has then received everything that was visible when the
 commit began. So any confirmed commit of the server ends all doubts that began before the commit.
 """

@@ -1,9 +1,9 @@
 """One connection to PostgreSQL, for one thread. It sends a statement without waiting for the previous result.
 
 The connection waits only when a caller needs rows. It uses psycopg's wrapper of libpq and not psycopg's
-cursors. A cursor takes several times the processor time, prepares statements again after each rollback, and
-reports the error of a statement only at a later statement. Here the results come in the order of the
-statements, so each error belongs to a known statement.
+cursors. A cursor takes several times as much processor time as this class, prepares statements again after
+each rollback, and reports the error of a statement only at a later statement. Here the results come in the
+order of the statements, so each error belongs to a known statement.
 """
 
 from __future__ import annotations

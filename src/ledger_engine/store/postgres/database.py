@@ -53,7 +53,7 @@ _COUNTED_S = COUNT_ANSWER_S + 0.5
 _MEASURED_S = 2
 _STATEMENT_S = 8
 _LOCK_S = 6
-_PROBE, _PROBE_ROWS = "probe ", 100  # 100 rows fill some 400 kB
+_PROBE, _PROBE_ROWS = "probe ", 100  # 100 rows fill about 400 kB
 _STATE = "postgresql.json"  # the file in the folder `state` in which a server records the commits it has seen
 # A server that hangs inside a transaction loses the transaction and the locks of its books after this many
 # seconds.
@@ -259,7 +259,7 @@ class PostgresDatabase(ThreadedDatabase):
         self._hosts.abandon(lambda other: other is not connection)
 
     def _follow_clocks(self, connection: PostgresConnection) -> None:
-        """Advance the clock past everything in the database, so that nothing expired becomes valid again."""
+        """Advance the clock past every time in the database, so that nothing expired becomes valid again."""
         (newest,) = connection.rows(rendered(kept_time.NEWEST_EVENT), {})
         if newest["id"] is not None:
             self._clock.advance_past(moment_of(newest["id"]))

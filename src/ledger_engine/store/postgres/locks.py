@@ -1,9 +1,9 @@
 """Locks of writers: one server at a time writes a book, with ids greater than all ids in the book.
 
 The transaction of a group of works acquires the lock of the whole ledger, or the locks of books that no other
-server has locked. It waits for the lock of a book only while it holds no other lock of a book, or acquires
-the locks in the order of their numbers, so transactions never wait for each other in a circle. For each lock,
-the table `heads` stores the time up to which ids were issued, and the server that issued them. Before a
+server has locked. If it waits for the lock of a book, it either holds no other lock of a book, or acquires
+all its locks in the order of their numbers. So transactions never wait for each other in a circle. For each
+lock, the table `heads` stores the time up to which ids were issued, and the server that issued them. Before a
 server makes an id, it advances its clock past the times of other servers. So the ids of a book are in the
 order of its commits, even if the servers' clocks differ.
 

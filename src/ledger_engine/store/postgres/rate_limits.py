@@ -172,7 +172,7 @@ class CountedTogether:
 
 
 def _merge(waiters: list[_Waiter]) -> CountRequest:
-    """Return one request that counts all waiting requests of a caller, with the limits of the newest one."""
+    """Return one request that counts all waiting requests of a caller; its limits are those of the newest."""
     last = waiters[-1].request
     counting = [waiter.request for waiter in waiters if waiter.request.requests] or [last]
     return last._replace(

@@ -138,7 +138,7 @@ class SeenCommits:
                 self._write_own(self._descriptor, commits)
 
     def note_confirmation(self) -> None:
-        """Note that a commit of this server was confirmed, and so all commits that were visible before it."""
+        """Note that a commit of this server was confirmed, and with it all commits visible before it."""
         with self._lock:
             own, self._own_unconfirmed = self._own_unconfirmed, _NO_COMMITS
             if own.announced > self._commits[self.server].announced:
@@ -262,7 +262,7 @@ class SeenCommits:
     def _lose(self, missing: Mapping[int, int], stored_commits: Mapping[int, Commits]) -> None:
         """Refuse a database that lacks commits, or accept the loss.
 
-        `missing` maps servers to the numbers of their missing commits. Call this while you hold the lock.
+        `missing` is the number of missing commits of each server. Call this while you hold the lock.
         """
         stored_count = stored_commits.get(self.server, _NO_COMMITS).announced
         commits = [each for each in self._own if each.number > stored_count]

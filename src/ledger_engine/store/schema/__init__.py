@@ -73,7 +73,7 @@ class Tables(ABC):
 
     @abstractmethod
     def locked(self) -> AbstractContextManager[None]:
-        """Run the block in a transaction while nobody else changes the tables. An error rolls it back."""
+        """Run the block in a transaction while nobody else changes the tables. An error undoes it."""
 
     @abstractmethod
     def apply(self, name: str, statements: list[str]) -> None:

@@ -38,9 +38,9 @@ def copy(source: Path, target: Path) -> None:
     """Copy the database `source`, in its state at one moment, to the new, private file `target`.
 
     The copy neither stops nor slows writers to the source. Do not call this in a process with an open
-    connection to the source (`require_own_log`). Raises StorageUnavailable if the source is not a ledger, and
-    if one of the files cannot be read or written. The message names the file that caused the error, or both
-    files if SQLite does not report which one it was.
+    connection to the source (see `require_own_log`). Raises StorageUnavailable if the source is not a ledger,
+    and if one of the files cannot be read or written. The message names the file that caused the error, or
+    both files if SQLite does not report which one it was.
     """
     with closing(open_to_copy(source)) as connection:
         copy_of_open(connection, source, target)

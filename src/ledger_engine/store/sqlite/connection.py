@@ -17,11 +17,12 @@ from ledger_engine.store.sqlite.migrations import SqliteTables
 BUSY_TIMEOUT_MS = 5000
 # Checkpoint when the write-ahead log reaches this many pages (16 MB). Each group of postings to a busy
 # account writes the same pages again. With SQLite's default of 1000 pages, a checkpoint every ten groups
-# copied these pages into the database, which took a twentieth of the time. Up to 4062 pages of the log share
-# one index, so below this number readers find a page in one lookup.
+# copied these pages into the database, which took a twentieth of the postings' time. Up to 4062 pages of the
+# log share one index, so below this number readers find a page in one lookup.
 CHECKPOINT_PAGES = 4000
 # A batch of 1,000 transactions writes 1.4 MB of new pages and some hundred old pages. Together they do not
-# fit into SQLite's default cache of 2 MB, and reading the same pages again took a seventh of the time.
+# fit into SQLite's default cache of 2 MB, and reading the same pages again took a seventh of the batch's
+# time.
 WRITER_CACHE_KB = 8000
 # The inner pages of a large book's indexes do not fit into SQLite's default cache of 2 MB. A cache over 8 MB
 # is no faster, neither with 100,000 nor with five million transactions. Each of the five connections may fill

@@ -244,7 +244,7 @@ def probe_write(unit: Unit) -> None:
 
 
 def has_space(connection: sqlite3.Connection) -> bool:
-    """Return whether the log can grow by more than any group needs: write so much, and roll back.
+    """Return whether the log can grow by more than any group needs: write that much, and roll back.
 
     A disk that has no space for any posting may still have space for the single page of `probe_write`.
     """

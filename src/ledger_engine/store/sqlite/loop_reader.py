@@ -61,7 +61,7 @@ class LoopReader:
         self._unit: ReadingUnit | None = None  # the unit of the current turn
         self._kept: ReadingUnit | None = None  # the unit of the last turn, with its cache
         self._version = 0  # the cache in `_kept` is valid while the database has this version
-        self._in_use = threading.Lock()  # held during a turn, and to close the connection
+        self._in_use = threading.Lock()  # held during a turn, and while the connection closes
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop of the last turn
         self._disk_reads = 0  # the disk reads of this thread when the turn began
         self._questions = 0  # how often SQLite has asked whether to continue the current work

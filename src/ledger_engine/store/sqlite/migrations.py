@@ -23,7 +23,7 @@ _REFUSING_INDEXES = (
     " pragma_index_xinfo(i.name) AS x WHERE m.type = 'table' AND i.origin = 'c'"
     ' AND (i."unique" OR i.partial OR x.cid = -2)'
 )
-# The tables with foreign keys: such a key refuses to delete the row to which it refers.
+# The tables with foreign keys: a foreign key prevents the deletion of the row to which it refers.
 _REFUSING_TABLES = (
     'SELECT DISTINCT m.name, f."table" FROM sqlite_schema AS m, pragma_foreign_key_list(m.name) AS f'
     " WHERE m.type = 'table'"
