@@ -33,8 +33,9 @@ class LoggedBook:
 
 @dataclass(frozen=True, slots=True)
 class EntryRange:
-    """Some consecutive events: their ids, and for each the log entry or the hash of its leaf in `entries`.
+    """Some consecutive events: their ids, and in `entries` what belongs to each id.
 
+    The function `read` returns the log entries there, and `leaves` the leaf hashes of these log entries.
     The range ends before the first event that needs a commitment and has none. `uncommitted` has the ids of
     this event and of later events that need a commitment and have none.
     """

@@ -106,7 +106,7 @@ class Witness:
             return WitnessAnswer(422, f"{error}.\n")
         line = self._key.cosign(checkpoint.note.text, int(self._now_s()))
         # Store the checkpoint before anybody sees the signature: after a crash this witness must not sign a
-        # tree that contradicts it.
+        # tree that contradicts the signed tree.
         write_private(self._file(checkpoint.origin), str(Note(checkpoint.note.text, (*signatures, line))))
         return WitnessAnswer(200, line.line())
 

@@ -56,11 +56,11 @@ class EntryAudit:
     kept: Sequence[KeptCheckpoint]
     faults: Discrepancies
     _signed_checkpoints: list[KeptCheckpoint] = field(default_factory=list)
-    # By size: the root of the computed tree when it had the size of a checkpoint.
+    # For the size of each checkpoint: the root of the tree over this many entries, computed by the audit.
     _roots: dict[int, bytes | None] = field(default_factory=dict)
-    # The sizes of the checkpoints whose size the computed tree has not reached yet, the largest first.
+    # The sizes of checkpoints that the computed tree has not reached yet, the largest first.
     _sizes: list[int] = field(default_factory=list)
-    # By size: the last event in the computed tree when it had the size of a checkpoint.
+    # For the size of each checkpoint: the last event of the computed tree when it had this size.
     _last: dict[int, str] = field(default_factory=dict)
     _tiles: list[Row] = field(default_factory=list)  # the next stored tiles
     _number: int = 0  # the number of the next tile to read

@@ -77,7 +77,10 @@ KINDS = (
 
 @dataclass(slots=True)
 class _History:
-    """The events of one object: the second words of their types in order, and the last event."""
+    """The events of one object: the second words of their types in order, and the last event.
+
+    Several `updated` in a row are one word.
+    """
 
     words: list[str] = field(default_factory=list)
     last: Row | None = None

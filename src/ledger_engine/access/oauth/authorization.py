@@ -78,7 +78,7 @@ def consider(
 ) -> AuthorizationRequest:
     """Return the authorization request in these parameters.
 
-    `sign_in` is the value of the browser's cookie, or None if the browser has no such cookie. Raises
+    `sign_in` is the value of the browser's sign-in cookie, or None if there is no such cookie. Raises
     InvalidRequest or NotFound if it is uncertain which app must get the error. Raises RefusedToApp for every
     other error, such as a scope that this user cannot grant.
     """
@@ -148,7 +148,7 @@ def _find_stored(unit: Unit, parameters: Mapping[str, str]) -> Code | Token | No
 
 
 def _left_out_parameters(credential: Code | Token | None) -> dict[str, str]:
-    """Return values for the parameters that an app may leave out, from its code or refresh token."""
+    """Return the parameters that an app may leave out, with values from the app's code or refresh token."""
     if credential is None or credential.ended:
         return {}
     if isinstance(credential, Code):

@@ -51,7 +51,7 @@ class _RenewalResult(NamedTuple):
 
 
 class PostgresLeases:
-    """The leases of one server. The first request for a lease starts a task that renews them."""
+    """Implements `limits.Leases`. The first call of `hold` starts a task that renews this server's leases."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -172,7 +172,7 @@ class _Renewal:
     def _leases_to_release(
         self, names_held: Collection[str], others: Mapping[str, int], loads: Mapping[int, int]
     ) -> frozenset[str]:
-        """Return the leases to give up: half of the difference to the server with the fewest leases.
+        """Return the leases to give up: half of what this server holds more than the server with the fewest.
 
         Leases that the previous renewal has chosen (`self.releasing`) stay chosen until another server holds
         them.

@@ -139,7 +139,10 @@ class NotificationFollower:
         return topics
 
     def _doubt(self, connection: PostgresConnection, late: Mapping[int, int]) -> None:
-        """Begin a doubt if commits in `late` are still unconfirmed, or if a commit has waited for long."""
+        """Begin a doubt if counts in `late` are still unconfirmed, or if a commit waits long for the standby.
+
+        `late` contains the counts, by server, that were already unconfirmed at the previous read of `heads`.
+        """
         late = self._confirmations.unconfirmed(late)
         if late and not self._confirmations.are_doubted(late):
             self._confirmations.doubt(late)

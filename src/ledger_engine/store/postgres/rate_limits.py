@@ -51,6 +51,7 @@ class CountedTogether:
         self._counter = counter
         self._monotonic = monotonic
         self._own_windows = RateWindows()
+        # While this is not None, this server counts by itself; from this time on, it tries the table again.
         self._alone_until: float | None = None
         self._waiting: dict[str, list[_Waiter]] = {}  # the requests that wait for a verdict, by caller
         self._asking: asyncio.Task[None] | None = None

@@ -101,10 +101,11 @@ def has_timelines(connection: PostgresConnection) -> bool:
 class SeenCommits:
     """The commits that one server has seen; any thread may use it.
 
-    Set `has_timelines` to the result of the function `has_timelines`. `on_move` is called with the former
-    timeline (None at first) and the new timeline. `on_accepted_loss` is called with the connection on which a
-    loss was accepted. After an accepted loss the server gets a new number `server`: under the old number its
-    next commits would be counted like the lost commits.
+    After connecting, set the attribute `has_timelines` to the result of the function of the same name.
+    `on_move` is called with the former timeline (None at first) and the new timeline. `on_accepted_loss` is
+    called with the connection on which a loss was accepted. After an accepted loss the attribute `server`,
+    the number of the server, changes: under the old number the next commits would be counted like the lost
+    ones.
     """
 
     def __init__(self, *, accepts_loss: bool = False) -> None:

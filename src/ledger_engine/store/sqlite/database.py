@@ -52,7 +52,8 @@ class SqliteDatabase(ThreadedDatabase):
         self._path = path
         self.ids = IdSource()
         self._steps: queue.SimpleQueue[QueuedWork] = queue.SimpleQueue()  # steps to run between two groups
-        # One bound method, stored so that `_take_steps` can recognise this step with `is`.
+        # Stored, because each access to `self._look` makes a new object, and `_take_steps` compares with
+        # `is`.
         self._look_step: Callable[[Any], None] = self._look
         self._is_doubted = False  # whether a reader has reported that the file is malformed
         self._seen_version = -1

@@ -170,7 +170,7 @@ class DatabaseFile:
     def disown_log(self) -> None:
         """Move our log away if another file has taken the name of the database.
 
-        A process that opened the other file would apply our log to it and so damage it.
+        A process that opened the other file would apply our log to that file and damage it.
         """
         if self._is_overwritten or self._cannot_lock:
             # Leave the log in place. If the file is still ours, the log belongs to it. If the file was

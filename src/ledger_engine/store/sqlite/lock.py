@@ -34,8 +34,8 @@ _HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 def _lock(file: int) -> None:
     """Lock an open file. Raises OSError with a number in `_HELD` while another process holds the lock.
 
-    When `_is_held` runs in another process, it shares the lock for a moment. That must not keep a server from
-    starting, so in this case this function tries again.
+    When `_is_held` runs in another process, that process has a shared lock for a moment. This must not keep a
+    server from starting, so in this case this function tries again.
     """
     while True:
         try:
@@ -43,7 +43,7 @@ def _lock(file: int) -> None:
         except OSError as error:
             if error.errno not in _HELD:
                 raise
-            # A shared lock fails if a process holds the lock, but not if processes only test the lock.
+            # This raises OSError if a process holds the lock, but not if processes only test the lock.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         else:
             return
@@ -85,6 +85,7 @@ class ServingLock:
         self._is_new = not self._name.exists()
         self._file = _open_and_lock(self._name, database)
         try:
+            # This only tests whether a server runs whose lock file was deleted; `DatabaseFile` locks the log.
             log = hold_log(database)
         except StorageUnavailable:
             self.release()
@@ -124,10 +125,9 @@ class ServingLock:
 
 @contextlib.contextmanager
 def serving_lock(database: Location) -> Iterator[ServingLock | None]:
-    """Hold the lock of a file during the block. A PostgreSQL database needs no lock.
+    """Hold the lock of a file during the block. Raises StorageUnavailable if another process holds it.
 
-    The reason is that a PostgreSQL database can have many servers. Raises StorageUnavailable if another
-    process holds the lock.
+    Yield None for a PostgreSQL database: it can have many servers, so it needs no lock.
     """
     if isinstance(database, str):
         yield None
