@@ -43,8 +43,8 @@ class Balances:
 
     Several methods have the parameter `prefix`, which errors put before the name of the field at fault. It is
     "" for a single transaction, and the path of the item, such as `transactions.0.`, for a transaction in a
-    batch. It is None if the request does not contain the transaction's fields, for example if it pays an
-    invoice.
+    batch. It is None if the request does not contain the transaction's fields, for example if the request
+    pays an invoice; the error then names no field.
     """
 
     tables: ClassVar = frozenset({"accounts", "settlements"})

@@ -67,7 +67,7 @@ class StoredLog:
 class FullTile:
     """The hash of a full tile, and its place: the level above the tile, and the number of the hash there.
 
-    `last` is the last event in the tile.
+    `last` is the id of the last event in the tile.
     """
 
     level: int
@@ -347,7 +347,10 @@ def _before(unit: Unit, log: StoredLog, first: int) -> str:
 
 
 def _leaves(unit: Unit, log: StoredLog, first: int, end: int) -> list[bytes]:
-    """Return the hashes of entries in one tile of level 0, from the tile's first entry `first` to `end`."""
+    """Return the hashes of the entries from `first` up to but not including `end`.
+
+    `first` must be the first entry of a tile, and all these entries must be in this tile.
+    """
     if first == end:
         return []
     part = entries.leaves(unit, log.book, _before(unit, log, first), end - first)

@@ -122,10 +122,9 @@ class Engine:
     async def keep_time(self, moment: int) -> None:
         """Store that the ledger's time is past `moment`, so that the clock never starts before `moment`.
 
-        So a restart cannot make expired credentials and cursors valid again.
-
-        If the storage fails, this raises no error: the clock of this process is past `moment`, and the next
-        call tries again to store this.
+        So a restart cannot make expired credentials and cursors valid again. If the storage fails, this
+        raises no error: the clock of this process is past `moment` anyway, and the next call tries to store
+        again.
         """
         if moment > self._time_kept:
             with contextlib.suppress(StorageUnavailable):

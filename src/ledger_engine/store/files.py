@@ -48,7 +48,7 @@ def _lock_folder(folder: Path) -> int | None:
 def work_folder(parent: Path) -> Iterator[Path]:
     """Create a private folder in `parent`, and remove it at the end of the block.
 
-    A file in this folder can be renamed into `parent` in one step. Before that, this removes the folders that
+    A file in this folder can be renamed into `parent` in one step. First this removes the folders that
     killed commands have left in `parent`. Raises OSError, which names `parent`.
     """
     _remove_leftovers(parent)

@@ -428,6 +428,11 @@ class ThreadedDatabase:
                 self._end_group([job for job in jobs if job.long], loop_state)
 
     def _end_group(self, answered_later: list[QueuedWork], loop_state: _LoopState) -> None:
+        """Answer the long works of the previous group, and start the next group.
+
+        `answered_later` are the long works of the group that ends now. They get their answers when the next
+        group ends, or at once if no group follows.
+        """
         self._answer(loop_state.answered_later, loop_state)
         loop_state.answered_later[:] = answered_later
         loop_state.group_commit.done()

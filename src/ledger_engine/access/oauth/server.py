@@ -149,7 +149,7 @@ class _CodeGrant(AuthorizationCodeGrant):
 
     @classmethod
     def check_authorization_endpoint(cls, request: OAuth2Request) -> bool:
-        return True  # `_Rules` checks response_type: by then it is known which app gets the error
+        return True  # `_Rules` checks response_type later, when it is known which app gets the error
 
     @staticmethod
     def validate_no_multiple_request_parameter(request: OAuth2Request) -> None:

@@ -209,7 +209,7 @@ class PostgresConnection:
 
     @property
     def process(self) -> int:
-        """Return the number of the database's process for this connection; a pooler reports another one."""
+        """Return the number of the database's process for this connection; a pooler sends another number."""
         return self._pg.backend_pid
 
     @property
@@ -394,7 +394,7 @@ class PostgresConnection:
         self._pipeline.append(entry)
 
     def _fit_types(self, entry: _Prepared, types: tuple[int, ...]) -> None:
-        """Forget a prepared statement if the type of a value differs from the type in this statement.
+        """Forget a prepared statement if the type of a value differs from the type in earlier uses.
 
         The statement is then prepared again. The value None fits every type. As long as a parameter has
         always been None, PostgreSQL chooses the type of the parameter from the statement.

@@ -259,7 +259,10 @@ class PostgresDatabase(ThreadedDatabase):
         self._hosts.abandon(lambda other: other is not connection)
 
     def _follow_clocks(self, connection: PostgresConnection) -> None:
-        """Advance the clock past every time in the database, so that nothing expired becomes valid again."""
+        """Advance the clock past every time in the database, so that nothing expired becomes valid again.
+
+        If this process is a server, also delete old rows of other servers and of commands.
+        """
         (newest,) = connection.rows(rendered(kept_time.NEWEST_EVENT), {})
         if newest["id"] is not None:
             self._clock.advance_past(moment_of(newest["id"]))

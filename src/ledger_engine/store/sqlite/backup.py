@@ -143,9 +143,9 @@ def replace(database: Path, new: Path, aside: Path, folder: Path) -> None:
 
     Call this while you hold the serving lock; `folder` is for intermediate files. At each moment the name
     `database` leads to the whole former database or to the whole new database. `aside` is a copy, so no file
-    ever has two names. If the former database cannot be opened, the copy contains the same bytes, and its log
-    is copied too. The log of a missing database is also copied. Raises StorageUnavailable for a database of
-    another program, and while another process uses the database.
+    ever has two names. If the former database cannot be opened, its bytes and its log are copied unchanged.
+    If the database is missing, its log is still copied. Raises StorageUnavailable for a database of another
+    program, and while another process uses the database.
     """
     if not (database.exists() and _replace_if_sound(database, new, aside, folder)):
         _keep_as_it_is(database, aside, folder)
