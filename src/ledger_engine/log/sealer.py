@@ -99,8 +99,7 @@ class Sealer:
             began = time.monotonic()
             self._woken.clear()
             more = await self._try_to_look()
-            # Pause for at least ten times as long as this round took: with very many books a round takes
-            # long.
+            # A round takes long if there are very many books. Pause for at least ten times as long.
             await asyncio.sleep(0 if more else max(EVERY_S, 10 * (time.monotonic() - began)))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0 if more else POLL_INTERVAL_S):

@@ -25,8 +25,8 @@ CHECKPOINT_PAGES = 4000
 # time.
 WRITER_CACHE_KB = 8000
 # The inner pages of a large book's indexes do not fit into SQLite's default cache of 2 MB. A cache over 8 MB
-# is no faster, neither with 100,000 nor with five million transactions. Each of the five connections may fill
-# its cache by reading long objects, so a larger cache only takes memory.
+# is no faster, neither with 100,000 nor with five million transactions. Each of the five reading connections
+# may fill its cache by reading long objects, so a larger cache only takes memory.
 READER_CACHE_KB = 8_000
 
 _PRAGMAS = (
