@@ -178,7 +178,7 @@ def render(error: LedgerError, path: str, status: int | None = None) -> Rendered
     if isinstance(error, UnsupportedMethod):
         headers.append((b"allow", ", ".join(error.methods).encode()))
     if isinstance(error, AuthenticationError):
-        # Under /oauth this is the scheme with which an app may send its client_id (RFC 6749, 5.2).
+        # Under /oauth, apps may send their client_id with the scheme Basic (RFC 6749, 5.2).
         scheme = b'Basic realm="OAuth"' if f"{path}/".startswith("/oauth/") else b"Bearer"
         headers.append((b"www-authenticate", scheme))
     if isinstance(error, RateLimited):

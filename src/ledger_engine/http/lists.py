@@ -27,7 +27,7 @@ _WHOLE = re.compile(r"0|[1-9][0-9]*")
 
 
 def _digits(value: object) -> object:
-    """Refuse a text such as `1_0`, `05` or `5.0`: pydantic accepts it, but it is probably a mistake."""
+    """Refuse a text such as `1_0`, `05` or `5.0`: pydantic would accept it, but it is probably a mistake."""
     if isinstance(value, str) and _WHOLE.fullmatch(value) is None:
         raise ValueError("must be a whole number")
     return value

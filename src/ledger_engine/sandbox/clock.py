@@ -49,11 +49,11 @@ class MovableClock:
                 self._set_time(moment + 1)
 
     def machine(self) -> int:
-        """Return the result of `now`: for a ledger under test, this clock stands for the machine's clock."""
+        """Return the result of `now`: a ledger under test uses this clock in place of the machine's clock."""
         return self.now()
 
     def monotonic(self) -> float:
-        """Return seconds that pass in the same way as this clock's time."""
+        """Return this clock's time in seconds; they stop if the clock is frozen, and move with the clock."""
         return self.now() / 1000
 
     def state(self) -> ClockState:
@@ -67,7 +67,7 @@ class MovableClock:
             return self._offset if self._frozen_at is None else self._frozen_at - self._machine.now()
 
     def arguments(self) -> dict[str, int | None]:
-        """Return the arguments of `MovableClock` with which a new clock continues from this clock's state."""
+        """Return the arguments for the constructor of a new clock that continues from this clock's state."""
         with self._lock:
             return {"offset_ms": self._offset, "frozen_at": self._frozen_at}
 

@@ -323,8 +323,8 @@ def _invalid(message: str, param: str) -> InvalidRequest:
 # Faults of webhooks
 
 
-# If the fault has no `delay_ms`: how long a delayed attempt waits, and how long a reordered attempt waits at
-# most for another attempt.
+# Milliseconds, used if the fault has no `delay_ms`. A delayed attempt waits this long. A reordered attempt
+# waits until another attempt to the same endpoint is sent, but no longer than this.
 LATER_MS = 1000
 _TYPE = "Ledger-Event-Type"
 
@@ -333,14 +333,15 @@ _TYPE = "Ledger-Event-Type"
 class _Endpoint:
     """The jobs of an endpoint that are not sent yet.
 
-    `owner` is the endpoint's project and mode. It is None until it is read from the ledger; as long as it is
-    None, all jobs stay in `waiting`.
+    `owner` is the endpoint's project and mode, or None until both are read from the ledger. As long as
+    `owner` is None, all jobs stay in `waiting`.
     """
 
     owner: tuple[str, bool] | None = None
     waiting: deque[AttemptJob] = field(default_factory=deque)
     delayed: dict[int, asyncio.TimerHandle] = field(default_factory=dict)  # timers of delayed jobs, by number
-    overtaken: list[AttemptJob] = field(default_factory=list)  # jobs that wait until a later job is sent
+    # Reordered jobs, each waiting until another job is sent or its time is over.
+    overtaken: list[AttemptJob] = field(default_factory=list)
 
 
 class FaultySender:

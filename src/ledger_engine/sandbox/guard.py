@@ -1,4 +1,4 @@
-"""The two wrappers that requests pass in an application with test helpers.
+"""The two wrappers through which requests pass in an application with test helpers.
 
 The turnstile wraps the gate, and makes requests wait while the ledger is replaced. The guard wraps the
 dispatcher, to which the gate passes requests on. The guard lets only test keys with the role owner use the
@@ -58,7 +58,8 @@ class Turnstile:
     async def hold_requests(self) -> AsyncIterator[None]:
         """Make new requests wait until the block ends.
 
-        The block begins when the requests in progress have ended, but after PATIENCE_S seconds at the latest.
+        The block begins when the requests in progress have ended. If this takes longer than PATIENCE_S
+        seconds, the block begins anyway.
         """
         self._is_open.clear()
         try:
@@ -118,9 +119,9 @@ class Guard:
         return None
 
     async def _fail(self, fault: Fault, scope: dict[str, Any], receive: Receive, send: Reply) -> None:
-        """Answer with the fault's error, or cut the connection.
+        """Answer with the fault's error, or return without a complete answer.
 
-        The server cuts the connection if this returns without a complete answer.
+        If this method returns without a complete answer, the server cuts the connection.
         """
         status, cut = fault.action["status"], fault.action["cut"]
         if status is not None:

@@ -32,14 +32,14 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.retention import Retention
 
-# Seconds for which the clock stops at most until the due webhooks are sent. A webhook that takes longer is
-# sent later. If a receiver hangs, an attempt takes 15 s.
+# The longest time, in seconds, that the clock waits for due webhooks to be sent. A webhook that takes longer
+# is sent later. If a receiver hangs, an attempt takes 15 s.
 PATIENCE_S = 20.0
 _POLL_S = 0.005
 
 
 class Helpers:
-    """The helpers of the server of `engine`. Calls that change something wait for each other."""
+    """The helpers of the server of `engine`. Calls that change something run one at a time."""
 
     def __init__(self, engine: Engine, clock: MovableClock, database: Path) -> None:
         self.clock = clock
@@ -89,8 +89,8 @@ class Helpers:
         async with self._turn:
             offset = self.clock.offset_ms() + milliseconds
             await self._move_to(self.clock.now() + milliseconds)
-            # The move itself has taken some time. Add this time, so that the clock gains exactly
-            # `milliseconds` on the machine's clock.
+            # The move itself has taken some time. Make up for this time, so that a running clock is exactly
+            # `milliseconds` further ahead of the machine's clock than before the move.
             self.clock.raise_offset(offset)
             store_clock(self._database, self.clock)
 
@@ -160,8 +160,9 @@ async def _move_clock(engine: Engine, clock: MovableClock, moment: int) -> None:
     """
     all_sent = await _wait_until_all_is_sent(engine, clock)
     while (due := await engine.read(_next_due)) is not None and due <= moment:
-        # If this retry was due before and was not sent in time, stop waiting. If all webhooks were sent in
-        # time, the retry has become due since then, because the clock keeps running: wait for it too.
+        # If the last wait timed out and this retry was among those it waited for, give up. If the last wait
+        # succeeded, a retry that is due now became due after that wait, because the clock keeps running: wait
+        # for it too.
         if not all_sent and due <= clock.now():
             break
         clock.move_to(due)
@@ -183,7 +184,7 @@ async def _wait_until_all_is_sent(engine: Engine, clock: MovableClock) -> bool:
 
 
 def _store_time(unit: Unit) -> None:
-    """Store the clock's time, before which the ledger never goes back, and wake the deliverer."""
+    """Store the clock's time, so that the ledger's time never goes back behind it, and wake the deliverer."""
     kept_time.reach(unit)
     unit.announce(endpoints.TOPIC)
 

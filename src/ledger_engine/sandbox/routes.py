@@ -125,7 +125,8 @@ _MAKERS: dict[str, tuple[Make, list[Move]]] = {
 # Routes
 
 
-# The latest time of the clock in milliseconds, in the year 9892, so that later due times still have a date.
+# The latest time to which the clock can move (milliseconds; in the year 9892). Due times lie after it, and
+# must be before the year 10000.
 LATEST = 250_000_000_000_000
 
 routes = Routes("test_helpers", ROOT)
@@ -338,7 +339,7 @@ def _take(unit: Unit, tenant: Tenant, key: str, object: str) -> None:
 
 
 def _require_reachable(moment: int, now: int, param: str) -> None:
-    """Raise InvalidRequest if the clock cannot move to this moment, because it is past or after LATEST."""
+    """Raise InvalidRequest if the clock cannot move to `moment`: if it is before `now`, or after LATEST."""
     if moment < now:
         raise InvalidRequest("invalid_value", "The clock only goes forward.", param)
     if moment > LATEST:
@@ -348,18 +349,18 @@ def _require_reachable(moment: int, now: int, param: str) -> None:
 # The wrappers of the gate and the dispatcher
 
 
-# Replacing the ledger ends the streams of events. So the turnstile does not wait until they have ended.
+# The turnstile does not wait for event streams, because `restore` itself ends them.
 _STREAM = "/v1/events/stream"
 
 
 def add_guard(dispatcher: Asgi, engine: Engine) -> Guard:
-    """Return the dispatcher behind a guard. The gate passes its requests on to this guard."""
+    """Return a guard in front of the dispatcher. The gate passes its requests to this guard."""
     helpers = Helpers.of(engine)
     return Guard(dispatcher, helpers.faults, helpers.turnstile)
 
 
 def add_turnstile(gate: Gate, engine: Engine) -> Asgi:
-    """Return the gate behind the turnstile, which makes requests wait while the ledger is replaced."""
+    """Return the turnstile in front of the gate. It makes requests wait while the ledger is replaced."""
     helpers = Helpers.of(engine)
     helpers.when_restored.append(gate.renew_ids_and_tags)
     turnstile = helpers.turnstile

@@ -52,8 +52,8 @@ EMPTIED_TABLES: dict[str, str] = {
     "settlements": OF_TENANT,
     "counters": OF_TENANT,
 }
-# Tables whose rows stay: the project, its books, its keys and their tokens, the servers of the ledger and the
-# log's keys.
+# Tables whose rows stay: the project, its books, its API keys and their tokens, the list of the servers that
+# share the ledger, and the keys that sign the log.
 KEPT_TABLES = ("projects", "books", "api_keys", "tokens", "servers", "log_keys")
 _COUNTED_TABLES = ("accounts", "transactions", "invoices", "users", "orders", "events", "webhook_endpoints")
 
@@ -89,9 +89,9 @@ def _count(unit: Unit, tenant: Tenant, table: str) -> int:
     return int(row["rows"])
 
 
-# Snapshots: copies of the whole ledger, each with the state of the clock and the mark from which new ids
-# continue. They are files in the folder `NAME.snapshots` next to the database NAME. They stay there when the
-# server ends.
+# Snapshots: copies of the whole ledger. A snapshot also contains the state of the clock, and the mark after
+# which new ids continue. The snapshots of the database NAME are files in the folder `NAME.snapshots` next to
+# it, and stay there when the server ends.
 
 
 log = logging.getLogger("ledger_engine.sandbox.snapshots")

@@ -52,9 +52,9 @@ _RESERVED_V4 = [
         "240.0.0.0/4",
     )
 ]
-# Reserved ranges within 2000::/3; every address outside of 2000::/3 is refused. 6to4 (2002::/16) and Teredo
-# (in 2001::/23) contain an IPv4 address; so do IPv4-mapped addresses and NAT64 (64:ff9b::/96), which lie
-# outside of 2000::/3.
+# Reserved ranges within 2000::/3; every address outside of 2000::/3 is refused. An address that contains an
+# IPv4 address could lead to a private network. Such addresses are 6to4 (2002::/16) and Teredo (in 2001::/23),
+# and outside of 2000::/3 also IPv4-mapped addresses and NAT64 (64:ff9b::/96).
 _RESERVED_V6 = [
     ipaddress.IPv6Network(network) for network in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 ]

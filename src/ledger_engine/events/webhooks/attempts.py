@@ -30,7 +30,8 @@ from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.rows import any_of
 
 _ROWS = 32  # events that one statement reads
-_LOOKED_THROUGH_MAX = 2000  # events that one call of `feed` reads, because the endpoint may want none of them
+# The most events that one call of `feed` reads; the endpoint may want none of them.
+_LOOKED_THROUGH_MAX = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,10 +251,10 @@ def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
     """Return new due times for the endpoint's overdue deliveries, in the present order of the deliveries.
 
     The first delivery is due now, and the others follow at intervals of `pace_ms`. Deliveries that an earlier
-    start has spread are included even if they are not due yet: otherwise newly spread deliveries would be
-    sent between them. A spread delivery is recognised by its due time, which is a multiple of the pace. A few
-    other deliveries have such a due time by chance, and are included too. This function stores nothing;
-    `set_due` stores the new due times.
+    call has spread are included even if they are not due yet: otherwise the deliveries that are spread now
+    would be sent between them. A spread delivery is recognised by its due time, which is a multiple of
+    `pace_ms`. A few other deliveries have such a due time by chance, and are included too. This function
+    stores nothing; `set_due` stores the new due times.
     """
     now = unit.now
     rows = unit.execute(
@@ -330,7 +331,7 @@ _ATTEMPT = (
     "delivery", "number", "attempted_at", "latency_ms", "status", "error", "request_headers",
     "response_headers", "response_body",
 )  # fmt: skip
-_MANY = 8  # outcomes of one endpoint from which on the latest event is read first
+_MANY = 8  # if one endpoint has this many outcomes, its latest event with a delivery is read first
 _READ_TOGETHER = 50  # deliveries that one statement reads
 _ENDPOINTS = [f"endpoint_{number}" for number in range(_READ_TOGETHER)]
 _EVENTS = [f"event_{number}" for number in range(_READ_TOGETHER)]

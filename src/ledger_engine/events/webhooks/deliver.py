@@ -48,7 +48,8 @@ STOP_TIMEOUT_S = 1.0
 # The commits of other processes wake no task in this process, so the feeder also looks at this interval.
 POLL_INTERVAL_S = 1.0
 FIRSTS_AT_ONCE = 90  # first attempts submitted after one read, for all endpoints together
-CURSORS_EVERY_S = 60.0  # between two saves of the cursors of endpoints that wanted none of the events
+# Seconds between two saves of the cursors of endpoints that wanted none of the events that were read.
+CURSORS_EVERY_S = 60.0
 
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
@@ -168,7 +169,8 @@ class OwnEndpoints:
         self._seal = seal
         self._sender = sender
         self._leases = leases
-        # The stored secrets of endpoints to which nothing can be sent, and for which this error was logged.
+        # The stored secrets of endpoints to which nothing can be sent, because the secret or the URL is
+        # unreadable. The error is logged only once for each of these secrets.
         self._unreadable: set[str] = set()
 
     def expect_more(self) -> None:
@@ -191,9 +193,9 @@ class OwnEndpoints:
                 await engine.write(partial(endpoints.replace_sealed, id=id, old=secret, new=new_form))
 
     async def follow(self) -> None:
-        """Add new endpoints, and drain removed ones.
+        """Add new endpoints, and let removed ones drain (`Outgoing`): nothing more is submitted for them.
 
-        An endpoint with a new secret, or one that was enabled again, is drained and then added again.
+        An endpoint with a new secret, or one that was enabled again, is drained first and then added again.
         """
         if not self.changed:
             return
@@ -230,8 +232,8 @@ class OwnEndpoints:
         try:
             return None if subscription.previous is None else self._seal.open(subscription.previous)
         except WrongKey:
-            # LEDGER_SECRET_KEY was changed, and the endpoint's secret was rolled so that it works again. The
-            # previous secret cannot be read any more; only the present secret signs.
+            # LEDGER_SECRET_KEY was changed, and the endpoint's secret was rolled to make the endpoint work
+            # again. The previous secret cannot be read any more; only the present secret signs.
             return None
 
 
@@ -290,7 +292,7 @@ class Feeder:
         self._woken.set()
 
     def notice_recorded(self, any_drains: bool) -> None:
-        """Continue, because results were recorded; `any_drains` is true if one of their endpoints drains."""
+        """Continue, because results were recorded; `any_drains` has the meaning given in `Recorder.run`."""
         self._own.changed |= any_drains
         self._woken.set()
 

@@ -158,7 +158,8 @@ def add(
 ) -> EndpointWithSecret:
     """Store an endpoint that receives future events.
 
-    Raises PermissionDenied if the plan allows no more endpoints.
+    `enables` and `restores` are the counts described in `Subscription`; both are 0 for a new endpoint. Raises
+    PermissionDenied if the plan allows no more endpoints.
     """
     _check_quota(unit, tenant)
     values = tenant.bind(

@@ -1,4 +1,4 @@
-"""The deliveries in progress to one endpoint: read from the database, but without a recorded result."""
+"""The deliveries in progress to one endpoint: read from the database, and their results not recorded yet."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Demand(NamedTuple):
     """How much to read from the database for one endpoint.
 
     Read events after the event `after`: at most `firsts` events, with at most `bytes` characters. Read at
-    most `retries` pending retries. 0 means that nothing is read. `retrying` are the events whose retries are
-    in progress.
+    most `retries` pending retries. If `firsts` or `retries` is 0, no events or no retries are read.
+    `retrying` are the events whose retries are in progress.
     """
 
     subscription: Subscription
@@ -192,7 +192,8 @@ class Outgoing:
     def take_back(self, job: SentJob, *, was_made: bool) -> None:
         """Note that the sender has returned a job.
 
-        If the attempt was not made, this `Outgoing` drains, so that its successor reads the event again.
+        If the attempt was not made, this `Outgoing` drains, so that the endpoint's next `Outgoing` reads the
+        event again.
         """
         if not was_made:
             self.drains = True

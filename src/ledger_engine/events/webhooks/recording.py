@@ -27,8 +27,8 @@ from ledger_engine.events.webhooks.sending import SendResult
 from ledger_engine.store import ATTEMPTS, BookWork, Unit
 from ledger_engine.store.engine import Engine
 
-# After a stop, each endpoint gets one overdue retry in each period of this length, or of the shortest wait
-# before a retry if that wait is shorter.
+# After a stop, overdue retries to an endpoint are sent one by one, this many seconds apart (less if the
+# shortest wait before a retry is less).
 OVERDUE_EVERY_S = 1.0
 SPREAD_AT_ONCE = 200  # due times that one commit changes
 # If the ledger's clock has moved by more than this much beyond the elapsed time, it has jumped; smaller
@@ -41,7 +41,8 @@ class RetryClock:
 
     Retries are due by the ledger's clock. If this clock moves further than the monotonic clock, the machine
     slept or its clock was set forward. In both cases many retries may be due at once, as after a stop. If
-    several servers share the ledger, only one of them changes the stored due times.
+    several servers share the ledger, one of them holds the lease of the leader (`leads`), and only this
+    server changes the stored due times.
     """
 
     def __init__(self, engine: Engine, retries_s: Sequence[float], monotonic: Callable[[], float]) -> None:
@@ -59,11 +60,13 @@ class RetryClock:
 
     async def begin(self) -> None:
         """Continue where the last deliverer stopped. Raises StorageUnavailable."""
-        # Only the first server does this: if other servers run, they were sending until now.
+        # Only the first server that starts does this. If other servers already run, they were sending until
+        # now, so there was no stop.
         if await self._leases.leads() and self._leases.first:
             await self._continue()
-        # The first write moves the ledger's clock past the newest recorded time. Both clocks are read only
-        # now, so that this step is not taken for a jump.
+        # With its first write to the database, which may have been the one in `_continue`, the engine moves
+        # the ledger's clock forward past the newest stored time. Read both clocks only now: otherwise
+        # `follow` would take this move of the clock for a jump.
         self._clock_at, self._monotonic_at = read_together(self._engine.clock.now, self._monotonic)
 
     async def follow(self) -> int:
@@ -107,8 +110,8 @@ JITTER = 0.1
 RECORDED_AT_ONCE = 200  # results that one commit records
 PACE_S = 0.01  # pause between two reads or two commits, so that each handles more deliveries
 BUSY_PACE_S = 0.05  # pause while the event loop is busy, because requests come before webhooks
-# The event loop is busy if it works for more than this fraction of the time. Sending to one endpoint takes a
-# third of this fraction if there is no other load.
+# The event loop is busy if it works for more than this fraction of the time. Without other load, sending to
+# one endpoint keeps the loop at work for about 7% of the time.
 BUSY = 0.2
 RETRY_AFTER_S = 1.0
 
@@ -116,7 +119,7 @@ log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
 
 class Pace:
-    """The pause between two steps, in seconds; it is longer if the thread was busy."""
+    """The pause between two reads of deliveries or two recordings, longer if the thread was busy."""
 
     def __init__(self) -> None:
         self.pause_s = PACE_S
@@ -167,8 +170,9 @@ class OutcomeBatch:
     def split(self) -> list[OutcomeBatch]:
         """Split this batch into smaller batches, and return them; return [] if this is impossible.
 
-        A batch of several endpoints gives one batch for each endpoint. A batch of one endpoint gives one for
-        each outcome, and then one for the cursor. A single outcome gives one without headers and bodies.
+        A batch of several endpoints gives one batch for each endpoint. A batch of one endpoint gives one
+        batch for each outcome, and then one for the cursor. A batch of a single outcome gives a batch of the
+        same outcome without headers and bodies.
         """
         by_endpoint = [
             OutcomeBatch([outcome for outcome in self.outcomes if outcome.endpoint == id], {id: cursor})
@@ -219,7 +223,9 @@ class Recorder:
     async def run(self, on_recorded: Callable[[bool], None]) -> None:
         """Record results until `finish`.
 
-        After each recording, call `on_recorded`, with true if an endpoint of the recorded results drains.
+        After each recording, call `on_recorded`. Its argument is true if some of the recorded results belong
+        to an `Outgoing` that drains: one that submits no more jobs, and is removed when all its results are
+        recorded.
         """
         while not (self._finishing and not self._results):
             await self._result_event.wait()

@@ -105,7 +105,7 @@ class SenderProcess:
             self._report(SendResult(job.number, made=False))
             return
         self._open_numbers.add(job.number)
-        if not self._unwritten:  # write all jobs of the same turn of the event loop in one message
+        if not self._unwritten:  # one message for all jobs that are submitted before `_write_jobs` runs
             asyncio.get_running_loop().call_soon(self._write_jobs)
         self._unwritten.append(job)
 

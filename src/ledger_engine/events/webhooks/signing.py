@@ -134,8 +134,8 @@ class Seal:
     def reseal(self, text: str) -> str | None:
         """Seal a stored secret with the present key, and return the new form; None if nothing must change.
 
-        The stored form stays if the secret is already sealed with the present key, if the secret cannot be
-        opened, and if there is no key.
+        Nothing must change if the secret is already sealed with the present key, if it cannot be opened, or
+        if there is no key.
         """
         if self._key is None:
             return None

@@ -41,7 +41,8 @@ class Authenticator:
         # evict valid ones. A refusal is stored as code and message, because an exception that is raised
         # repeatedly would collect tracebacks.
         self._refusals: dict[str, tuple[float, str, str]] = {}
-        self._generation = 0  # how often the cache was cleared; an older result must not be stored
+        # How often the cache was cleared. If it is cleared during a lookup, the result must not be stored.
+        self._generation = 0
         self._look_ups = asyncio.Semaphore(_LOOKED_UP_AT_ONCE)
         # The lookups in progress, by header. The result of a future is the reason why the storage is
         # unavailable, or None if the lookup succeeded.

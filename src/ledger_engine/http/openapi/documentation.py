@@ -38,8 +38,8 @@ from ledger_engine.ledger.users import User
 _EVERYWHERE = ["Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]
 _SURFACES = {"v1": "Ledger", "api": "Directory", "oauth": "OAuth"}
 _REASONS = {int(status): reason for status, reason in TEXTS["statuses"].items()}
-# The statuses that operations list with the error schema of their surface. A 405 comes from the dispatcher
-# and not from an operation, and the body of a 429 is the same on each surface.
+# The error statuses that an operation can list with the error schema of its surface. This leaves out 405,
+# which comes from the dispatcher and not from an operation, and 429, whose body is the same on each surface.
 _OF_OPERATIONS = [status for status in _REASONS if status not in (405, 429)]
 _RATE_LIMITED = {"$ref": "#/components/responses/RateLimited"}
 # The class of an event's object, by the first word of the event's type, such as `invoice` in `invoice.paid`.
@@ -179,7 +179,7 @@ def _description(operation: Operation) -> str:
 def _security(operation: Operation) -> list[dict[str, list[str]]]:
     """Return the credentials that an operation accepts.
 
-    An operation accepts OAuth tokens unless its effect would outlast the app's grant.
+    An operation accepts OAuth tokens unless it is `lasting`: unless its effect would outlast the app's grant.
     """
     if operation.public:
         return []

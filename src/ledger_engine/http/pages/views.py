@@ -325,7 +325,8 @@ class SignInPages:
         authorization = await call.engine.read(partial(consider, parameters=pairs_of(raw), sign_in=sign_in))
         if sign_in is not None and authorization.user is None:
             end = await call.engine.read(partial(sign_ins.expired_at, value=sign_in))
-            # The sign-in has expired. It must stay expired even if the clock is set back before a restart.
+            # If there is an `end`, the sign-in has expired. Store this time: then the sign-in stays expired,
+            # even if the machine's clock is set back before a restart.
             if end is not None:
                 await call.engine.keep_time(end)
         return authorization
@@ -410,9 +411,10 @@ async def _show_failure(error: Exception) -> Response:
 
 
 def _cookie_name() -> str:
-    # The name contains the port, because a browser sends a host's cookies to all ports of the host. With one
-    # name, two ledgers on a machine would sign each other's users out. The prefix `__Host-`, which needs TLS,
-    # makes the browser refuse a cookie of this name that another host of the same domain sets.
+    # The name contains the port, because a browser sends a host's cookies to all ports of the host. If two
+    # ledgers on a machine used the same name, each would sign out the users of the other. The prefix
+    # `__Host-`, which needs TLS, makes the browser refuse a cookie of this name from another host of the same
+    # domain.
     port = request.host.rpartition(":")[2]
     name = f"ledger_sign_in_{port}" if port.isdecimal() else "ledger_sign_in"
     return f"__Host-{name}" if request.is_secure else name

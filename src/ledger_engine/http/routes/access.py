@@ -50,13 +50,13 @@ class RefreshTokenGrant(Body):
 
 
 def _described_as(union: Any) -> Any:
-    """Return `__get_pydantic_json_schema__` for a body class that has the schema of this union of bodies."""
+    """Return a `__get_pydantic_json_schema__` that gives a body class the JSON schema of this union."""
     schema = TypeAdapter(union).core_schema
     return classmethod(lambda cls, core_schema, handler: handler(schema))
 
 
 class TokenRequest(Body):
-    """The type of a grant, and the field with its name; the field of the other grant type is refused."""
+    """A grant type, and the field of the same name. The field of the other grant type is refused."""
 
     grant_type: Literal["api_key", "refresh_token"]
     api_key: str = Field(default_factory=str)

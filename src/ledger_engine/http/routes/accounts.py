@@ -124,7 +124,7 @@ async def get_statement(call: Call, id: str, query: Period) -> StreamedAnswer:
 
 
 async def _whole(call: Call, pieces: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
-    """Yield an empty piece once the long read has begun, and then `pieces`. Raises Full."""
+    """Yield an empty piece when the long read has begun, and then `pieces`. Raises Full before any piece."""
     async with call.long_read(), aclosing(pieces):
         yield ""
         async for piece in pieces:

@@ -26,8 +26,8 @@ from ledger_engine.limits import Semaphore
 from ledger_engine.log import stored, tiles
 from ledger_engine.store.pages import Page, PageRequest
 
-# The most differences that are counted at a time for one project. Counting a difference keeps the ids of all
-# changed objects in memory.
+# The most requests of one project whose changes are counted at the same time. Such a count keeps the ids of
+# all changed objects in memory.
 DIFFERENCES_OF_ONE_MAX = 2
 
 # Differences between two moments

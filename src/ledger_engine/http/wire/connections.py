@@ -37,7 +37,8 @@ class HttpConnection(Protocol):
 class Connections:
     """The connections of one server. Connections that wait for their client are ordered, longest wait first.
 
-    One task watches all connections. A task and a timer for each connection would add a third to its memory.
+    One task watches all connections. If each connection had its own task and timer, it would take a third
+    more memory.
     """
 
     def __init__(self, idle_s: float) -> None:

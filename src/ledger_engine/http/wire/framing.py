@@ -62,9 +62,9 @@ class ChunkedBody:
         self._trailer = 0  # bytes of the trailer so far
 
     def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
-        """Append data to `parts` as `SizedBody.take` does, but at most the first `chunks_max` chunks.
+        """Append data to `parts` as `SizedBody.take` does, but only of the body's first `chunks_max` chunks.
 
-        If a call stops at this limit, the next call with a larger limit continues there. Raises BadRequest.
+        If a call stops at this limit, a later call with a larger limit continues there. Raises BadRequest.
         """
         data, self._rest, at = self._rest + data, b"", 0
         self.is_stopped = False

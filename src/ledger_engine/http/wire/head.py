@@ -82,7 +82,8 @@ def read_head(text: bytes) -> Head:
     refusal: BadRequest | None = None
     if match is None:
         # Some readers accept a bare LF and folded lines, and others do not (RFC 9112, 2.2 and 5.2). So a head
-        # with either is refused. It is parsed all the same, because the answer's form depends on its path.
+        # with either is refused. The head is parsed all the same, because the form of the answer depends on
+        # the path in the head.
         first, _, rest = text.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n").partition(b"\r\n")
         match = _HEAD.fullmatch(first + b"\r\n" + _FOLD.sub(b" ", rest))
         if match is None:

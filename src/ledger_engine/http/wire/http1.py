@@ -32,7 +32,7 @@ from ledger_engine.http.wire.head import (
 from ledger_engine.http.wire.tcp import TcpConnection
 
 HEAD_MAX = 28 * 1024  # bytes of request line and headers
-# The end of a head; a head is refused if one of its lines ends with only an LF.
+# The end of a head. The pattern also accepts a bare LF; `read_head` then refuses the head.
 _END = re.compile(rb"\n\r?\n")
 _EMPTY_LINES = re.compile(rb"(?:\r\n)+")
 _VERSIONS = {"version": "3.0", "spec_version": "2.1"}
@@ -194,8 +194,8 @@ class Http1(TcpConnection):
         try:
             head = read_head(text)
         except BadRequest as error:
-            # The traceback is removed, because its frames refer to the connection, so that the error would
-            # keep the connection in memory.
+            # Remove the traceback: its frames refer to the connection, so the error would keep the connection
+            # in memory.
             self._refuse(text, error.with_traceback(None))
         else:
             self._begin(head)
@@ -302,7 +302,7 @@ class Http1(TcpConnection):
 # The stage of a request. `continue`: the client waits for 100 Continue, which is sent once the application
 # wants the body. `body`: the client must send more of the body. `answer`: the whole body has arrived, and the
 # application must answer. `refusal`: the rest of the body is unreadable, and the application must answer.
-# The stages are Literals, because comparing the members of an Enum takes three times as long.
+# The stages are texts, because comparing the members of an Enum takes three times as long as comparing texts.
 Stage = Literal["continue", "body", "answer", "refusal"]
 
 
