@@ -134,9 +134,9 @@ class Etags:
     transaction, an invoice or an order records an event.
 
     A tag is read before the answer, so the answer is as new as its tag or newer. If reading the newest event
-    takes a round trip to the database, a request without a condition gets a tag made from the newest event
-    that was last read for the book, if there is one. This event may be out of date. In this case the client's
-    next conditional request gets the whole list although the list has not changed.
+    would take a round trip to the database, a request without a condition gets a tag made from the event that
+    is remembered as the book's newest, if there is one. This event may be out of date. In this case the
+    client's next conditional request gets the whole list although the list has not changed.
     """
 
     def __init__(self, engine: Engine, generation: str = "") -> None:

@@ -72,7 +72,7 @@ class RetryClock:
     async def follow(self) -> int:
         """If the ledger's clock has jumped forward, continue as after a stop; return the ledger's time.
 
-        Compare stored times only with the returned time: all jumps up to this time were noticed. Raises
+        Compare stored due times only with the returned time, because later jumps are not noticed yet. Raises
         StorageUnavailable.
         """
         async with self._following:

@@ -110,7 +110,7 @@ class SenderProcess:
         self._unwritten.append(job)
 
     def drop(self, endpoint: str) -> None:
-        """Report all jobs of the endpoint that have not been started as not made."""
+        """Report as not made all jobs of the endpoint that have not been started."""
         self._write("drop", endpoint)
 
     def send_until(self, moment: float) -> None:

@@ -354,7 +354,7 @@ class Sender:
         self._start_waiting(queue)
 
     def drop(self, endpoint: str) -> None:
-        """Report all jobs of the endpoint that have not been started as not made.
+        """Report as not made all jobs of the endpoint that have not been started.
 
         Also close the endpoint's idle connections.
         """
@@ -370,7 +370,10 @@ class Sender:
             self._report(SendResult(job.number, made=False))
 
     def send_until(self, moment: float) -> None:
-        """Start no attempt at or after this moment of the monotonic clock; report such jobs as not made."""
+        """Start no attempt at or after this moment of the monotonic clock.
+
+        Jobs that would start then are reported as not made.
+        """
         self._until = moment
 
     async def stop(self, grace_s: float) -> None:

@@ -26,7 +26,10 @@ class Objects:
         }
 
     def at(self, path: str) -> type[Any] | None:
-        """Return the class of the object at this path or at a path with which this path begins, or None."""
+        """Return the class of the object at this path, or at the beginning of this path; None without one.
+
+        For example, `/v1/accounts/<id>/balance` begins with the path of an account.
+        """
         return next((kind for place, kind in self._kinds.items() if _continues(path, place)), None)
 
     def links(self, operation: Operation) -> dict[str, Any]:

@@ -128,7 +128,7 @@ class RecordSchemas:
 
 
 def with_null(schema: Schema) -> Schema:
-    """Return a schema that is `anyOf` one type and null as a schema with two types; return others unchanged.
+    """Return the schema; but if it is `anyOf` with one type and null, return a schema with two types instead.
 
     People and tools read a schema with two types more easily.
     """

@@ -83,7 +83,8 @@ async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     """Restore a webhook endpoint within 30 days of its deletion; its new secret is shown only once."""
     secret = endpoints.new_secret()
     sealed_secret = Seal.from_environment().seal(secret)
-    # With If-Match, the request will fail, because `endpoints.get` does not find a deleted endpoint.
+    # With If-Match, end no deliveries: the request will fail, because `endpoints.get` does not find a deleted
+    # endpoint.
     if call.condition is None:
         await endpoints.end_deliveries(call.engine, call.authenticate(), id)
     return await call.write(endpoints.restore, id, secret, sealed_secret, call.idempotency_key)
@@ -214,10 +215,11 @@ async def resend_failed(call: Call, body: ResendFailed) -> ResentFailed:
 async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGenerator[str, None]:
     """Yield server-sent events: first the secret of this session, then every ledger event after the cursor.
 
-    The stream ends when the client disconnects, the credential becomes invalid or the server stops. Before
-    the secret the generator yields "". From then until its end it occupies one of the places in `followers`;
-    it raises PermissionDenied if no place is free. Events are read only as fast as the client takes them, so
-    a slow client costs only the memory for a few events.
+    The stream ends when the client disconnects, the credential becomes invalid or the server stops. The
+    generator occupies one of the places in `followers`, and raises PermissionDenied if no place is free. When
+    it has a place, it yields "" before the secret. So `stream_events` gets this error before the answer
+    begins. Events are read only as fast as the client takes them, so a slow client costs only the memory for
+    a few events.
     """
     secret = endpoints.new_secret()
     value = (call.header(b"authorization") or "").partition(" ")[2]

@@ -23,8 +23,8 @@ class Extension(Protocol):
     `refusal` is the reason why the server refuses the head, or None. Only the application that answers
     refused requests gets a request with such a reason. After `receive` has returned http.disconnect,
     `body_error` is the reason why the rest of the body cannot be read, or None if the client has
-    disconnected. `whole` is true when the application can receive the whole body without waiting. Most bodies
-    arrive together with their head.
+    disconnected. `whole` is true when the application can receive the whole body without waiting. It is true
+    from the start for most requests, because most bodies arrive together with their head.
     """
 
     refusal: BadRequest | None

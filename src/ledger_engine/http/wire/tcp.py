@@ -9,8 +9,8 @@ from typing import cast
 
 from ledger_engine.http.wire.connections import Connections
 
-# Bytes of received data that the system buffers for a connection: normally, and while the application wants a
-# large body.
+# Bytes of received data that the system buffers for a connection: HEAD_BUFFER at first, and BODY_BUFFER as
+# soon as the application wants a large body.
 HEAD_BUFFER = 8 * 1024
 BODY_BUFFER = 512 * 1024
 UNSENT_MAX = 128 * 1024  # bytes of our data for a connection that the system buffers until it can send them
