@@ -111,7 +111,7 @@ class Dispatcher:
 
 
 def _with_body(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` for Quart: it returns first `body`, which was already read, then later messages."""
+    """Return a `receive` for Quart, which first returns the `body` already read, and then calls `receive`."""
     messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive_after_body() -> dict[str, Any]:

@@ -52,7 +52,8 @@ class Feed:
 class Retry:
     """A pending delivery; its next attempt is due at `due`, in milliseconds.
 
-    `attempts` counts all attempts, `retries` the attempts since the last resend, and `resends` the resends.
+    `attempts` counts all attempts, and `retries` only the attempts since the last resend. `resends` counts
+    how often the delivery was resent.
     """
 
     delivery: str

@@ -156,7 +156,7 @@ def of_event(unit: Unit, tenant: Tenant, event: str) -> list[Delivery]:
 def resend(
     unit: Unit, tenant: Tenant, event: str, endpoint: str | None = None, key: str | None = None
 ) -> Resent:
-    """Send an event again now: to each enabled endpoint that wants events of its kind, or only to `endpoint`.
+    """Send an event again now: to each enabled endpoint that wants this kind of event, or only to `endpoint`.
 
     If an attempt is in progress, the event is sent again after this attempt. If the first attempt is still to
     come, it counts as the resend. Raises NotFound for the event or the endpoint, and InvalidRequest if

@@ -128,7 +128,7 @@ def create(
     """Register an endpoint for future events; `sealed_secret` is the stored form of `secret`.
 
     Raises InvalidRequest for an invalid URL or kind. Raises PermissionDenied if the plan allows no more
-    endpoints, and if the credential may not read one of the kinds.
+    endpoints, or if the credential may not read the events of one of the kinds.
     """
     parse_url(new.url, livemode=tenant.livemode)
     kinds = _permitted_kinds(tenant, _check_kinds(new.events))

@@ -39,10 +39,10 @@ JUMP_MS = 30_000
 class RetryClock:
     """The clock of one deliverer; it notices when the ledger's clock jumps forward. Call `begin` first.
 
-    Retries are due by the ledger's clock. If this clock moves further than the monotonic clock, the machine
-    slept or its clock was set forward. In both cases many retries may be due at once, as after a stop. If
-    several servers share the ledger, one of them holds the lease of the leader (`leads`), and only this
-    server changes the stored due times.
+    Retries are due by the ledger's clock. If the ledger's clock moves further than the monotonic clock, the
+    machine slept or the machine's clock was set forward. In both cases many retries may be due at once, as
+    after a stop. If several servers share the ledger, one of them holds the lease of the leader (`leads`),
+    and only this server changes the stored due times.
     """
 
     def __init__(self, engine: Engine, retries_s: Sequence[float], monotonic: Callable[[], float]) -> None:
@@ -104,8 +104,8 @@ class RetryClock:
 
 
 GONE = 410  # the status with which a receiver asks for no more events
-# At most this fraction of the wait before a retry is added at random, so that deliveries that failed together
-# are not retried together.
+# A random part of the wait, up to this fraction, is added to the wait before a retry, so that deliveries that
+# failed together are not retried together.
 JITTER = 0.1
 RECORDED_AT_ONCE = 200  # results that one commit records
 PACE_S = 0.01  # pause between two reads or two commits, so that each handles more deliveries
@@ -133,13 +133,13 @@ class Pace:
 
 
 async def try_until_done(step: Callable[[], Awaitable[object]]) -> None:
-    """Run the step until it succeeds."""
+    """Run `step` again and again until it succeeds."""
     while not await try_step(step):
         await wait_to_retry()
 
 
 async def try_step(step: Callable[[], Awaitable[object]]) -> bool:
-    """Run the step and return whether it succeeded; log its error if it failed."""
+    """Run `step` once and return whether it succeeded; log its error if it failed."""
     try:
         await step()
     except StorageUnavailable as error:

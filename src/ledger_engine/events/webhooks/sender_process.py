@@ -60,7 +60,7 @@ log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
 
 class AnySender(Protocol):
-    """A sender, in a process of its own or in this one."""
+    """A sender, in a process of its own or in the server's process."""
 
     @property
     def is_ready(self) -> bool: ...

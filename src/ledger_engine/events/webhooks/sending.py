@@ -1,7 +1,7 @@
 """The sender makes the submitted attempts, in order for each endpoint; no endpoint delays another.
 
-Each endpoint has a lane, which makes the endpoint's first attempts in sequence: the next attempt starts when
-the previous attempt has a result, or when a quarter of a second has passed since its request was sent. So a
+Each endpoint has a lane, which makes the endpoint's first attempts in sequence: the next attempt may start
+when the previous attempt has a result, or a quarter of a second after the previous request was sent. So a
 receiver that is slow or hangs delays only its own lane, and only by a quarter of a second for each event.
 Retries run at the same time as the first attempts.
 
@@ -83,7 +83,7 @@ class ReceiverConnection:
         request = _head(path, headers) + body
         self._http.send(_ANY_POST)  # only so that h11 expects an answer: the text that it returns is not used
         self._http.send(_END)
-        # Do not wait until the whole request is sent, because a receiver can answer before it has read it.
+        # Do not wait until the whole request is sent, because a receiver can answer before it has read all.
         self._writer.write(request)
         on_sent()
         try:

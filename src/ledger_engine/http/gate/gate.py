@@ -250,7 +250,7 @@ def _rate_limit_headers(verdict: Verdict) -> list[tuple[bytes, bytes]]:
 def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension | None) -> None:
     """Raise LedgerError if the URL or the headers of the request must be refused.
 
-    This also joins the values of repeated headers in `headers`, if such a header is in LISTS.
+    If a header in LISTS is repeated, this also joins its values, and stores the joined value in `headers`.
     """
     refusal = None if wire is None else wire.refusal
     # An unknown method, such as `get` in lowercase, is not refused here: the dispatcher answers it with 405

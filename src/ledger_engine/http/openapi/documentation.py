@@ -179,7 +179,7 @@ def _description(operation: Operation) -> str:
 def _security(operation: Operation) -> list[dict[str, list[str]]]:
     """Return the credentials that an operation accepts.
 
-    An operation accepts OAuth tokens unless it is `lasting`: unless its effect would outlast the app's grant.
+    A `lasting` operation accepts no OAuth token, because its effect would outlast the app's grant.
     """
     if operation.public:
         return []

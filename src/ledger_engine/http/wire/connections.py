@@ -21,7 +21,7 @@ FILES_SPARE = 128  # open files reserved for the database, the logs and webhooks
 # If at least this many connections were open, and half of them have closed, the process returns free memory
 # to the system.
 TRIM_FROM = 500
-TRIM_AFTER_S = 1  # seconds to wait for other connections that close at the same time
+TRIM_AFTER_S = 1  # seconds to wait first, because other connections may close soon too
 
 
 class HttpConnection(Protocol):

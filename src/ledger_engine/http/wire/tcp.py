@@ -14,7 +14,7 @@ from ledger_engine.http.wire.connections import Connections
 HEAD_BUFFER = 8 * 1024
 BODY_BUFFER = 512 * 1024
 UNSENT_MAX = 128 * 1024  # bytes of our data for a connection that the system buffers until it can send them
-HEAD_PIECE = 8 * 1024  # bytes per read; a head is small, and its body may not be needed
+HEAD_PIECE = 8 * 1024  # bytes per read; a head is small, and the body after it may not be needed
 BODY_PIECE = 64 * 1024  # bytes per read of a body that is needed
 # How many connections that were shut down are still read at a time. A client of a further connection may see
 # a reset.
