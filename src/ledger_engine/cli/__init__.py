@@ -1,8 +1,8 @@
 """The command line `ledger-engine`, with one module for each group of commands.
 
-A module is imported when one of its commands runs. `--help` imports none of these modules, so it takes a
-third of the time that it would take with all of them. Errors are one line on stderr; the exit status is 1 for
-a failure, and 2 for wrong usage.
+A module is imported when one of its commands runs. `--help` imports none of these modules: with all of them
+it would take three times as long. Errors are one line on stderr; the exit status is 1 for a failure, and 2
+for wrong usage.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LazyCommands(UserDict[str, click.Command]):
     """The commands of a group by name. A command is imported at its first use.
 
     `lazy` gives two texts for each command. The first, such as `users:apps`, names a module in `package` and
-    the variable with the command; the second is the short help.
+    the variable of that module that contains the command; the second is the short help.
     """
 
     def __init__(self, package: str, lazy: Mapping[str, tuple[str, str]]) -> None:
@@ -152,12 +152,14 @@ def _exit_with(message: str, status: int) -> NoReturn:
 def discard_output() -> None:
     """Send stdout to the null device.
 
-    Call this when the program that reads stdout has ended. Otherwise Python's flush at exit would fail too.
+    Call this when a write has failed because the program that reads stdout has ended. Otherwise Python, which
+    flushes stdout at exit, would fail with the same error again.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-# The commands by task. Each line: the module and variable of the command, and its short help.
+# The commands in the sections of `--help`. Each line: the module and variable of a command, and its short
+# help.
 _TASKS = {
     "Serve and look": {
         "serve": ("serve:serve", "Serve the ledger over HTTP."),

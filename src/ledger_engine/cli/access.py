@@ -117,8 +117,8 @@ def _print_project(ledger: LedgerSource, project: Project) -> None:
 
 def _project_object(project: Project) -> dict[str, Any]:
     # Every object shows a mode (docs/decisions.md#conventions-objects), but a project belongs to both modes.
-    # Over HTTP a project shows the mode of the request's credential. A command has no credential, so it shows
-    # the default mode.
+    # Over HTTP a project shows the mode of the request's credential. A command has no credential, so the
+    # project is shown in the default mode, test.
     return json_object(project, livemode=False)
 
 

@@ -23,7 +23,7 @@ from ledger_engine.store.files import write_private
 if TYPE_CHECKING:
     from ledger_engine.server import Announce, Ready
 
-READ_WITHIN_S = 1.0  # seconds; the reader of a pipe normally takes a line within milliseconds
+READ_WITHIN_S = 1.0  # seconds to wait until a line is read from a pipe; normally this takes milliseconds
 
 
 def announcer(settings: ServeSettings, database_named: bool = True) -> Announce:
@@ -75,7 +75,7 @@ def on_this_machine(url: str) -> str:
 def _is_journal(output: TextIO | None) -> bool:
     """Return whether the output goes to systemd's journal. Other users may read the journal.
 
-    systemd names the device and inode of the stream to its journal in JOURNAL_STREAM.
+    systemd sets the variable JOURNAL_STREAM to the device and inode of the stream to its journal.
     """
     if output is None:
         return False

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 _IN_QUERY = ("GET", "DELETE")
-# The request that produces each type of event: the type of event that must come first, the method and path of
-# the request, and its body. `{account}` stands for the id of the account that an earlier step created.
+# How to produce an event of each type: the type of event that must be produced first (None if there is none),
+# then the method, the path and the body of the request that produces the event. `{account}` stands for the id
+# of the account that an earlier request created.
 _STEPS: dict[str, tuple[str | None, str, str, dict[str, Any] | None]] = {
     "account.created": (None, "POST", "/v1/accounts", {"name": "Test account", "currency": "EUR"}),
     "transaction.created": (
@@ -117,7 +118,10 @@ def trigger(target: ServerTarget, type: str, as_json: bool) -> None:
 
 
 async def _produce(target: ServerTarget, type: str) -> dict[str, Any]:
-    """Send the requests that lead to an event; return the object in each answer, by the type of event."""
+    """Send the requests that lead to an event of this type.
+
+    Return for the type of each event on the way the object in the answer to its request.
+    """
     steps: list[str] = []
     before: str | None = type
     while before is not None:

@@ -1,4 +1,4 @@
-"""Selects the server that a command sends requests to: the server at `--url`, or the server of the ledger."""
+"""Selects the server that a command sends requests to: the server at `--url`, or the database's server."""
 
 from __future__ import annotations
 
@@ -69,11 +69,12 @@ class ServerTarget:
 
     @asynccontextmanager
     async def connected(self, name: str, *, attempts: int = 1) -> AsyncIterator[AsyncLedger]:
-        """Yield a client for the server, with the key that the user gave or with a new key of an owner.
+        """Yield a client for the server, with the key that the user gave or a new key of the role owner.
 
-        The new key gets the name of the command, `name`. A LedgerError within the context becomes a
-        ClickException, so a refused or unanswered request ends the command. With several `attempts` no notice
-        of waiting is printed, because the command shows its own progress.
+        `name` is the name of the command; the new key gets the same name. A LedgerError within the context
+        becomes a ClickException, so a refused or unanswered request ends the command. Each request is sent up
+        to `attempts` times. A command that allows more than one attempt shows its own progress, so no notice
+        of waiting is printed.
         """
         # Imported here, because httpx takes longer to load than most commands take to run.
         from ledger_client.errors import LedgerError
@@ -97,7 +98,8 @@ class ServerTarget:
 def notice_of_waiting(for_what: str) -> Iterator[Callable[[], None]]:
     """Print a notice if the block still runs after NOTICE_AFTER_S; yield a function that cancels the notice.
 
-    If stderr is not a terminal, no notice is printed, because only errors go there.
+    The notice is "Waiting for" and `for_what`. If stderr is not a terminal, no notice is printed, because
+    then only errors are printed there.
     """
     line = partial(say, f"Waiting for {for_what} …", err=True)
     timer = asyncio.get_running_loop().call_later(NOTICE_AFTER_S, line) if sys.stderr.isatty() else None

@@ -156,7 +156,7 @@ def checked_counts(report: AuditReport) -> str:
 
 # Copies for other programs and from other servers
 
-_READERS = 2  # threads that read: one reads the next transactions while the former ones are written
+_READERS = 2  # threads that read the next transactions while the main thread writes those before
 
 
 @click.command()

@@ -1,8 +1,8 @@
 """Follows the events of any ledger server, and posts each event to a local address, signed like a webhook.
 
-Use it for a handler on a machine that no server can reach. The listener signs all its deliveries with one
-secret, so you configure the handler once. The server signs the events of each connection with a new secret.
-The listener uses the server's secret only to check the server's signatures.
+Use it for a handler on a machine that the server cannot reach. The listener signs all its deliveries with one
+secret of its own, so you configure the handler once. The server signs the events with another secret, a new
+one for each connection; the listener uses that secret only to check the server's signatures.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ledger_client.parsing import parsed
 from ledger_engine.cli.asking import notice_of_waiting, refusal
 from ledger_engine.events.webhooks.signing import signed_headers
 
-RETRIES_S = (1, 5, 30, 120, 600)
-RETRIES_MAX = 100  # while so many deliveries wait for another attempt, the listener takes no new event
+RETRIES_S = (1, 5, 30, 120, 600)  # seconds before each further attempt
+RETRIES_MAX = 100  # while this many deliveries wait for another attempt, the listener takes no new event
 SILENCE_TIMEOUT_S = 45
 DEADLINE_S = 15  # seconds for one delivery, the same as on the server
 UNREADABLE = "The server sent an event that cannot be read. Is it a ledger?"
@@ -46,10 +46,11 @@ class StreamEvent:
 
 @dataclass(slots=True, eq=False)
 class EventFollower:
-    """Follows the events of one server; `write_line` gets each line for people.
+    """Follows the events of one server; `write_line` prints a line for the user.
 
-    `begin` is called once, when the stream is first open. If the server cannot be reached before that,
-    `events` raises StreamRefusal, because the address may be wrong. After that it reconnects without end.
+    `begin` is called once, when the stream opens for the first time. If the server cannot be reached at the
+    start, `events` raises StreamRefusal, because the address may be wrong. Once the server has answered,
+    `events` reconnects after each loss of the connection, without a limit.
     """
 
     server: str
@@ -63,7 +64,10 @@ class EventFollower:
     _wait: float | None = None
 
     async def events(self) -> AsyncGenerator[StreamEvent, None]:
-        """Yield each event that happens from now on, also after a lost connection. Raises StreamRefusal."""
+        """Yield each event that happens from now on; if the connection is lost, reconnect and go on.
+
+        Raises StreamRefusal.
+        """
         last: str | None = None
         settings: dict[str, Any] = {"seconds_max": SILENCE_TIMEOUT_S, "trust_env": False}
         async with AsyncLedger(self.server, self.key, **settings) as ledger, self._with_notice():
@@ -78,7 +82,8 @@ class EventFollower:
                 except LedgerError as error:
                     if error.code != "invalid_cursor" or last is None:
                         raise StreamRefusal(refusal(error, self.server)) from None
-                    # The stream cannot continue after the last event, so it continues with the newest events.
+                    # The server cannot continue the stream after the last event that arrived. So follow the
+                    # events that happen from now on.
                     reason = f"the server no longer stores the event {last}; newer events are forwarded"
                     last = None
                     self._report_loss(LedgerError(reason), 0)
@@ -135,7 +140,7 @@ class EventFollower:
 
 @dataclass(slots=True, eq=False)
 class WebhookListener:
-    """Forwards the events of one server, signed with `secret`; `write_line` gets each line for people.
+    """Forwards the events of one server, signed with `secret`; `write_line` prints a line for the user.
 
     Without `kinds` it forwards every type. It adds `headers` to each request.
     """

@@ -46,7 +46,7 @@ def _url(text: str, *, server: bool, default_scheme: str | None) -> str:
         text = f"localhost:{text}"
     if "://" not in text and default_scheme is not None:
         text = f"{default_scheme}://{text}"
-    # The address of a handler may contain a query.
+    # The address of a webhook handler may contain a query, so check only the part before the query.
     if not is_address(text if server else text.partition("?")[0]) or not text.isprintable():
         example = "http://127.0.0.1:8700" if server else "http://127.0.0.1:3000/webhooks"
         raise ValueError(f"{text!r} is not an address like {example}.")
@@ -79,7 +79,7 @@ def _moment(text: str, parse: Callable[[str, str], int]) -> int:
 
 
 MOMENT = ParsedText("time", partial(_moment, parse=parse_moment))  # in milliseconds
-END = ParsedText("time", partial(_moment, parse=parse_end))  # a date means its last millisecond
+END = ParsedText("time", partial(_moment, parse=parse_end))  # a date means the last millisecond of the day
 
 
 class Number(click.IntRange):

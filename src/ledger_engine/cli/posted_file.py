@@ -26,10 +26,10 @@ _FILE_BYTES_MAX = 64_000_000
 _DESCRIPTION_MAX = 500  # characters; the server has the same limit (docs/decisions.md#transactions-amount)
 _USED = ("account", "type", "amount", "decimal_amount", "description", "destination", "currency")
 _IGNORED = ("id", "object", "balance_after", "created", "livemode", "transfer", "reverses")
-# An export writes a ' before a text that begins with one of these characters.
+# An export writes a ' before a text that begins with one of these characters; `_cell` removes the '.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _DECIMAL_AMOUNT = re.compile(r"[0-9]{1,16}(?:\.[0-9]*)?|\.[0-9]+")
-_DIGITS_MAX = 20  # MAX_AMOUNT has fewer digits
+_DIGITS_MAX = 20  # more digits than MAX_AMOUNT has, so a number that is cut to them is still too large
 
 
 class BadFile(ValueError):
@@ -126,7 +126,7 @@ def _cell(name: str, value: str) -> Any:
     if value[:1] == "'" and value[1:].startswith(_FORMULA):
         value = value[1:]
     if name == "amount" and value.isascii() and value.isdigit():
-        # Cut the text: Python refuses to convert thousands of digits.
+        # Cut the text, because Python refuses to convert thousands of digits.
         return int(value.lstrip("0")[:_DIGITS_MAX] or "0")
     return value
 
@@ -213,7 +213,10 @@ def _can_be_sent(text: str) -> bool:
 
 
 def in_smallest_unit(decimal_amount: str, currency: str, decimals: int) -> int:
-    """Return an exact amount such as `1250` for `12.50` and 2 decimals. Raises ValueError with a sentence."""
+    """Return a decimal amount in the smallest unit: 1250 for `12.50` in a currency with 2 decimals.
+
+    Raises ValueError with a sentence.
+    """
     text = decimal_amount.strip()
     example = "12." + "50000"[:decimals] if decimals else "1250"
     if not _DECIMAL_AMOUNT.fullmatch(text):

@@ -60,12 +60,13 @@ class PostingProgress:
 class _BatchCall(ApiCall[Answer]):
     """The request for a batch.
 
-    If the answer to an attempt is lost, but the batch was posted, the server refuses the next attempt. The
-    client would then read all transactions of the batch. This class prevents that.
+    If an attempt posts the batch, but its answer is lost, the server refuses the next attempt and names the
+    transactions of the batch. For any other call the client would now read each of them. This class prevents
+    that, because the transactions are not needed.
     """
 
     def made_before(self, error: LedgerError) -> list[str]:
-        """Return no ids. So the client raises AlreadyDone, and this module counts the batch as posted."""
+        """Return no ids, so that the client raises AlreadyDone; `post_batch` then returns False."""
         return []
 
 
@@ -86,7 +87,7 @@ async def prepare(ledger: AsyncLedger, rows: Sequence[FileRow]) -> tuple[list[Po
 
 
 async def _accounts(ledger: AsyncLedger, names: set[str]) -> dict[str, Account | str]:
-    """Return by each id or name its account, or a sentence with the reason why no account can be chosen.
+    """Return for each id or name the account, or a sentence with the reason why no account can be chosen.
 
     Raises LedgerError.
     """
@@ -152,8 +153,8 @@ def _posting(row: FileRow, accounts: Mapping[str, Account | str]) -> Posting:
 def batches_of(postings: Iterable[Posting], name: str | None = None) -> list[Batch]:
     """Divide the transactions into batches, so that each batch fits into one request.
 
-    The idempotency key of a batch depends on its content, its number and `name`. So two files with the same
-    content are posted only once, unless they are posted with different names.
+    `name` is the value of `--once`. The idempotency key of a batch depends on its content, its number and
+    `name`. So a second file with the same content is not posted again, unless it is posted with another name.
     """
     batches: list[list[Posting]] = []
     size = 0
@@ -187,7 +188,7 @@ def totals(postings: Iterable[Posting]) -> dict[tuple[str, str], int]:
 async def post_batches(
     ledger: AsyncLedger, batches: Sequence[Batch], progress: PostingProgress, report: Callable[[int], object]
 ) -> None:
-    """Post the batches in their order, and call `report` with the size of each. Stop at the first failure.
+    """Post the batches in order; after each, call `report` with its size. Stop at the first failure.
 
     Raises NotPosted for a refusal, and NotConnected, ApiError or RateLimited after the last attempt.
     """

@@ -1,4 +1,4 @@
-"""Opens the database for a command and runs the command's work on it, even next to a running server.
+"""Opens the database for a command and runs the command's work on it; a server may run meanwhile.
 
 The module also prints the output of commands: JSON for programs, lines and tables for people, and the
 progress of a long command.
@@ -84,7 +84,7 @@ class LedgerSource:
     """The ledger that the options of a command select.
 
     The methods run the command's work on the ledger, and print the result, as JSON if `as_json` is true.
-    `project` and `mode` are set for commands with these options.
+    `project` and `mode` are the values of these options; a command without the options has the defaults.
     """
 
     database: Location
@@ -127,9 +127,10 @@ class LedgerSource:
         columns: Mapping[str, Callable[[R], str]],
         show: Callable[[R], dict[str, Any]] = json_object,
     ) -> None:
-        """Print records as JSON or as a table; `columns` gives each heading and the text of a record's cell.
+        """Print records as JSON or as a table.
 
-        A column is as wide as its widest cell. Without records only the headings are printed.
+        `columns` maps each heading to a function that returns the text of a record's cell. A column is as
+        wide as its widest cell. Without records only the headings are printed.
         """
         if self.as_json:
             print_json([show(record) for record in records])
@@ -143,7 +144,8 @@ class LedgerSource:
     def print_one(self, value: dict[str, Any], line: str, note: str | None = None) -> None:
         """Print the result of a command: `value` as JSON, or `line` for people.
 
-        A `note` goes to stderr. With a note, pass as `line` a bare value, which a script can assign or pipe.
+        `note`, such as the role of a new key, goes to stderr. With a note, `line` must be the value alone,
+        such as the key: a script reads stdout, and needs nothing but the value.
         """
         if self.as_json:
             print_json(value)

@@ -29,7 +29,8 @@ from ledger_engine.core.settings import (
 # for `--auth-rate-limit` is LEDGER_AUTH_RATE_LIMIT; its line in the file is `auth-rate-limit = "20/5"`.
 
 
-# Under this key click's context stores a dict: the name of each parameter, and its line in the file.
+# Under this key the `meta` of click's context stores a dict: the name of each parameter that the file sets,
+# and the place of its value, such as `FILE, line 3`.
 _LINES = "ledger_engine.lines_of_file"
 
 
@@ -44,7 +45,7 @@ class TrueOrFalse(click.types.BoolParamType):
             self.fail(f"{str(value)!r} must be true or false.", param, ctx)
 
 
-# The options of `serve --help`, by the names of their parameters.
+# The sections of `serve --help`, and the options in each section by the names of their parameters.
 _GROUPS = {
     "Listening": ("host", "port", "certfile", "keyfile", "insecure", "trusted_proxies", "issuer"),
     "Ledger": ("database", "seed", "demo", "accept_loss"),
@@ -222,7 +223,7 @@ def _period(text: str) -> float:
 
 
 def _address(text: str) -> tuple[str, int]:
-    """Return the host and port in an address such as `127.0.0.1:9464` or `[::1]:9464`, or in a port alone."""
+    """Return the host and port in an address such as `[::1]:9464`; a port alone means 127.0.0.1."""
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
     if not 0 <= _number(port) < 65536:
@@ -413,8 +414,8 @@ def serve(
     try:
         settings.check()
         # Imported after all checks of the options, because the web framework takes longer to load than all
-        # other modules. The garbage collector is off during the imports: they produce no garbage, and the
-        # collector would make them a tenth slower.
+        # other modules together. The garbage collector is off during the imports: imports produce no garbage,
+        # and the collector would make them a tenth slower.
         gc.disable()
         from ledger_engine import server
         from ledger_engine.server.serving import collect_rarely
@@ -435,7 +436,8 @@ def _is_set(context: click.Context, name: str) -> bool:
 def settings_from_environment() -> ServeSettings:
     """Return the settings for another ASGI server, from environment variables and the file in LEDGER_CONFIG.
 
-    Addresses and processes are left to the settings of that server. Raises UsageError for a wrong value.
+    The host, the port and the TLS files are left out: the other server has settings of its own for them.
+    Raises UsageError for a wrong value.
     """
     with serve.make_context("serve", []) as context:
         own = ("host", "port", "certfile", "keyfile")

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from ledger_engine.log.stored import SealState
     from ledger_engine.store import Unit
 
-ANSWER_SECONDS_MAX = 5.0  # a server whose database hangs answers after 4 seconds
+ANSWER_SECONDS_MAX = 5.0  # more than the 4 seconds after which a server answers if its database hangs
 _COLUMNS = 80
 _LABEL = 10
 _NAMES_MAX = 12  # how many names of keys the screen shows for each mode
-_NAME_MAX = 40  # how many columns one name takes
+_NAME_MAX = 40  # columns of the terminal; a longer name is cut
 _UNITS_S = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 
 
@@ -42,9 +42,10 @@ _UNITS_S = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 class ServerStatus:
     """A process that serves the ledger, and its answer to the health check.
 
-    `is_silent` is true for a server whose heartbeat stopped. If a server is silent, has stored no address or
-    runs on another machine, the command does not ask it, and `ok` is None. `failure` is the reason why the
-    server did not answer, or is not healthy. Times are in milliseconds since 1970.
+    `beaten` is the time of the last heartbeat, and `is_silent` is true if the heartbeats have stopped. If a
+    server is silent, has stored no address or runs on another machine, the command does not ask it, and `ok`
+    is None. `failure` is the reason why the server did not answer, or is not healthy. Times are in
+    milliseconds since 1970.
     """
 
     id: str | None = None
@@ -62,7 +63,10 @@ class ServerStatus:
 
 @dataclass(frozen=True, slots=True)
 class LedgerContent:
-    """The part of the state that is read from the database; `servers` is empty for a SQLite file."""
+    """The part of the state that is read from the database.
+
+    `keys` are the keys in use, each with the id of its project. `servers` is empty for a SQLite file.
+    """
 
     keys: Sequence[tuple[str, ApiKey]]
     log: SealState
@@ -163,8 +167,8 @@ def _servers(holder: LockHolder | None, content: LedgerContent | None, now: int)
     """Return the process that holds the lock of a file, or on PostgreSQL the servers, sorted by address.
 
     On PostgreSQL the row of a killed server stays until the other servers notice its end. A restored dump
-    also contains the rows of the servers that ran when it was made. A row is left out if a later server has
-    the same address.
+    also contains the rows of the servers that ran when the dump was made. A row is left out if a later server
+    has the same address.
     """
     from ledger_engine.upkeep.heartbeat import SILENT_S
 

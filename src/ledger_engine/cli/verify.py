@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ledger_engine.verify.audit import AuditReport
     from ledger_engine.verify.sealed import KeptCheckpoint
 
-_SEALED_WITHIN_S = 10.0  # seconds; a running server normally needs one second
+_SEALED_WITHIN_S = 10.0  # seconds to wait for the log; a running server normally seals it within one second
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -120,8 +120,9 @@ def _audit(
 ) -> AuditReport:
     """Run the audit in several threads, and show its progress on stderr.
 
-    If there is no fault, save the checkpoints of the audited snapshot to the file `save`. Later checkpoints
-    are not saved, because their events were not audited.
+    `outside` are the checkpoints of `--checkpoint`, and `older` are those of `--since`. If there is no fault,
+    save the checkpoints of the audited snapshot to the file `save`. Later checkpoints are not saved, because
+    their events were not audited.
     """
     from ledger_engine.store.engine import open_snapshot
     from ledger_engine.verify import audit, kept

@@ -54,11 +54,12 @@ def run(
     announce: Announce,
     report: Callable[[float], None] = lambda _share: None,
 ) -> None:
-    """Serve until SIGTERM, SIGINT or SIGHUP, or if embedded until stdin ends. Then finish open requests.
+    """Serve until SIGTERM, SIGINT or SIGHUP, then finish the open requests.
 
-    While a demo loads its data, `report` is called with the fraction loaded so far (0 to 1). When the server
-    begins to accept requests, `announce` is called. If another process already serves the file of an embedded
-    server, this process serves nothing: it announces the other server's address and a key for it.
+    An embedded server also stops when stdin ends. While a demo loads its data, `report` is called with the
+    fraction loaded so far (0 to 1). When the server begins to accept requests, `announce` is called. If
+    another process already serves the file of an embedded server, this process serves nothing: it announces
+    the other server's address and a new key for that server.
 
     Raises BadSettings, StorageUnavailable, and OSError if the server cannot listen on the address.
     """
@@ -120,7 +121,7 @@ def application(settings: ServeSettings, announce: Announce) -> Quart:
 
 
 def _require_folders(settings: ServeSettings) -> None:
-    """Create the folders for checkpoints. Raises BadSettings for a folder that cannot be written to."""
+    """Create the folders for checkpoints. Raises BadSettings if a folder cannot be written to."""
     if settings.backup_to is not None:
         _require_writable("--backup-to", settings.backup_to)
     for folder in settings.checkpoint_to:
@@ -140,8 +141,8 @@ def _require_writable(option: str, folder: Path) -> None:
 async def _accompany(url: str, database: Location, announce: Announce) -> None:
     """Announce a new key for the server at `url`, which serves the database; wait until the dashboard ends.
 
-    A server that starts revokes the keys of all sessions. So if that server is restarted, the key stops
-    working. In this case raise the error that refuses the key.
+    The new key is a session key, and a server revokes all session keys when it starts. So if the server at
+    `url` is restarted, the key stops working. In this case raise the error that refuses the key.
     """
     stop = Stop()
     stop.on_signals()

@@ -76,8 +76,8 @@ async def seed(settings: ServeSettings, database: Location) -> None:
 class ServedLedger:
     """A ledger that is being served, with the parts of its server.
 
-    `server` is the server's id; None for a SQLite file, because only one server serves a file. `demo`,
-    `meter` and `metrics_url` are None without the options that ask for them.
+    `server` is the server's id; None for a SQLite file, because only one server serves a file. `demo`
+    is None without `--demo`; `meter`, which counts requests, and `metrics_url` are None without `--metrics`.
     """
 
     engine: Engine
@@ -97,9 +97,9 @@ async def serve_ledger(
 ) -> AsyncIterator[ServedLedger]:
     """Open the ledger, start the server's background tasks, and yield the ledger.
 
-    At the end the tasks are stopped and the ledger is closed.
-
-    `url` is the server's address; None if another program owns the server's socket.
+    At the end the tasks are stopped and the ledger is closed. While a demo loads its data, `report` is called
+    with the fraction loaded so far. `url` is the server's address; None if another program owns the server's
+    socket.
     """
     await seed(settings, database)
     async with (
@@ -139,10 +139,11 @@ async def register_server(
 ) -> AsyncIterator[str | None]:
     """Register the server in the database, and yield the server's id. At the end revoke its session keys.
 
-    The only server of a SQLite file has no id: yield None.
+    The only server of a SQLite file has no id: yield None. Only an embedded server of a file revokes the
+    session keys at the end; after any other server, the next server revokes them at its start.
     """
     if isinstance(database, Path):
-        # Only one process serves a file, so the stored session keys are left over from earlier servers.
+        # Only one process serves a file, so revoke all stored session keys: earlier servers left them.
         await engine.write(api_keys.end_all)
         try:
             yield None
@@ -274,7 +275,7 @@ def test_helpers(engine: Engine, settings: ServeSettings, database: Location) ->
 def _state_folder() -> Path | None:
     """Return the first folder in the variable STATE_DIRECTORY; None if the variable is not set.
 
-    systemd sets this variable for a unit with `StateDirectory=`. Another starter of the program may set it.
+    systemd sets this variable for a unit with `StateDirectory=`. Without systemd you can set it yourself.
     """
     folder = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
     return Path(folder) if folder else None

@@ -22,7 +22,10 @@ log = logging.getLogger("ledger_engine.server")
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """The id of a new key, and the id of the project that was created with it; None for an older project."""
+    """The id of a new key, and the id of the project that was created with the key.
+
+    `new_project` is None if the project existed before.
+    """
 
     id: str
     new_project: str | None

@@ -85,7 +85,8 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-# Seconds for the requests in progress to finish. Container hosts kill a process 10 seconds after SIGTERM.
+# Seconds that the requests in progress have to finish once the server must stop. Container hosts kill a
+# process 10 seconds after SIGTERM.
 DRAIN_S = 8
 COLLECTED_AT = 10_000  # the garbage collector runs when allocations exceed deallocations by this number
 
@@ -133,7 +134,7 @@ async def serve_until(
 ) -> None:
     """Serve until `stop.requested` is set, then let the requests in progress finish within DRAIN_S seconds.
 
-    After this time, or as soon as `stop.hurry` is set, cut the connections of the unfinished requests.
+    After DRAIN_S seconds, or as soon as `stop.hurry` is set, cut the connections of the unfinished requests.
 
     `note_ready` is called when the server begins to accept requests, and `begin_stop` when it stops accepting
     them.

@@ -1,4 +1,4 @@
-"""Refuses requests until the ledger is open. Under an ASGI server without lifespan events it never opens."""
+"""Refuses requests until the ledger is open. If an ASGI server sends no lifespan events, it never is."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Faults:
         return self.set({"cut": where}, times=times, match=match)
 
     def status(self, status: int, code: str | None = None, *, times: int | None = 1, **match: str) -> Fault:
-        """Answer a matching request with an error, so that it has no effect."""
+        """Answer a matching request with this error; the request is not carried out."""
         action = {"status": status} if code is None else {"status": status, "code": code}
         return self.set(action, times=times, match=match)
 
@@ -124,7 +124,7 @@ class Snapshots:
         self._names: list[str] = []
 
     def take(self, name: str) -> None:
-        """Copy the state of the whole server, to which `restore` with this name returns."""
+        """Copy the state of the whole server; `restore` with the same name returns to this state."""
         send_request(self._client, "POST", f"{_ROOT}/snapshots", {"name": name})
         self._names.append(name)
 

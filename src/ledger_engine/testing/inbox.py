@@ -59,7 +59,7 @@ class Inbox:
         count: int = 1,
         timeout: float = WAIT_S,
     ) -> dict[str, Any]:
-        """Wait until `count` events of this type have arrived and match; return the last one of them.
+        """Wait until `count` events of this type for which `matches` is true have arrived; return the last.
 
         If fewer events have arrived after `timeout` seconds, this raises AssertionError with a list of the
         received events.

@@ -201,7 +201,8 @@ def _environment() -> dict[str, str]:
 class _SharedTransport(httpx.HTTPTransport):
     """A transport that stays open when a client closes it; `close_shared` closes it.
 
-    Clients share it, because a new transport would take 30 ms to load the trusted certificate authorities.
+    All clients share one transport, because each new transport takes 30 ms to load the trusted certificate
+    authorities.
     """
 
     def close(self) -> None:

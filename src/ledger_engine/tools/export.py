@@ -28,7 +28,8 @@ from ledger_engine.store.read_snapshot import AuditUnit, AuditWork
 
 AT_ONCE = 5_000  # transactions that are read together
 # The root of an account's name in a journal, by the `type` in its metadata. An account without one of these
-# types is an asset. The view trial_balance shows the same roots and the same sides (docs/export.md).
+# types is an asset. The view trial_balance has the same roots, and the same sides (debit or credit) for them
+# (docs/export.md).
 ROOTS = {
     "asset": "assets",
     "liability": "liabilities",
@@ -260,7 +261,7 @@ class Hledger(Journal):
 
     def entry(self, date: str, text: str, sides: list[tuple[str, str]], **ids: str) -> str:
         tags = ", ".join(f"{name}:{id}" for name, id in ids.items())
-        # Without the empty code `()`, hledger would read a text in parentheses as the entry's code.
+        # Without the empty code `()`, hledger would read a description in parentheses as the entry's code.
         head = f"{date} * () {_one_line(text, ';')}".rstrip() + (f"  ; {tags}" if tags else "")
         return "\n".join([head, *(f"    {name}  {amount}" for name, amount in sides)]) + "\n\n"
 
