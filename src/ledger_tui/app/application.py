@@ -127,7 +127,7 @@ class LedgerApp(App[int]):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Show a notification instead of the last one, so that no row of the view is covered."""
+        """Replace the last notification by a new one, because several would cover rows of the view."""
         self.clear_notifications()
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
@@ -200,7 +200,7 @@ class LedgerApp(App[int]):
         self.session.on_change = self._post_session_changed
         if self.options.last_place_file:
             self.set_interval(_SAVE_LAST_PLACE_SECONDS, self._save_last_place)
-        # Connect after the first drawing, so that the user does not wait for the server to see the screen.
+        # Draw the screen first and connect then, because the server may answer late.
         self.call_after_refresh(self._connecting.connect)
         # The tour presses keys that change data, so it runs only in a demo.
         if self.options.tour_pace is not None and self.options.shows_demo:
@@ -373,8 +373,8 @@ class LedgerApp(App[int]):
         screen.
 
         Textual's own action stops this process alone. If `make run` started the dashboard, `make` would keep
-        running, and the shell would wait for `make`. Without a shell's job control the system ignores the
-        signal to the group, so it stops no process that nobody could resume.
+        running, and the shell would wait for `make`. If no shell with job control could resume the group, the
+        system ignores the signal, so the dashboard goes on.
         """
         if self._can_suspend:
             with self.suspend():
@@ -393,7 +393,7 @@ class LedgerApp(App[int]):
         if not loss or (question is not None and question.quits):
             self.exit()
             return
-        if question is not None:  # the open question asks only whether to leave a form
+        if question is not None:  # the open question is only about leaving a form: answer it with no
             question.dismiss(False)
         self.push_screen(DiscardScreen(loss, quits=True), self._quit_answered)
 
@@ -434,8 +434,8 @@ class LedgerApp(App[int]):
             self._exit_when_begun()
 
     def _fatal_error(self) -> None:
-        # Replaces Textual's method. Its report prints the variables of every frame, which include keys and
-        # the server's answers.
+        # Replaces Textual's method. Textual's report prints the variables of every frame, which include keys
+        # and the server's answers.
         error = sys.exc_info()[1] or self._exception
         self.bell()
         if error is not None:

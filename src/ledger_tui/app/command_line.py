@@ -124,7 +124,7 @@ class Choices:
     now_ms: int = 0
 
 
-# Further words that find a screen, a command or an action; an action has the name that it has in the key map.
+# Further words that find a screen, a command or an action; an action is listed under its name in the key map.
 _ALSO: Mapping[str, str] = {
     "accounts": "balances money",
     "transactions": "postings transfer payments reverse refund",
@@ -181,7 +181,8 @@ _HELPERS = (*HELPER_WORDS, TEST_HELPERS.kind)
 FLOWS = CommandOffer("flows", _ABOUT["flows"][1], also=_ALSO["flows"])
 
 
-# The beginning of a filter's value is enough from this many characters on, if no other value begins with it.
+# The user can shorten a filter's value to its first characters: to this many or more, if no other value begins
+# with these characters.
 _LETTERS_OF_A_VALUE = 2
 
 
@@ -237,10 +238,10 @@ def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
 
 
 def others(line: str, actions: Sequence[CommandOffer]) -> list[CommandOffer]:
-    """Return the meanings of a line that do not begin with it.
+    """Return the actions and commands that the words of a line describe.
 
-    These are actions whose texts contain all words of the line, and commands that the words describe, such as
-    `exit` for `quit`.
+    The words may be in any text of an offer; so `exit` finds `quit`. Commands that begin with the line are
+    left out, because `completions` returns them.
     """
     words = line.casefold().split()
     matches = [
@@ -457,13 +458,15 @@ class CommandScreen(Dialog[Command | None]):
         if line.strip():
             found = [*offers, *self._objects(line.strip()), *others(line, [*self._actions, *self._elsewhere])]
             found.sort(key=lambda each: each.rank(line))
-            # An object can be both a known name and recently opened; show it once.
+            # Two sources can offer the same object, such as the known names and the recent objects; show it
+            # once.
             self._offers = [*{(each.text, each.about): each for each in reversed(found)}.values()][::-1]
         else:
             offered = {each.text for each in self._actions}
             self._offers = [*self._actions, *(each for each in offers if each.text not in offered)]
         del self._offers[_SHOWN:]
-        # If enter would run the first offer at once, highlight the offer, so that nobody runs it by accident.
+        # If enter would run the first offer at once, highlight the offer, so that the user sees what enter
+        # would do.
         first = self._offers[0] if line.strip() and self._offers else None
         means = first and first.run and (first.is_named(line) or not self._is_command(line))
         self.query_one(Offers).offer(
@@ -493,7 +496,7 @@ class CommandScreen(Dialog[Command | None]):
 
     @while_running
     def _look_for(self, text: str) -> None:
-        """Ask the server for a name, unless the user has typed more since."""
+        """Ask the server for a name, unless the text in the input is no longer `text`."""
         if self.is_current and self.query_one(Input).value.strip() == text:
             self._read_names(text)
 

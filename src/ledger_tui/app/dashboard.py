@@ -97,7 +97,7 @@ _WHY_NOT = {
     "ids": "There is no id in this record.",
 }
 _TICK_SECONDS = 0.5
-_LOAD_SECONDS = 1.0  # from the start to the import of the other views, when the first screen is drawn
+_LOAD_SECONDS = 1.0  # from the start to the import of the other views; by then the first screen is drawn
 
 
 class Dashboard(Layer[None]):
@@ -236,7 +236,7 @@ class Dashboard(Layer[None]):
         self._past.step(direction)
 
     def action_past(self, what: str) -> None:
-        """Do the action of a key of the time machine; any other `what` than these three is a mark, a or b."""
+        """Do the action of a key of the time machine: `now`, `play`, `compare`, or the mark `a` or `b`."""
         match what:
             case "now":
                 self._past.go(None)
@@ -266,7 +266,7 @@ class Dashboard(Layer[None]):
     def _tick(self) -> None:
         session = self._session
         connection_state = connection(session).plain, session.remaining
-        # The state includes the seconds of a wait, so that the status bar counts them.
+        # `connection_state` includes the seconds of a wait, so the status bar is drawn anew each second.
         if connection_state != self._connection_shown:
             self._connection_shown = connection_state
             self._status.refresh()
@@ -368,7 +368,7 @@ class Dashboard(Layer[None]):
         view = self.navigation.resource_view
         prefill = dict(form.prefill(record, view.model.filters))
         if form.method == "POST" and self.context.names.get(prefill.get("account")) is None:
-            prefill.pop("account", None)  # the form shows names, so it begins without an unknown account
+            prefill.pop("account", None)  # the form would show the name, which is not known
         submission = Submission(view.resource, form, prefill, self.context)
         edits = record is not None and form.method == "PATCH"
         about = named(view.resource, record or {}, self.context.names) if edits else ""

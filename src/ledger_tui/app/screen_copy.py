@@ -19,8 +19,8 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
-# A move of the cursor takes about as many bytes as this number of cells. So a shorter run of unchanged cells
-# between two changed cells is written again.
+# A move of the cursor takes about as many bytes as writing this number of cells. So if at most this many
+# unchanged cells lie between two changed cells, they are written again and the cursor is not moved.
 _CELLS_OF_A_MOVE = 6
 
 # The characters about whose width all terminals agree: Latin, Greek, Cyrillic, the usual signs, kana, CJK and

@@ -74,7 +74,7 @@ class TerminalDriver(LinuxDriver):
     alone starts new threads at each SIGCONT and forgets the running ones: they never end, and neither does
     the process. The system sends SIGCONT not only after SIGSTOP, but also when a terminal closes.
 
-    SIGTSTP and SIGCONT are handled in the next turn of the event loop, because a signal can interrupt the
+    SIGTSTP and SIGCONT are handled in the next pass of the event loop, because a signal can interrupt the
     main thread anywhere. If the thread holds the lock of the output queue at that time, Textual's handlers
     would wait for this lock for ever.
     """

@@ -82,7 +82,7 @@ class EventsView(ResourceView):
         note = self.webhooks.note_signature
         new = [each.event for each in events if note(str(each.event["id"]), each.valid)]
         if self.context.session.moment_ms is not None:
-            return  # the list reads these events when it shows the present again
+            return  # the past is shown; the list reads these events when it shows the present again
         # The list may have read these events before. Redraw their rows with the marks of the signatures.
         self.table.redraw()
         self.model.push(new[::-1])
@@ -120,7 +120,7 @@ class EventsView(ResourceView):
 
     @while_running
     def _take_deliveries(self, endpoints: Sequence[Record], deliveries: Sequence[Record]) -> None:
-        # The time of the next poll was chosen when no endpoint was known, and may be too late now.
+        # `next_poll_at` was chosen when no endpoint was known, and may be too late now that there are some.
         if endpoints and not self.webhooks.endpoints:
             self.next_poll_at = min(self.next_poll_at, self.context.session.clock() + self._pause)
         self.webhooks.endpoints = {str(each.get("id")): each for each in endpoints}

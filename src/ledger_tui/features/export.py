@@ -294,7 +294,7 @@ class _Draft:
 
     def discard(self) -> None:
         """Remove the file, unless it is complete."""
-        # On a full disk `close` fails, because it writes the rest of the buffer, which nobody needs any more.
+        # `close` writes the rest of the buffer. On a full disk this fails, but the rest is not needed.
         with suppress(OSError):
             self._stream.close()
         self._path.unlink(missing_ok=True)

@@ -27,8 +27,8 @@ from ledger_tui.ui.tiles import Tile, TileContent, TileRow, TimedTiles, sentence
 from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded
 
 OUTSIDE, OTHERS = "", "…"
-# Each flow in the drawing has at least `_ROWS_EACH` rows on average; the smallest flows are summed as
-# "others" if there is too little room. It has at most `_ROWS_EACH_MOST` rows on average.
+# The drawing has on average at least `_ROWS_EACH` rows for each flow, and at most `_ROWS_EACH_MOST`. If there
+# are too many flows for this, the smallest flows are summed as "others".
 _ROWS_EACH = 2
 _ROWS_EACH_MOST = 6
 _LEAST_MIDDLE = 12  # the minimum cells between the boxes on the left and on the right
@@ -253,7 +253,7 @@ _NAME = 18
 class FlowsReading:
     """The transactions of a window of time, newest first; `whole` is true if no transaction is missing.
 
-    `accounts` holds accounts to learn the names of, if this read included them.
+    If the names of accounts were read too, `accounts` contains these accounts.
     """
 
     rows: list[Record]

@@ -19,7 +19,7 @@ from ledger_tui.resources.base import Cell, Tone, currency_of
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.view import toned_line
 
-_WORDS = 2  # a group of descriptions has the name of their first two words
+_WORDS = 2  # descriptions with the same first two words form a group
 _MONEY = 16
 _NAME_LEAST = 8
 

@@ -383,6 +383,6 @@ class SignInScreen(Dialog[Any]):
 
 
 def _has_windows() -> bool:
-    """Return whether a browser would open a window, because one in the terminal would cover the dashboard."""
+    """Return whether the browser opens a window. A browser in the terminal would cover the dashboard."""
     values = (os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     return sys.platform == "darwin" or any(values)

@@ -102,7 +102,7 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         if self not in self.app.screen_stack:
             return AwaitComplete()
-        while self.app.screen is not self:  # dialogs above this one close with it
+        while self.app.screen is not self:  # close the dialogs above this one
             self.app.pop_screen()
         return super().dismiss(result)
 

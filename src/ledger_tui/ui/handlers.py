@@ -83,9 +83,9 @@ def asks(group: str, *, exclusive: bool = True) -> Callable[[Asking[Node, P]], S
     return decorate
 
 
-# A widget that hangs must not lock the keyboard. So `KeyOrder` waits for a key at most 20 beats of the event
-# loop before it dispatches the next key. It does not measure the time by a clock: on a busy machine the whole
-# dashboard can stand still for seconds although no widget hangs.
+# A widget that hangs must not lock the keyboard. So after a key `KeyOrder` waits at most 20 beats, and then
+# dispatches the next key. A beat takes 0.1 s, and counts only if its timer is not late. A fixed deadline would
+# be wrong: on a busy machine the whole dashboard can stand still for seconds although no widget hangs.
 _BEATS = 20
 _BEAT_SECONDS = 0.1
 _JOINERS = ("\u200d", "\u200c")
@@ -116,7 +116,7 @@ class KeyOrder:
         self._is_complete = True  # whether the last key that was dispatched is complete
         self._keys = 0  # the number of keys dispatched
         self._path_followed: tuple[MessagePump, ...] = ()  # the widgets that the current callback passes
-        self._rounds = 0  # how often the callback of the current key has passed them
+        self._rounds = 0  # how often the callback of the current key has passed all these widgets
 
     @property
     def all_done(self) -> bool:

@@ -212,8 +212,8 @@ GLOBAL_KEYS: list[BindingType] = [
     _key("app.repair", "repair"),
 ]
 
-# The keys of the time machine while the past is shown. They go before the keys of a screen, which could
-# change data.
+# The keys of the time machine while the past is shown. They have priority over the keys of a screen, which
+# could change data.
 PAST_KEYS: list[BindingType] = [
     _key("past('play')", "play", "space", priority=True),
     _key("past('a')", "earlier moment", priority=True),
@@ -453,7 +453,8 @@ def descriptions() -> dict[str, str]:
 
 
 _FEW_SCREENS = 4  # if a key works on more screens, its sentence says "many screens" instead of their names
-# Actions that have a key on all screens but need a condition: the text after the key in a sentence.
+# For actions whose key works on all screens, but only under a condition: what the key does, and the
+# condition.
 _NEEDS = {
     "repair": "repairs a demo's receiver that fails: choose its row (tab on the overview) first",
     "sign_in": "signs in again: choose a profile with an app id first",

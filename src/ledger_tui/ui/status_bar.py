@@ -23,7 +23,7 @@ _MODES = {
 }
 
 
-# The cells that the trail keeps in a narrow bar. The rate limit gets them only if it is nearly used up.
+# The cells that the trail keeps in a narrow bar. Only a rate limit that is nearly used up takes them away.
 _LEAST_TRAIL = 36
 
 

@@ -36,7 +36,7 @@ RECENT_KEPT = 50  # the maximum number of recently opened objects
 class Location:
     """A place in the dashboard: a screen, its filters, and the object that was open, if any.
 
-    `record` is the object in its state at that time. `by_link` is true if the user came to it by a link.
+    `record` is that object, as the screen showed it last. `by_link` is true if the user came to it by a link.
     """
 
     kind: str
