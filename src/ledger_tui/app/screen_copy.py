@@ -68,8 +68,8 @@ class ScreenCopy:
         self._lines: dict[int, list[Cell]] = {}
 
     def forget(self) -> None:
-        """Forget all cells, so that the next frame is written completely. Another program may have changed
-        the terminal.
+        """Forget all cells, so that the next frame is written completely. Call this if another program may
+        have changed the terminal.
         """
         self._lines.clear()
 

@@ -35,7 +35,7 @@ def json_text(value: Any) -> str:
     try:
         text = json.dumps(value, indent=2, ensure_ascii=False)
         text.encode()
-    except UnicodeEncodeError:  # JSON allows a lone surrogate, but it cannot be encoded
+    except UnicodeEncodeError:  # JSON allows a lone surrogate, but UTF-8 does not; escape it
         text = json.dumps(value, indent=2)
     return masked(text)
 

@@ -78,7 +78,7 @@ class TourCaption(Widget):
 
 
 class Tour:
-    """Plays the steps `pace` times as fast as a person can read them.
+    """Plays the steps. `pace` is the speed: with a pace of 2 the tour takes half of its usual time.
 
     `is_reading` returns whether the screen waits for an answer.
     """

@@ -403,7 +403,7 @@ class HelpScreen(Dialog[None]):
 
     def _lines(self, group: str, text: str) -> list[Content]:
         """Return the lines of a group that contain `text`."""
-        # By family, the keys of each description; a family shares one line.
+        # For each line of the help, which is a family of actions: the descriptions, and the keys of each.
         families: dict[str, dict[str, list[str]]] = {}
         for binding in self._shown_keys:
             action, key = binding.action, self.app.get_key_display(binding)

@@ -84,8 +84,8 @@ def asks(group: str, *, exclusive: bool = True) -> Callable[[Asking[Node, P]], S
 
 
 # A widget that hangs must not lock the keyboard. So after a key `KeyOrder` waits at most 20 beats, and then
-# dispatches the next key. A beat takes 0.1 s, and counts only if its timer is not late. A fixed deadline would
-# be wrong: on a busy machine the whole dashboard can stand still for seconds although no widget hangs.
+# dispatches the next key. A beat takes 0.1 s, and counts only if its timer is not late. A fixed deadline
+# would be wrong: on a busy machine the whole dashboard can stand still for seconds although no widget hangs.
 _BEATS = 20
 _BEAT_SECONDS = 0.1
 _JOINERS = ("\u200d", "\u200c")

@@ -68,8 +68,8 @@ class TileContent:
 
 
 class _Line(NamedTuple):
-    """A drawn line: texts with the names of their styles. `under` is added to each of these names; it stands
-    for the background of the line.
+    """A drawn line: texts with the names of their styles. `under` is the style of the line's background; it
+    is added to each of these names.
     """
 
     parts: tuple[tuple[str, str], ...]
