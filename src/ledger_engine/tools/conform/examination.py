@@ -68,7 +68,7 @@ async def examine(
 
 
 async def _require_ledger(examiner: Examiner) -> None:
-    """Raise Unreachable unless the server answers the health check or a list in the way of a ledger."""
+    """Raise Unreachable unless the server answers the health check or a list as a ledger does."""
     if isinstance((await examiner.send("GET", "/api/health")).field("ok"), bool):
         return
     answer = await examiner.send("GET", "/v1/accounts")

@@ -150,8 +150,9 @@ async def ship_order(books: Books) -> None:
 
 
 Deed = Callable[[Books], Awaitable[None]]
-# How many of a hundred deeds are of each kind. The later stages of an invoice or an order occur slightly more
-# often than its creation, so that drafts and open orders do not pile up in a long demo.
+# How many of a hundred deeds are of each kind. Deeds that finalize, pay or ship are slightly more frequent
+# than the deeds that create the invoices and orders, so that drafts and open orders do not pile up in a long
+# demo.
 DEEDS: dict[Deed, int] = {
     post: 59,
     refund: 1,

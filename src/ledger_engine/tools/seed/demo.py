@@ -123,11 +123,12 @@ async def _status_for(path: str, by_path: dict[str, DemoReceiver], random: Rando
 
 
 DATA_SET = "roastery"  # one of the data sets in the package
-# Lower than the plan's 200: a client that sends all its requests at once gets a 429.
+# The requests in one second that the demo allows to a key. The plan would allow 200, but the traffic should
+# exceed the limit now and then.
 BURST = 50
 RECENT_S = 540  # the recent changes fill so many seconds before the start of the demo
 SENT_AT_START = 90  # how many of the recent changes are sent to the receivers after the start
-_TURN_STEPS = 200  # steps in one commit: a commit must take far less time than its limit
+_TURN_STEPS = 200  # steps in one commit: few enough for a commit to stay far below its time limit
 # The clients that send the traffic. Each line: the name of its key, the role, the scopes of a restricted key.
 CLIENTS = {
     "web shop": NewApiKey("web shop", "member"),
@@ -214,7 +215,8 @@ async def load(
     changes = projects.ProjectChanges(burst=BURST)
     project = await engine.write(lambda unit: projects.update(unit, project.id, changes))
     tenant = loading.tenant_of(project)
-    # The data set ends at the last midnight before the recent changes, even if the demo starts at 00:05.
+    # The data set ends at the last midnight before the recent changes begin. For a demo that starts at 00:05,
+    # this is not the midnight five minutes ago, but the one before.
     start = loading.start_of(data_set, begin)
     ids = IdSource()
     history = SeedHistory()

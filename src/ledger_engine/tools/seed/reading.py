@@ -86,7 +86,7 @@ def _whole(value: object, least: int, most: int, field: str = "") -> IntegerRang
 
 
 def varying(least: int, most: int) -> PlainValidator:
-    """Return the validator of a `IntegerRange`: an integer, or a range from which one is drawn."""
+    """Return the validator of an `IntegerRange`: an integer, or a range from which one is drawn."""
     return PlainValidator(lambda value: _whole(value, least, most))
 
 
@@ -193,7 +193,7 @@ class Fee(_Fields):
 
 
 class Reverse(_Fields):
-    """Reversals: on average `share` percent of the transactions are reversed, `after` so many days."""
+    """Reversals: on average `share` percent of the transactions are reversed, each `after` days later."""
 
     share: Annotated[int, between(1, 100)] = 100
     after: Days
@@ -221,7 +221,7 @@ class LineEntry(_Fields):
 
 
 class InvoiceEntry(RepeatedEntry):
-    """Invoices. Each has `pick` randomly drawn `lines`, each line at most once; all lines without `pick`.
+    """Invoices. Each has `pick` of the `lines`, drawn at random; if `pick` is missing, it has all lines.
 
     An invoice is finalized `finalize_after` days after its draft. It is paid `pay_after` days after it was
     finalized, or voided `void_after` days after it was finalized.
@@ -252,7 +252,7 @@ class InvoiceEntry(RepeatedEntry):
 
 
 class OrderEntry(RepeatedEntry):
-    """Orders. Each has `pick` randomly drawn `items`, each item at most once; all items without `pick`.
+    """Orders. Each has `pick` of the `items`, drawn at random; if `pick` is missing, it has all items.
 
     An order is paid `pay_after` days after it was placed, and shipped `ship_after` days after the payment.
     """

@@ -26,7 +26,7 @@ from ledger_engine.tools.seed.deeds import A_SECOND, DEEDS, Deed, Fields, Past
 from ledger_engine.tools.seed.steps import UnitInThePast
 
 POSTINGS_MAX = 2000  # how many of the newest transactions are read, because deeds imitate them
-OFTEN = 10  # deeds imitate only descriptions that occur at least so often there; wages, for instance, do not
+OFTEN = 10  # deeds imitate only transactions whose description occurs this often; this excludes wages
 _A_TURN = 100  # the number of deeds in one commit
 
 log = logging.getLogger("ledger_engine.tools.seed.recent")

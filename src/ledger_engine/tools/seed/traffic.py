@@ -1,8 +1,9 @@
 """The demo's traffic: valid and invalid requests over HTTP, as several clients of a ledger send them.
 
-The clients do the deeds of `tools.seed.deeds`, so the traffic fits every data set. Each client uses its own
-key, and makes its own mistakes: an import sends the same request twice or too many requests at once; a report
-asks for objects that do not exist, or posts with a key that can only read.
+The clients do the deeds of `tools.seed.deeds`, which are actions such as a payment, so the traffic fits every
+data set. Each client uses its own key, and makes its own mistakes: the import sends the same request twice or
+too many requests at once; the report asks for objects that do not exist, or posts with a key that can only
+read.
 """
 
 from __future__ import annotations
