@@ -453,8 +453,7 @@ def descriptions() -> dict[str, str]:
 
 
 _FEW_SCREENS = 4  # if a key works on more screens, its sentence says "many screens" instead of their names
-# For actions whose key works on all screens, but only under a condition: what the key does, and the
-# condition.
+# For actions whose key works on all screens, but on a condition: what the key does, and the condition.
 _NEEDS = {
     "repair": "repairs a demo's receiver that fails: choose its row (tab on the overview) first",
     "sign_in": "signs in again: choose a profile with an app id first",

@@ -24,7 +24,7 @@ class KnownFigures:
     def __init__(self) -> None:
         self.ms: int | None = None
         self._read_for: dict[str, int | tuple[object, int]] = {}
-        # pairs of a moment and the newest events before it
+        # for the last two moments that were read: the moment, and the newest events before the moment
         self._events: deque[tuple[int, Sequence[Record]]] = deque(maxlen=2)
         # the id of the newest event, and the day on which it was read
         self._newest: tuple[object, int] | None = None
@@ -36,7 +36,8 @@ class KnownFigures:
     def take(self, name: str, figure: Any, now: float) -> None:
         """Note that a figure was read. If the read failed, `figure` is a text with the reason.
 
-        The events must be taken before the other figures, because these are compared with the newest event.
+        In each read, call this for the events first: with every other figure, this stores the newest event as
+        the state for which the figure was read.
         """
         if name == "events" and figure and not isinstance(figure, str):
             self._newest = figure[0].get("id"), round(now * 1000) // _DAY_MS

@@ -43,8 +43,8 @@ _PACE_SECONDS = 0.15  # seconds between two figures on a server with a small bur
 _WIDE_COLUMNS = 100  # from this width on, the tile of webhooks stands next to the tile of events
 _TALL_ROWS = 30
 _HISTORY_POINTS = 120
-# If the last transaction is older than the period of the bars, the balances show the shortest of these
-# periods that contains it.
+# The balances normally show the same period as the bars. If the last transaction is older, the balances show
+# the shortest of these periods that contains this transaction.
 _LONGER_SECONDS = (3_600, 86_400, 604_800, 2_592_000)
 _FIGURES = ("events", "balances", "postings", "invoices", "orders", "requests", "webhooks", "log")
 _PARTS = {
@@ -119,9 +119,9 @@ class Overview(TiledView):
     def moment_changed(self) -> None:
         """Read the figures of the moment that is shown now.
 
-        If both moments are in the past, the former figures stay until the new figures arrive, and a running
-        read of the former moment goes on to its end. If each new moment interrupted the read, no figure would
-        appear while the user holds a key down.
+        If the former and the new moment are both in the past, the former figures stay until the new figures
+        arrive, and a running read for the former moment goes on to its end. If each new moment interrupted
+        the read, no figure would appear while the user holds a key down.
         """
         self._is_settled = False
         if None in (self._known_figures.ms, self.context.session.moment_ms):
@@ -202,7 +202,7 @@ class Overview(TiledView):
     async def _read(self, ms: int | None) -> None:
         session, traffic = self.context.session, self.context.traffic
         generous = session.limit is None or session.limit >= _GENEROUS_LIMIT
-        # In the past every step reads the figures again, so a read takes only one page of each list.
+        # In the past each move to another moment reads the figures again, so read only one page of each list.
         pages = _PAGES if generous and ms is None else 1
         before = traffic.count
         for name in _FIGURES:
@@ -254,7 +254,8 @@ class Overview(TiledView):
         self._old.discard(name)
         if name == "done":
             if self._known_figures.ms == self.context.session.moment_ms:
-                self._undrawn.update(f"tile-{each}" for each in self._old)  # these figures have not changed
+                # The figures that are still in `_old` were not read again, because they have not changed.
+                self._undrawn.update(f"tile-{each}" for each in self._old)
                 self._old.clear()
             self.end_read(figure)
             self._requests = figure

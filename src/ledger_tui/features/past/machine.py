@@ -165,7 +165,8 @@ if TYPE_CHECKING:
     from ledger_tui.features.past.reading import PastReading
 
 _HELD_SECONDS = 0.2  # the maximum time between two steps of a key that is held down
-# After the first number of steps of a held key, each further step goes the second number of events.
+# While a key is held down, each step after the 20th goes 5 events, and each step after the 60th goes 25
+# events.
 _STRIDES = ((60, 25), (20, 5))
 _SEE_SECONDS = 0.1  # the minimum time between two reads of the view
 _PLAY_SECONDS = 0.6

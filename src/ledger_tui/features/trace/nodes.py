@@ -135,7 +135,7 @@ def _start_of(step: TraceStep) -> str | None:
 
 
 def _request(step: TraceStep, start: str | None, before: str | None) -> Node:
-    """Return the node of a step, which begins at `start`; the previous step began at `before`."""
+    """Return the node of a request that was sent at `start`; the previous request was sent at `before`."""
     time = time_of({"at": start}, "at").text
     gap = ""
     if before is not None:

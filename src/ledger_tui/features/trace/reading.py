@@ -148,8 +148,8 @@ def later(seconds: float) -> str:
     return f"+{seconds / 86400:.0f} d"
 
 
-# A trace sends at most 15 requests, and at most a quarter of the requests that the rate limit allows in a
-# minute, but always up to 4.
+# A trace may send a quarter of the requests that the rate limit allows in a minute, but no more than 15.
+# Even if a quarter is less, it may send 4.
 REQUESTS_MAX = 15
 _SHARE = 4
 _FEWEST = 4
