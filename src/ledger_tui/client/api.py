@@ -1,7 +1,7 @@
 """Sends requests to a ledger server, with one connection pool, and reads all answers in the same way.
 
 `call` sends a request once. `read` sends it again after a rate limit or a lost connection, until the server
-answers, so a list gets its page in the end. The session notes the wait, so that the screen can show it.
+answers. The session notes each wait, so that the screen can show it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Api:
         self._probe: asyncio.Task[None] | None = None
 
     async def open(self, url: str, credential: str | None) -> None:
-        """Use the server at this root URL; a trailing `/v1` is removed, because each path contains it.
+        """Use the server at this root URL; a trailing `/v1` is removed, because request paths contain it.
 
         Raises NotSent if no client can be made for this URL and credential.
         """
@@ -136,8 +136,8 @@ class Api:
     ) -> ApiResponse:
         """Send a GET request; send it again after a rate limit or a lost connection, until an answer arrives.
 
-        The answer describes the moment that the screen shows. Raises Unreadable for an answer that cannot
-        be read, because another attempt would fail in the same way.
+        The answer describes the moment that the screen shows. An answer that cannot be read raises Unreadable
+        at once, because another attempt would fail in the same way.
         """
         moment = past.shown_moment(self.session)
         if moment is not None:
@@ -162,10 +162,10 @@ class Api:
         *,
         part: str | None = None,
     ) -> ApiResponse:
-        """Send a change until the server takes or refuses it, but never again after a lost connection.
+        """Send a change. Only after a 429, wait and send it again: the server has not made the change.
 
-        After a 429, wait and send the change again, because the server has not made it. A lost connection
-        raises NotConnected, because in this case the server may have made the change.
+        A lost connection raises NotConnected: the server may have made the change before the connection was
+        lost.
         """
         while True:
             try:
@@ -190,7 +190,7 @@ class Api:
     # ------------------------------------------------------------------ inside
 
     def _note_refusal(self, error: LedgerError, part: str | None) -> LedgerError:
-        """Note a refusal in the session, and return the dashboard's exception for it."""
+        """Note a refusal in the session, and return the exception to raise for it."""
         if isinstance(error, RateLimited):
             self.session.rate_limited(error.retry_after)
         if part is not None and error.status in (404, 405):

@@ -1,6 +1,6 @@
-"""The dashboard's own errors of requests to a server, next to those of `ledger_client.errors`.
+"""Errors of requests that only the dashboard raises; `ledger_client.errors` contains the others.
 
-The text of each error is one sentence for the screen (after `literal`).
+The text of each error is one sentence. Before it is drawn, it goes through `literal`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ class ReadOnly(LedgerError):
 
 
 class NoLedger(NotFound):
-    """Another program than a ledger listens at this address."""
+    """The program that listens at this address is not a ledger."""
 
 
 class NotOffered(LedgerError):
-    """The server lacks the requested part of the interface, which goes beyond the contract."""
+    """The server lacks a part of the interface that the contract does not require."""

@@ -23,8 +23,8 @@ Mark = Literal["sent", "late", "waiting", "retrying", "failed"]
 class EndpointHealth:
     """A webhook endpoint and its newest deliveries.
 
-    `deliveries` are newest first. `marks` has one mark for each delivery, but the oldest delivery's mark
-    first. `last_error` is the error of the newest delivery whose last attempt failed; None if there is none.
+    `deliveries` are newest first. `marks` has one mark for each of them in the opposite order, oldest first.
+    `last_error` is the error of the newest delivery whose last attempt failed; None if there is none.
     """
 
     endpoint: Record
@@ -44,7 +44,7 @@ class EndpointHealth:
 
     @property
     def fails(self) -> bool:
-        """Whether the newest delivery with an attempt has failed so far."""
+        """Whether the newest of the attempted deliveries has not arrived."""
         newest = next((mark for mark in reversed(self.marks) if mark != "waiting"), None)
         return newest in ("failed", "retrying")
 
@@ -84,14 +84,16 @@ def _last_error(delivery: Record) -> str | None:
 
 ENDPOINTS_READ = 5
 _PAGES_BACK = 3
-# deliveries to read of each endpoint; an answer also contains the bodies of their attempts
+# The number of deliveries to read for each endpoint. It is small, because an answer also contains the bodies
+# of all their attempts.
 DELIVERIES_DRAWN = 50
 
 
 class NewPostings(NamedTuple):
     """The newest transactions of a ledger, newest first.
 
-    `reached` is True if no older transaction exists. `now` is the server's time after the first request.
+    `reached` is True if the ledger has no older transactions than these. `now` is the server's time after the
+    first request.
     """
 
     rows: list[Record]
@@ -107,7 +109,10 @@ async def read_balances(api: Api, pages: int) -> tuple[BalanceSums, list[Record]
 
 
 async def read_postings(api: Api, known_id: str | None, pages: int) -> NewPostings:
-    """Return the newest transactions, back to the page with `known_id`, in at most `pages` requests."""
+    """Return the newest transactions, in at most `pages` requests.
+
+    The page with the transaction `known_id` is the last page that is read.
+    """
     rows: list[Record] = []
     cursor: str | None = None
     now = api.session.server_time
@@ -159,7 +164,9 @@ def _currency_of_items(items: object) -> str | None:
 
 
 async def read_requests(api: Api, known_id: str | None, pages: int) -> list[Record]:
-    """Return the newest entries of the request log, back to `known_id`, in at most `pages` requests.
+    """Return the newest entries of the request log, in at most `pages` requests.
+
+    The page with the entry `known_id` is the last page that is read.
 
     Raises NotOffered if the server keeps no request log.
     """
@@ -191,7 +198,8 @@ async def read_health(api: Api) -> list[EndpointHealth]:
 async def read_deliveries(api: Api, each: int = PAGE_SIZE) -> tuple[list[Record], list[Record]]:
     """Return the endpoints, and the newest deliveries of each of the first ENDPOINTS_READ endpoints.
 
-    `each` is the maximum number of deliveries of one endpoint. Raises NotOffered like `read_health`.
+    `each` is the maximum number of deliveries of one endpoint. Raises NotOffered if the server shows no
+    endpoints.
     """
     endpoints = (await _read_page(api, "/v1/webhook_endpoints", {}, part="webhook_endpoints")).rows
     deliveries: list[Record] = []

@@ -20,10 +20,10 @@ from ledger_tui.client.errors import NO_LEDGER
 from ledger_tui.client.names import AccountName, AccountNames
 from ledger_tui.client.records import ListPage, Record, Want
 
-# The maximum numbers of pages to read: for a name, after a moment, and between two moments.
-_PAGES_SEARCHED = 10
-_PAGES_AFTER = 20
-_PAGES_BETWEEN = 50
+# The maximum numbers of pages to read:
+_PAGES_SEARCHED = 10  # to find a name
+_PAGES_AFTER = 20  # of transactions after a moment
+_PAGES_BETWEEN = 50  # of transactions between two moments
 Paging = Literal["starting_after", "cursor", "page", "statement"]
 _DIFFERENCE = "/v1/diff"
 # A list without an entry here has the paging `cursor` (docs/decisions.md#lists). A statement is one page.
@@ -84,7 +84,10 @@ async def learn_accounts_until(
 
 
 async def learn_users_until(api: Api, names: AccountNames, name: str) -> None:
-    """Read users until one contains `name`, like `learn_accounts_until`. Raises LedgerError."""
+    """Read users, until the name, id or email of one of them contains `name`. Raises LedgerError.
+
+    Read at most _PAGES_SEARCHED pages.
+    """
     want = Want(0, "page", 0, None)
     for _page in range(_PAGES_SEARCHED):
         page = await fetch_page(api, "/api/users", {}, want)
@@ -131,8 +134,8 @@ async def _read_generic_page(
 async def _difference_page(api: Api, filters: Mapping[str, str], want: Want) -> ListPage:
     """Return a page of the changes between two moments.
 
-    The server's list of changes lacks the API keys. So the last page also contains their changes, which are
-    computed from the list of keys.
+    The server's list of changes leaves out API keys. So this function computes the changes of the keys from
+    the list of keys, and adds them to the last page.
     """
     if not {"from", "to"} <= filters.keys():
         return ListPage((), None)

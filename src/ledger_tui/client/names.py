@@ -58,9 +58,10 @@ class Directory(Generic[Named]):
         return [entry for entry in self._by_id.values() if folded in entry.name.casefold()]
 
     def resolve(self, text: str, fits: Callable[[Named], bool] = lambda _entry: True) -> Named | None:
-        """Return the object whose name is this text or contains it; None unless there is exactly one.
+        """Return the object with this name or, if there is none, the object whose name contains the text.
 
-        If `fits` accepts some of the matching objects, only these count.
+        Return None unless exactly one object matches. If `fits` accepts some of the matching objects, the
+        other objects do not count.
         """
         matches = self.with_name(text) or self.containing(text)
         matches = [entry for entry in matches if fits(entry)] or matches
@@ -71,7 +72,7 @@ class Directory(Generic[Named]):
     ) -> list[Named]:
         """Return the known objects that `fits` accepts and whose name, id or email contains `text`.
 
-        Upper and lower case are the same. Objects whose names begin with `text` come first.
+        Ignore upper and lower case. Objects whose names begin with `text` come first.
         """
         folded = text.strip().casefold()
         matches = [

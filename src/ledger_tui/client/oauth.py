@@ -4,7 +4,8 @@
         open_in_a_browser(sign_in.url)
         answer = await sign_in.answer()     # the token response (docs/interface.md#token-response)
 
-The app is registered with `http://127.0.0.1/callback`; each sign-in listens on a free port.
+The app is registered with `http://127.0.0.1/callback`. Each sign-in listens on any free port, because a
+server must accept every port of a registered loopback address.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class SignInFailed(LedgerError):
 
 @dataclass(frozen=True, slots=True)
 class OAuthApp:
-    """The OAuth app as which the dashboard is registered at `auth_url`, and the scopes to ask for."""
+    """The dashboard as an OAuth app: its registration at the server `auth_url`, and the scopes to ask for."""
 
     auth_url: str
     client_id: str
@@ -119,7 +120,7 @@ class SignIn:
             )
             await writer.drain()
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError, ValueError):
-            pass  # a broken connection, which is not the browser's redirect
+            pass  # a broken connection or a malformed request, so not the browser's redirect
         finally:
             writer.close()
 
@@ -188,8 +189,8 @@ class OAuthTokenManager(TokenManager):
     async def resume(self) -> str | None:
         """Return the stored access token; None if the user must sign in.
 
-        If the token is about to expire, refresh it first. Raises NotStored, and SignInFailed if tokens are
-        stored but the server does not answer.
+        If the token is about to expire, refresh it first. Raises NotStored if the store fails, and
+        SignInFailed if tokens are stored but the server does not answer.
         """
         await self.tokens.resume()
         return self.tokens.pair.access_token if self.tokens.pair is not None else None

@@ -1,7 +1,7 @@
 """The ledger at an earlier moment: how requests name the moment, and which parts of an answer may be shown.
 
 A moment is the end of a millisecond (docs/decisions.md#looking-back). Requests to a server that can look back
-carry `at`. Any other server shows only the present, and the dashboard reports this.
+carry `at`. Any other server shows only the present, and the dashboard says so.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _is_later(row: Record, at: str) -> bool:
 def _record_at(record: Record, at: str) -> Record:
     """Return a record as it was at `at`: a delivery without later attempts, a key without a later revocation.
 
-    A delivery without its later attempts is pending, and its next attempt is the first attempt after `at`.
+    If a delivery had later attempts, it was pending at `at`, and the first of these attempts was its next.
     """
     if str(record.get("revoked_at") or "") > at:
         record = {**record, "revoked_at": None}
@@ -114,7 +114,7 @@ def _record_at(record: Record, at: str) -> Record:
 
 @dataclass(frozen=True)
 class Happening:
-    """An event at its time; `about` are its type and the name of its object."""
+    """An event at its time; `about` contains its type and the name of its object."""
 
     ms: int
     id: str
@@ -172,7 +172,10 @@ def difference_row(change: Record, start: str, end: str) -> Record:
 
 
 def with_shares(rows: list[Record]) -> list[Record]:
-    """Return the rows with `share`: each difference divided by the largest in its currency, from -1 to 1."""
+    """Return the rows; a row with a difference gets `share`, a number from -1 to 1.
+
+    It is the difference divided by the largest difference of all rows in the same currency.
+    """
     largest: dict[str, int] = {}
     for row in rows:
         currency = row.get("currency")

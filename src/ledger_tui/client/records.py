@@ -19,9 +19,14 @@ PAGE_SIZE = 100
 class Want:
     """A page to fetch, for a `Window`.
 
-    `kind` is `page` for any page, `news` for the first page again, `newer` for the page with the newer rows
-    before the cursor, and `anew` for the first page if the list starts again with it. `slot` is the number of
-    the slot to fill. If the window's `generation` is higher when the page arrives, the page is stale.
+    `kind` says what the window does with the page:
+
+    - `page`: fill the slot of the number `slot`
+    - `news`: look for new and changed rows in the first page
+    - `newer`: add the page, whose rows are newer than the row `cursor`, above this row
+    - `anew`: start the list again with the first page
+
+    If the window has a higher `generation` when the page arrives, the page is stale.
     """
 
     generation: int

@@ -14,7 +14,8 @@ _POLL_SHARE = 0.25
 _FASTEST_POLL_SECONDS = 2.0
 # Seconds without an answer before the screen says that the server is slow.
 PATIENT_SECONDS = 2.5
-_LOOK_SECONDS = 0.15  # seven requests a second, which the burst of every plan allows
+# The pause between the pages of a search: seven requests a second, which the burst of every plan allows.
+_LOOK_SECONDS = 0.15
 # a century; with a much larger offset, the ledger's time would be in a year that no date can represent
 _OFFSET_MS_MAX = 100 * 365 * 86_400_000
 _WRITES = "write:projects"
@@ -194,7 +195,7 @@ class Session:
         """Note that the server gave an answer, of any kind."""
         self._answered_at = self.clock()
         self._note_limits(headers)
-        # The server has ended since: it sent this answer before its end.
+        # The dashboard's own server has ended already. It sent this answer before.
         if self.state is ConnectionState.ENDED:
             return
         state = ConnectionState.FOREIGN if self._foreign else ConnectionState.ONLINE
@@ -227,7 +228,7 @@ class Session:
         return max(0.0, self.next_try_at - self.clock())
 
     def rate_limited(self, retry_after_seconds: float) -> None:
-        """Note that the server asked for a wait of these seconds; no request is sent before its end."""
+        """Note that the server asked for a wait of this many seconds. Until then no request is sent."""
         self.wait_until = max(self.wait_until, self.clock() + retry_after_seconds)
         self.on_change()
 
@@ -251,8 +252,8 @@ class Session:
     def look_pause(self) -> float:
         """The seconds between two pages, when many pages are read one after the other.
 
-        Such a search uses the first half of the rate limit at full speed, then slows down, to leave requests
-        for the screen.
+        Such a search runs at full speed until half of the rate limit is used. Then it slows down, to leave
+        requests for the screen.
         """
         if self.limit and self.remaining is not None and self.remaining * 2 < self.limit:
             return self.pause_after(1)
@@ -318,8 +319,7 @@ class Session:
 
         with suppress(ValueError, OverflowError):
             ahead = parsedate_to_datetime(headers.get("date", "")).timestamp() - time.time()
-            # The header is truncated to whole seconds, so the largest difference seen is closest to the true
-            # one.
+            # The header is rounded down to whole seconds, so the largest difference is closest to the truth.
             if not ahead <= self._server_ahead < ahead + 1:
                 self._server_ahead = ahead
 

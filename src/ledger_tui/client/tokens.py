@@ -32,10 +32,11 @@ class TokenManager:
         self._use()
 
     async def refresh(self, *, when_due: bool = False) -> bool:
-        """Exchange the refresh token for the next pair; return whether a refresh was due. Raises LedgerError.
+        """Exchange the refresh token for the next pair of tokens, and return True. Raises LedgerError.
 
-        If the server refuses the refresh token, the token is used up or revoked. In this case the session
-        uses its API key again, if it has one.
+        With `when_due`, do this only if the tokens are about to expire; otherwise return False. If the server
+        refuses the refresh token, the token is used up or revoked. In this case the session uses its API key
+        again, if it has one.
         """
         try:
             is_done = await self.tokens.refresh(when_due=when_due)

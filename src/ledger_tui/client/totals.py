@@ -106,9 +106,9 @@ class PostingRate:
     """The number of transactions in each interval of `BUCKET_SECONDS`.
 
     Times are the server's, in seconds. A transaction without a time counts at the time of the read that first
-    returned the transaction. But if no transaction of the first read has a time, none of these counts. If
-    more transactions were posted since the last read than one read returns, the number of the unread ones is
-    estimated.
+    returned the transaction. But if no transaction of the first read has a time, none of these counts. If a
+    read does not reach back to the newest transaction of the read before, the number of the transactions
+    between them is estimated.
     """
 
     def __init__(self) -> None:

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from ledger_client.ledger import AsyncLedger
 
 _SURROGATE = re.compile(rb"\\u[dD]|\xed[\xa0-\xbf]")
-TIMEOUT_SECONDS = 20.0  # seconds without any data from the server
+TIMEOUT_SECONDS = 20.0  # the longest wait for the next data from the server
 ANSWER_SECONDS_MAX = 60.0
 # the maximum size of an answer; parsing a larger page would take so long that keys would have to wait
 ANSWER_BYTES_MAX = 16_000_000
-_NUMBER_LENGTH_MAX = 24  # the longest form of a float, such as -1.2345678901234567e-308
+_NUMBER_LENGTH_MAX = 24  # the length of the longest form of a float, such as -1.2345678901234567e-308
 _FLOAT_MAX = 1e24
 
 
@@ -39,7 +39,7 @@ def client_of(url: str, credential: str | None = None, **settings: Any) -> Async
 
 
 def decoded(text: bytes | str) -> Any:
-    """Return the value of a JSON text; a signed note is returned as text.
+    """Return the value of a JSON text, or the text itself if it is a signed note of the transparency log.
 
     Return None for any other text, and for a JSON text that is nested too deeply or contains too many values.
     Lone surrogates are replaced, because a text with them cannot be sent back, shown or stored.
@@ -61,7 +61,7 @@ def _signed_note(text: bytes | str) -> str | None:
 
 
 def _number(text: str) -> int | float | str:
-    """Return a number of JSON, as text when it is too long for arithmetic with floats."""
+    """Return a number of JSON; return its text if the number is too long or too large to calculate with."""
     if len(text) > _NUMBER_LENGTH_MAX:
         return text
     try:

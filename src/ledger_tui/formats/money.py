@@ -9,9 +9,9 @@ from functools import lru_cache
 
 LARGEST_AMOUNT = 2**53 - 1
 _AMOUNT = re.compile(r"\d+(?:\.\d*)?|\.\d+")
-# An amount with the wrong decimal sign, such as 12,50. The pattern does not match 1,250, which may be 1250.
+# An amount with the wrong decimal sign, such as 12,50. The pattern does not match 1,250: it may mean 1250.
 _WRONG_SIGN = re.compile(r"[0-9]+,[0-9]{1,2}")
-_SEPARATOR = re.compile(r"\d[,'’_\s]\d")  # what separates thousands somewhere in the world
+_SEPARATOR = re.compile(r"\d[,'’_\s]\d")  # a character that separates thousands in some countries
 _SWAPPED = str.maketrans(",.", ".,")
 MINUS = "−"  # U+2212, as wide as a plus
 

@@ -35,7 +35,7 @@ ELLIPSIS = "…"
 
 
 def literal(value: object) -> str:
-    """Return `value` as a text that is safe to draw, and as wide in every terminal as `fit` counts.
+    """Return `value` as a text that is safe to draw, and that every terminal draws as wide as `fit` counts.
 
     Each character that a terminal would obey is replaced by a visible one. Use the result only on the screen.
     For a copy, a file or a request, use the original text.

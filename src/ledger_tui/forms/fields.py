@@ -218,7 +218,7 @@ class PickerField(Vertical):
         """Choose the object whose whole name the user typed, or else the only matching object.
 
         Return whether the user must check the choice, because the user typed only a part of the name. Return
-        False for an account that the form will refuse, because an error will point to it.
+        False for an account that the form will refuse: the user sees an error instead.
         """
         text = self.value
         match = self._directory.resolve(text, self._fits)

@@ -39,16 +39,16 @@ def columns_of(resource: Resource, settings: ListSettings) -> tuple[Column, ...]
 
 
 def order_of(resource: Resource, settings: ListSettings, names: AccountNames) -> Order | None:
-    """Return the sort key from the settings; None if the user sorts by no column."""
+    """Return the key function of the column to sort by; None if the user sorts by no column."""
     column = next((each for each in resource.columns if each.name == settings.sorted_by), None)
     return None if column is None else _Order(column, names)
 
 
 class _Order:
-    """The sort key of a column.
+    """A function that returns the sort key of a record, for one column.
 
-    A column with `by` sorts by that field of the record. In any other column, a cell sorts by its text, but
-    the numbers of a right-aligned column sort by their value, before the cells that are not numbers.
+    A column with `by` sorts by that field of the record, any other column by the text of its cells. But in a
+    right-aligned column, numbers sort by their value, and come before all other cells.
     """
 
     def __init__(self, column: Column, names: AccountNames) -> None:
@@ -75,9 +75,10 @@ class _Order:
 
 
 def selected_by(resource: Resource, filters: Filters, context: FilterContext, text: str = "") -> Keep | None:
-    """Return a function that returns whether to show a record; None if all records are shown.
+    """Return a function that tells whether to show a record; None if all records are shown.
 
-    It tests the record for the text, and for the filters that the dashboard applies instead of the server.
+    It tests whether the record contains the text, and whether it passes the filters that the dashboard, not
+    the server, applies.
     """
     tests: list[Keep] = []
     for filter_ in resource.filters:

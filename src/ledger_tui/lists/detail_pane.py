@@ -32,7 +32,7 @@ from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import TABLE_KEYS
 from ledger_tui.ui.view import Context, LinkFollowed, ScreenRow, toned, toned_line
 
-WIDE_COLUMNS = 120  # from this width on, both panes are shown, unless the user chose one pane
+WIDE_COLUMNS = 120  # from this width on, both panes are shown, unless the user has chosen to see only one
 WIDER_COLUMNS = 150  # from this width on, the detail is wide enough for ids in JSON
 WIDER_DETAIL_COLUMNS = 60
 STEP = 4
@@ -222,7 +222,8 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     def _draw(self) -> None:
         width = max(LABEL_WIDTH + 10, self.scrollable_content_region.width)
         inputs = (self._detail, self._note, width)
-        if inputs == self._drawn_last:  # save the work: a new text lays out the whole screen again
+        # Do not set the same text again, because that would lay out the whole screen again.
+        if inputs == self._drawn_last:
             return
         self._drawn_last = inputs
         text = drawn(self._detail, width) if self._detail else Content.styled(self._note, "$muted")
@@ -293,8 +294,8 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     def read_more(self, *, is_open: bool, again: bool = False) -> None:
         """Read the figures beyond the record, unless the pane has already read them for the same record.
 
-        With `again`, read them even then, because other people may have changed them since. If the detail is
-        not open and the rate limit is small, read nothing.
+        With `again`, read them in any case, because other people may have changed them since. But if the
+        detail is not open and the rate limit is small, read nothing.
         """
         record = self._record
         if record is None or self._resource.more is None:

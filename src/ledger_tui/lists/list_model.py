@@ -47,7 +47,7 @@ class ListModel:
         self._end_page_at = 0.0  # the earliest time for another page while the cursor is at the end
         self._created: object = None  # the id of a created object that is not listed yet
         self._arrived_at = float("-inf")  # when another row last came under the cursor by itself
-        # the session's number of the credential that is not allowed to read this list
+        # the credential that is not allowed to read this list, by its number (`Session.credentials`)
         self._refused_as: int | None = None
 
     # ------------------------------------------------------------------ what is shown
@@ -137,7 +137,7 @@ class ListModel:
         self.arrange()
 
     def open_at(self, record: Record) -> None:
-        """Start over with one object from anywhere in the list. The next pages contain the rows around it."""
+        """Start over at one object, wherever it is in the list. The next pages contain the rows around it."""
         self.window.open_at(record)
         self.text = ""
         self.problem = ""
@@ -379,7 +379,10 @@ class ListModel:
         self._created = created.get("id")
 
     def row_of_created(self) -> int | None:
-        """Return the created object's row; None if the row is not loaded yet or the user moved the cursor."""
+        """Return the row of the created object once, as soon as the row is loaded; otherwise None.
+
+        Return None for this row too if the user has moved the cursor since.
+        """
         row = self.window.index_of(self._created) if self._created is not None else None
         if row is None:
             return None

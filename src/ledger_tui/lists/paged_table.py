@@ -28,7 +28,7 @@ from ledger_tui.ui.keys import LIST_TABLE_KEYS
 GAP = 2
 MARGIN = 2  # cells to the left of the first column: the cursor's edge and the mark
 FLASH_SECONDS = 1.0
-_WATCHED = ("balance", "status")  # names of fields, and of the columns that show them
+_WATCHED = ("balance", "status")  # fields that flash when they change, in the columns of the same names
 _NO_FIELDS: frozenset[str] = frozenset()
 
 
@@ -227,7 +227,8 @@ class PagedTable(ScrollView, can_focus=True):
         self.refresh()
 
     def _draw_if_changed(self) -> None:
-        # Most polls return nothing new, and drawing a screen of rows costs as much as handling a key.
+        # Draw nothing if nothing has changed: most polls return nothing new, and drawing a screen of rows
+        # costs as much as handling a key.
         top, window = self.top, self.window
         state: list[object] = [top, window.cursor, len(window), window.loaded, window.at_the_end]
         rows = [self.window.row(index) for index in range(top, top + self.height_in_rows)]

@@ -50,8 +50,8 @@ class PageFailed(Message):
 class RecordList(Stack):
     """The table of a `ListModel`, and the workers that read its pages as the user moves through them.
 
-    It calls `tell_change` whenever the rows or the problem change. If the server lacks the list, it shows the
-    rows that `stand_in_rows` returns.
+    It calls `tell_change` whenever the rows change, or the reason why the list cannot be read. If the server
+    lacks the list, it shows the rows that `stand_in_rows` returns.
     """
 
     _users_asked_for = False
@@ -241,13 +241,14 @@ class RecordList(Stack):
         self.model.arrange()
 
     def reach_end(self) -> None:
-        """Read the next older page if the cursor is near the end of a list that a filter narrows."""
+        """Read the next older page if the cursor is near the end of a filtered list."""
         if not self.model.is_near_end(self.table.height_in_rows):
             return
         want = self.model.page_at_end()
         if want is not None:
             self._load(want)
-        elif self.model.window.has_older and not self._tries_end_again:  # a read is running or has just ended
+        # A read is running or has just ended, so try again after the pause.
+        elif self.model.window.has_older and not self._tries_end_again:
             self._tries_end_again = True
             self.set_timer(self.context.session.look_pause, self._reach_end_again)
 
@@ -319,7 +320,7 @@ class RecordList(Stack):
         self._tell_change()
 
     def open_at(self, record: Record) -> None:
-        """Show the rows around an object from anywhere in the list."""
+        """Show the rows around an object, wherever it is in the list."""
         self.model.open_at(record)
         self.query_one(TableHeader).sort = ""
         self.table.start_over()
@@ -412,7 +413,7 @@ class RecordList(Stack):
     def learn_names(self) -> None:
         """Read the unknown names of accounts in the visible rows and in the selected row.
 
-        If the rows contain ids of users, also read the newest users, but only once.
+        If the rows contain ids of users, the first call also reads the newest users.
         """
         unknown = self.model.unknown_accounts(self.table.top, self.table.height_in_rows)
         if unknown:

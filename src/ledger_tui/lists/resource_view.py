@@ -161,7 +161,7 @@ class ResourceView(View):
         self.next_poll_at = self.context.session.clock() + self.context.session.poll_seconds * pauses
 
     def action_refresh(self) -> None:
-        """Read the list again. The present rows stay until the answer arrives, or if the request fails."""
+        """Read the list again. The present rows stay until new rows arrive, even if the request fails."""
         self.app.refresh()  # redraws the whole screen, in case another program wrote on it
         self.record_list.reload()
 
@@ -179,7 +179,8 @@ class ResourceView(View):
     def when_loaded(self, call: Callable[[], Awaitable[None]]) -> None:
         """Call `call` once, as soon as the list is loaded.
 
-        If the user opens the filter line or the filters change before, `call` is never called.
+        If the user opens the filter line before the list is loaded, or if the filters change before then,
+        `call` is never called.
         """
         self._call_when_loaded = call
 
@@ -580,7 +581,10 @@ class ResourceView(View):
         self.record_list.search()
 
     def has_state_to_clear(self) -> bool:
-        """Return whether esc first ends a search, the marks or a text filter, before it leaves the screen."""
+        """Return whether a search is running, rows are marked, or a text narrows the list.
+
+        If so, esc ends one of these, and does not leave the screen.
+        """
         model = self.model
         return self.is_mounted and bool(model.searching or model.marks or model.text)
 

@@ -29,7 +29,8 @@ from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
 Order = Callable[[Record], Any]  # the key to sort by
 Keep = Callable[[Record], bool]  # whether a row is shown
 
-CAP = 5_000  # the maximum number of rows to keep, except for the pages on and next to the screen
+# The maximum number of rows to keep. The pages on the screen and next to it are kept even if they have more.
+CAP = 5_000
 KEPT_MOST = 5_000  # the maximum number of matching rows to keep from dropped pages
 # New rows make the first page longer. When it has more rows than this many usual pages, it is cut to the size
 # of one page, and the rest is fetched again when needed.
@@ -77,7 +78,7 @@ class Window:
         self.cursor = 0
         self.following = True
         self._waits: set[object] = set()  # ids of new rows on top that are not shown
-        self._pushed_ids: set[object] = set()  # ids of pushed rows that no page has returned
+        self._pushed_ids: set[object] = set()  # ids of rows from `push` that no page has returned yet
         self.waiting_is_minimum = False  # whether there may be more new rows than `waiting` counts
         self._stays: set[object] = set()  # ids of rows to show even if they no longer pass the filters
         self.in_flight: Want | None = None
@@ -141,7 +142,8 @@ class Window:
         """Compute the shown rows from all kept rows."""
         rows = [*self._all_rows()]
         arrangement = (self._order, self._descending, self._keep)
-        # Most polls return nothing new, and sorting thousands of rows costs more than drawing them.
+        # Compute nothing if nothing has changed: most polls return nothing new, and sorting thousands of rows
+        # costs more than drawing them.
         if arrangement == self._arranged_as and [*map(id, rows)] == [*map(id, self._source)]:
             return
         self._source, self._arranged_as = rows, arrangement
@@ -413,8 +415,8 @@ class Window:
         """Add rows that the server pushed, newest first, and return the rows that were added.
 
         If the cursor does not follow new rows, only count them in `waiting`, and return no rows. If the first
-        page becomes too long, it is cut, and the rows that were cut off are fetched again when needed. For
-        this, the list's page cursors must be ids of rows.
+        page becomes too long, it is cut, and the rows that were cut off are fetched again when needed, with
+        the id of the last remaining row as cursor. So a list with other page cursors must not call `push`.
         """
         head = self.slots[0] if self.slots else None
         if head is None or head.rows is None:
@@ -564,8 +566,8 @@ class Window:
         screen nor the pages next to it.
         """
         surplus = self.resident - self.cap
-        # In an arranged list, the rows on the screen may come from any page. Keep the oldest pages, because
-        # they were read last.
+        # In an arranged list, the rows on the screen may come from any page. Keep the pages with the oldest
+        # rows, because these pages were read last.
         screen_slot = len(self.slots) if self.arranged else self._slot_at(max(0, min(top, len(self) - 1)))
         while surplus > 0 and self._run:
             run = self._run

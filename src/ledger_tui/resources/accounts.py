@@ -128,8 +128,8 @@ class BalancePoints:
 async def read_balance_points(api: Api, account: Record) -> BalancePoints:
     """Return the account's balances after its latest transactions, with one request.
 
-    If a transaction shows no `balance_after`, its balance is computed backwards from the present balance and
-    the newer transactions.
+    If a transaction shows no `balance_after`, the balance after it is computed backwards from the present
+    balance and the newer transactions.
     """
     params = {"account": str(account.get("id")), "limit": str(_POSTINGS)}
     data = (await api.read("/v1/transactions", params)).record.get("data")

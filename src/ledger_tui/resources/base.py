@@ -155,7 +155,7 @@ FieldKind = Literal[
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a form. `name` is the field's name in requests, and in `param` of the server's errors."""
+    """One field of a form. Requests call the field `name`, and so does `param` in the server's errors."""
 
     name: str
     label: str
@@ -177,8 +177,8 @@ class Form:
     method: Literal["POST", "PATCH"] = "POST"
     shows_once: str | None = None  # the answer's field with a secret that is shown only once
     either: tuple[str, ...] = ()  # the user fills in exactly one of these fields
-    # Whether the user must confirm before the form is sent, even in test mode. In live mode the user types
-    # the amount.
+    # Whether the user must confirm before the form is sent, even in test mode. In live mode the user confirms
+    # by typing the amount.
     moves_money: bool = False
     sends: tuple[tuple[str, str], ...] = ()  # fixed names and values that are sent with the fields
     way_back: ResourceAction | None = None  # the action that undoes the creation, if there is one
@@ -233,7 +233,7 @@ class More(NamedTuple):
     """Figures of a detail that the record does not contain, read when the cursor rests on the object.
 
     `load` reads the figures; `sections` and `links` take its result. If `load` raises a LedgerError, the
-    detail shows it under the `title`; without a title, the detail shows nothing.
+    detail shows the error's message under `title`; if `title` is "", it shows no message.
     """
 
     load: Callable[[Api, Record], Awaitable[Any]]
@@ -253,9 +253,9 @@ class More(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """A screen of the dashboard, with its name in links and its number key.
+    """A screen of the dashboard. `kind` is its name in links, and `key` is its number key.
 
-    `key` is "" if the screen has no key, so that only other screens lead to it.
+    If `key` is "", the screen has no key, and only other screens lead to it.
     """
 
     kind: str
@@ -286,7 +286,7 @@ class Resource(Place):
     related: tuple[RelatedView, ...] = ()
     more: More | None = None
     under: str | None = None  # the kind of the parent screen, if this screen has no key
-    # Whether records change after their creation, so that polls read the shown rows again.
+    # Whether records change after their creation. If they do, polls read the shown rows again.
     changes: bool = False
     has_object_path: bool = True  # whether the server returns one object at `path/{id}`
     object_part: str | None = None  # the part beyond the contract that offers one object, if any
@@ -307,7 +307,7 @@ class Resource(Place):
 
     @property
     def still(self) -> bool:
-        """Return whether the list cannot grow, so that no new rows arrive on top."""
+        """Return whether the list cannot grow: no new rows arrive on top."""
         return self.paging == "statement"
 
     def action(self, name: str) -> ResourceAction | None:
@@ -539,7 +539,7 @@ def why_not(
     has_marks: bool,
     key_of: Callable[[ResourceAction], str],
 ) -> str:
-    """Return why a key does nothing, for which `offers` returns None.
+    """Return why a key does nothing. Call this for a key for which `offers` returns None.
 
     `name` is the name of the key's action, or "" for the key that edits. `key_of` returns the key of an
     action; the sentence contains this key if another action must come first.

@@ -124,7 +124,8 @@ class Lifecycle:
 def lifecycle(record: Record, looks: Looks, fields: Mapping[str, str], aside: str | None = None) -> Section:
     """Return a section with a drawing of a record's states; if its status is unknown, with the status alone.
 
-    `looks` holds the glyph and the tone of each state, `fields` the name of the field with its time.
+    `looks` holds the glyph and the tone of each state. `fields` holds for each state the name of the record's
+    field with the time of this state.
     """
     status = record.get("status")
     if str(status) not in looks:

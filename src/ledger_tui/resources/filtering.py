@@ -19,7 +19,7 @@ class BadLine(ValueError):
 
 
 class UnknownName(BadLine):
-    """No known account or user has this text in its name. One that is not read yet may have it."""
+    """No account or user that the dashboard has read so far has this text in its name."""
 
     def __init__(self, sentence: str, name: str, *, user: bool) -> None:
         super().__init__(sentence)
@@ -30,8 +30,8 @@ class UnknownName(BadLine):
 def is_filter_line(line: str, filters: Sequence[Filter]) -> bool:
     """Return whether a line is a filter and not a text to find.
 
-    An empty line is a filter. So is a line in which a word contains a colon, or in which each word is the
-    name of a yes/no filter, unless the list has no filters.
+    An empty line is a filter. If the list has filters, a line is also a filter if one of its words contains a
+    colon, or if each of its words is the name of a yes/no filter.
     """
     words, alone = line.split(), {each.name for each in filters if each.is_yes_no}
     return not words or (bool(filters) and (any(":" in word for word in words) or alone.issuperset(words)))
@@ -46,8 +46,8 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
     """Return the values of the filters in a line, by their query parameters.
 
     A value that contains a space must be in quotes. Instead of a value that the filter suggests, the line can
-    contain the beginning of this value, if no other suggested value begins so. The name of a yes/no filter
-    without a value stands for yes.
+    contain the beginning of this value, if no other suggested value begins in the same way. The name of a
+    yes/no filter without a value stands for yes.
 
     An account or user is named by its id, its name, or a part that only one name contains. Raises BadLine
     with a sentence, and UnknownName for a name that is not in `names`.

@@ -18,12 +18,12 @@ from ledger_tui.formats.times import since
 PART = "log"
 NO_LOG = "This server has no transparency log."
 _SIGNATURE = re.compile(r"— (\S+) ([A-Za-z0-9+/=]+)")
-_COSIGNED_BYTES = 76  # the key's id, the time, and the signature
+_COSIGNED_BYTES = 76  # the key's id (4 bytes), the time (8), and the signature (64)
 
 
 @dataclass(frozen=True)
 class CheckpointText:
-    """A log's checkpoint: the size of the log, and the witnesses that have signed, each with the time."""
+    """A log's checkpoint: the size of the log, and the witnesses that have signed it, with the times."""
 
     size: int
     witnesses: tuple[tuple[str, datetime], ...] = ()

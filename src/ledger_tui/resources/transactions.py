@@ -83,7 +83,7 @@ def _is_other_side(record: Record, value: str, _context: FilterContext) -> bool:
 
 
 def _check_bound(value: str) -> str | None:
-    """Return how to write a bound, unless the value is one: `>`, `<` or `=` and an amount. Else None."""
+    """Return None for a bound: `>`, `<` or `=`, then an amount. Otherwise return how to write a bound."""
     if _BOUND.fullmatch(localised(value)):
         return None
     example = localised("99.50")

@@ -343,7 +343,10 @@ class Listening(Enum):
 
 
 class WebhookLog:
-    """The log behind the list of events. The event stream and the reader of deliveries fill it."""
+    """What the dashboard knows about the listed events: whether their signatures are valid, their deliveries.
+
+    Signatures are known only for events from the stream. Deliveries are read from the server.
+    """
 
     def __init__(self) -> None:
         self.listening = Listening.OFF
@@ -370,7 +373,7 @@ class WebhookLog:
         return True
 
     def signed(self, event_id: object) -> bool | None:
-        """Return whether the event's signature was valid; None if the event was read from the list."""
+        """Return whether the event's signature was valid; None if the event did not come from the stream."""
         return self._signatures.get(event_id) if isinstance(event_id, str) else None
 
     def note_deliveries(self, deliveries: Iterable[Record]) -> None:
@@ -457,7 +460,8 @@ def _signature(record: Record, log: WebhookLog, *, long: bool = False) -> Cell:
 def _delivery_counts(record: Record, log: WebhookLog) -> Cell:
     """Return how many of the endpoints have received the event, such as `✓ 2/2` or `◔ 0/1`.
 
-    If an endpoint needed several attempts, their number follows; if no delivery is known, return a dash.
+    If an endpoint needed several attempts, the largest number of attempts follows, such as `×3`. If no
+    delivery is known, return a dash.
     """
     deliveries = log.deliveries(record.get("id"))
     if not deliveries:

@@ -111,7 +111,8 @@ class EmbeddedServer:
     def stop(self) -> None:
         """Close the server's standard input, and wait for the end of the process.
 
-        If the process does not end within STOP_SECONDS, terminate it; after as long again, kill it.
+        If the process does not end within STOP_SECONDS, terminate it. If it still runs after another
+        STOP_SECONDS, kill it.
         """
         self._has_stopped = True
         process = self._process

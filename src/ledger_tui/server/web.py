@@ -96,7 +96,8 @@ class AccessGuard:
         if len(request.headers.getall("Host", [])) != 1 or host not in own:
             return False
         origin = request.headers.get("Origin")
-        if origin is None:  # allowed, except for a websocket, for which a browser always sends Origin
+        # Without Origin, the request is allowed unless it opens a websocket: then a browser sends Origin.
+        if origin is None:
             return request.headers.get("Upgrade") is None
         return origin == f"http://{host}"
 
@@ -254,9 +255,9 @@ async def _serve(
 
 
 def _watch_for_end(server: EmbeddedServer, end_event: asyncio.Event) -> list[str]:
-    """Set `end_event` when the server ends by itself.
+    """Return an empty list at once, and wait in a thread until the server ends by itself.
 
-    Before that, the last line of the server's output is added to the list that this function returns.
+    Then the thread adds the last line of the server's output to this list, and sets `end_event`.
     """
     last_lines: list[str] = []
     loop = asyncio.get_running_loop()

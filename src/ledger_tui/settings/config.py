@@ -384,7 +384,7 @@ def _one_line(text: object) -> str:
     return literal(" ".join(str(text).split()).rstrip("."))
 
 
-# the environment variable that names the file with the last place of a page in a browser
+# With `--web`, this environment variable names the file in which a page saves the user's place.
 LAST_PLACE_VARIABLE = "LEDGER_TUI_LAST_PLACE"
 
 
@@ -403,7 +403,7 @@ class Options:
     of_demo: bool = False  # `url` is the server of a demo, started by another process
     tour_pace: float | None = None  # the speed of the tour, which plays only on a demo; None for no tour
     resume: LastPlace | None = None  # the place in the dashboard to begin at
-    last_place_file: str = ""  # the file in which a page of a browser stores its last place for the next page
+    last_place_file: str = ""  # with `--web`: the file in which a page saves the user's place
 
     @property
     def shows_demo(self) -> bool:

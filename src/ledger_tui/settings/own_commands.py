@@ -19,7 +19,7 @@ from ledger_tui.client.traffic import masked
 from ledger_tui.formats.text import literal
 
 _SECONDS_MAX = 60.0
-_SHOWN = 200  # characters of a command's last line of output
+_SHOWN = 200  # the number of characters to show of the last line that a command prints
 # Only these fields become environment variables. A server could send other fields of any size, and the size
 # of an environment is limited.
 _FIELDS = (
@@ -70,7 +70,7 @@ def without_secrets(key_variables: Collection[str]) -> dict[str, str]:
 
 
 async def run(command: OwnCommand, variables: Mapping[str, str], key_variables: Collection[str] = ()) -> str:
-    """Run a command in the shell, without a terminal; return its result and its last line in a sentence.
+    """Run a command in the shell, without a terminal; return a sentence with its result and its last line.
 
     The environment of the command contains `variables`, and this process's environment without secrets such
     as the `key_variables`.

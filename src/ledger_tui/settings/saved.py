@@ -3,7 +3,7 @@
 Settings and profiles go to the config file; tomlkit edits this file, so its comments and order stay. Before a
 changed text is written, it is parsed. If the result is not the intended config, the file stays unchanged and
 BadConfig is raised. The filter lines that the user has used, and the last place of the dashboard (for
-`--resume`), are in other files next to the config file, by connection.
+`--resume`), are in other files next to the config file; each has an entry for each connection.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def save_or_explain(choice: str, save: Callable[..., None], *values: object) -> 
 def _set(file: Path, entry: tuple[str, ...], value: Any, **expected: Any) -> None:
     """Set an entry of the file, or an entry of a table in the file.
 
-    `expected` holds the fields of `Config` that this changes. Raises BadConfig if the new config would be
-    another one.
+    `expected` are the fields of `Config` that change, with their new values. Raises BadConfig if the changed
+    file would have any other config.
     """
     import tomlkit
 
@@ -168,7 +168,7 @@ def read_entry(file: Path, connection: str) -> Any:
 
 
 def save_entry(file: Path, connection: str, entry: Any) -> None:
-    """Save the entry of a connection; drop the entries of connections that were saved long ago."""
+    """Save the entry of a connection; of more than _CONNECTIONS entries, drop those saved longest ago."""
     entries = _read(file)
     entries.pop(connection, None)
     entries[connection] = entry
@@ -193,9 +193,9 @@ _LINES = 20  # the maximum number of filter lines to save for each list
 class SavedChoices:
     """The user's choices: the settings of each list, the style of times, the panes, the used filter lines.
 
-    Filter lines are saved by `connection`, because they may name objects of one server. If `connection` is
-    "", the dashboard forgets them at its end. If `saves` is False, it forgets the settings of lists and panes
-    too.
+    Filter lines are saved for each `connection` separately, because they may name objects that only one
+    server has. If `connection` is "", no filter lines are saved. If `saves` is False, no settings of lists
+    and panes are saved.
     """
 
     def __init__(

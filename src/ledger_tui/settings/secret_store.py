@@ -75,7 +75,7 @@ class SecretStore:
         self._change_file(profile, None)
 
     def acquire_lock(self, profile: str) -> AbstractContextManager[object]:
-        """Wait for the profile's lock, for a limited time; the context releases it.
+        """Wait up to LOCK_SECONDS for the profile's lock; the end of the context releases the lock.
 
         Hold the lock while you read, change and write secrets, so that no other process changes them.
         """
