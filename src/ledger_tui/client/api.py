@@ -106,10 +106,10 @@ class Api:
     ) -> ApiResponse:
         """Send a request once. Raises LedgerError.
 
-        `if_match` is the ETag that the object must still have; if it has another, the answer is 412. `part`
-        names the part beyond the contract that the request needs: if the server lacks this part, `call`
-        raises NotOffered instead of NotFound. If the rate limit requires a wait, `call` waits before it
-        sends the request.
+        `if_match` is the ETag that the object must still have; if it has another, the answer is 412. If the
+        request needs a part of the interface that the contract does not require, `part` is the name of this
+        part: if the server lacks the part, `call` raises NotOffered instead of NotFound. If the rate limit
+        requires a wait, `call` waits before it sends the request.
         """
         writes = method not in _CHANGES_NOTHING and path not in _ASKS_FOR_TOKENS
         if writes and self.session.moment_ms is not None:

@@ -111,7 +111,7 @@ async def read_balances(api: Api, pages: int) -> tuple[BalanceSums, list[Record]
 async def read_postings(api: Api, known_id: str | None, pages: int) -> NewPostings:
     """Return the newest transactions, in at most `pages` requests.
 
-    The page with the transaction `known_id` is the last page that is read.
+    Read no page after the page with the transaction `known_id`.
     """
     rows: list[Record] = []
     cursor: str | None = None
@@ -166,9 +166,8 @@ def _currency_of_items(items: object) -> str | None:
 async def read_requests(api: Api, known_id: str | None, pages: int) -> list[Record]:
     """Return the newest entries of the request log, in at most `pages` requests.
 
-    The page with the entry `known_id` is the last page that is read.
-
-    Raises NotOffered if the server keeps no request log.
+    Read no page after the page with the entry `known_id`. Raises NotOffered if the server keeps no request
+    log.
     """
     rows: list[Record] = []
     cursor: str | None = None

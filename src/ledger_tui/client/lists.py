@@ -1,6 +1,7 @@
-"""Reads lists page by page: one function covers the interface's three kinds of paging, and the statement.
+"""Reads lists page by page. `fetch_page` knows the interface's three kinds of paging, and the statement.
 
-Some rows contain only the id of an account or user. To show a name, this module reads accounts and users too.
+Some rows contain only the id of an account or user. To find the names to show instead, other functions of
+this module read accounts and users.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ async def learn_users_until(api: Api, names: AccountNames, name: str) -> None:
 async def fetch_page(
     api: Api, path: str, filters: Mapping[str, str], want: Want, part: str | None = None
 ) -> ListPage:
-    """Return the page that the window of a list wants.
+    """Return the page that `want` describes.
 
     Wait and try again like `Api.read`. Raises LedgerError if the server refuses.
     """
@@ -212,7 +213,7 @@ def _statement_rows(body: Record) -> list[Record]:
 
 
 def _records(items: Sequence[Record]) -> list[Record]:
-    """Return the objects of a list. The id of each object becomes a text, because it identifies the row."""
+    """Return the objects of a list. Ids that are numbers become text, so that all ids have one type."""
     records: list[Record] = []
     for item in items:
         if not isinstance(item.get("id"), str | int):

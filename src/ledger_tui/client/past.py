@@ -19,7 +19,7 @@ from ledger_tui.client.records import Record
 if TYPE_CHECKING:
     from ledger_tui.client.session import Session
 
-PART = "looking back"  # the name of this part, which goes beyond the contract
+PART = "looking back"  # the name of this part of the interface, which the contract does not require
 NOT_OFFERED = "This server does not show earlier moments."
 
 _TAKES_AT = re.compile(

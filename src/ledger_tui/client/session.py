@@ -16,7 +16,7 @@ _FASTEST_POLL_SECONDS = 2.0
 PATIENT_SECONDS = 2.5
 # The pause between the pages of a search: seven requests a second, which the burst of every plan allows.
 _LOOK_SECONDS = 0.15
-# a century; with a much larger offset, the ledger's time would be in a year that no date can represent
+# The largest offset to accept: a century. With a much larger one, no date could represent the ledger's time.
 _OFFSET_MS_MAX = 100 * 365 * 86_400_000
 _WRITES = "write:projects"
 _LAST_TIME = 253_402_300_799.0  # the last second of the year 9999
@@ -38,7 +38,7 @@ class ConnectionState(Enum):
     LOST = "lost"  # the server does not answer any more; the dashboard tries again by itself
     REFUSED = "refused"  # 401: the server answers, but refuses this credential
     FAILING = "failing"  # 5xx: the server answers that it cannot work
-    FOREIGN = "foreign"  # another program answers, which is not a ledger
+    FOREIGN = "foreign"  # the program that answers is not a ledger
     ENDED = "ended"  # the dashboard's own server has ended
     SIGNED_OUT = "signed out"  # nobody has signed in yet
 
@@ -72,8 +72,8 @@ class Session:
         self._sent_count = 0
         self._answered_at = 0.0
         self.known_ledger = False  # whether an answer of this server had a ledger's form
-        self._foreign = False  # whether the server has given another program's answer
-        # the number of credentials used so far; a refusal holds only for the credential that got it
+        self._foreign = False  # whether an answer did not have a ledger's form
+        # the number of credentials used so far; it shows whether a refused credential is still in use
         self.credentials = 0
         self.missing_parts: set[str] = set()
         self._lacks_scope = False
@@ -195,7 +195,7 @@ class Session:
         """Note that the server gave an answer, of any kind."""
         self._answered_at = self.clock()
         self._note_limits(headers)
-        # The dashboard's own server has ended already. It sent this answer before.
+        # The dashboard's own server sent this answer before it ended, so the state stays ENDED.
         if self.state is ConnectionState.ENDED:
             return
         state = ConnectionState.FOREIGN if self._foreign else ConnectionState.ONLINE

@@ -1,6 +1,6 @@
 """Receives events as they happen, over server-sent events.
 
-So the dashboard needs no address to which a server could send webhooks.
+The dashboard opens the connection, so it needs no address to which a server could send webhooks.
 """
 
 from __future__ import annotations

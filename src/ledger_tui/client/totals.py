@@ -26,7 +26,7 @@ class Sum:
 class BalanceSums:
     """The sums of the balances by currency.
 
-    `accounts` is the number of accounts that were read; `partial` is True if there are others.
+    `accounts` is the number of accounts that were read; `partial` is True if the ledger has more.
     """
 
     sums: Sequence[Sum]
@@ -103,7 +103,7 @@ def _by_age(days: Iterable[float], ages: Ages) -> list[int]:
 
 
 class PostingRate:
-    """The number of transactions in each interval of `BUCKET_SECONDS`.
+    """The number of transactions in each interval (bucket) of `BUCKET_SECONDS`.
 
     Times are the server's, in seconds. A transaction without a time counts at the time of the read that first
     returned the transaction. But if no transaction of the first read has a time, none of these counts. If a
@@ -158,7 +158,7 @@ class PostingRate:
             oldest, newest = min(times), max(times)
             # Transactions that all count at one moment, because they carry no times, give no rate.
             rate = len(times) / max(1.0, newest - oldest) if newest > oldest else 0.0
-            # Limit the buckets: a server's time may be thousands of years away from the present.
+            # Limit the number of buckets: a transaction's time may be thousands of years away from `now`.
             present = int(now // BUCKET_SECONDS)
             start_bucket = max(int(self._newest_at // BUCKET_SECONDS), present - _KEPT_BUCKETS)
             end_bucket = min(int(oldest // BUCKET_SECONDS), present + _KEPT_BUCKETS)
@@ -198,7 +198,7 @@ class PostingRate:
         return range(last - buckets, last)
 
     def _reaches(self, bucket: int) -> bool:
-        """Return whether counting began before the bucket. The bucket's number may still be an estimate."""
+        """Return whether counting began before this bucket. The bucket's count may still be an estimate."""
         return self._complete_from is not None and bucket * BUCKET_SECONDS >= self._complete_from
 
 

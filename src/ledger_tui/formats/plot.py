@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 BRAILLE = 0x2800
-# The bit that sets a dot in a Braille character: first by the dot's column, then by its row from the top.
+# DOTS[column][row] is the bit that sets this dot in a Braille character. Row 0 is at the top.
 DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _LEFT_EIGHTHS = " ▏▎▍▌▋▊▉█"

@@ -157,7 +157,7 @@ class PickerField(Vertical):
 
     @property
     def is_unknown(self) -> bool:
-        """Whether no known object's name contains the typed text."""
+        """Whether no known object has the typed text in its name, id or email."""
         text = self.value
         return bool(text) and self._directory.get(text) is None and not self._directory.search(text, 1)
 

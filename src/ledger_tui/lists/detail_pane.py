@@ -52,9 +52,9 @@ class Panes(ScreenRow):
         return [self._list, self._detail]
 
     def lay_out(self, width: int, *, is_open: bool) -> None:
-        """Show both panes if the user chose so or the screen is wide; otherwise show only one pane.
+        """Show both panes or only one, as the user has chosen. Without a choice, a wide screen shows both.
 
-        `is_open` is True if this one pane is the detail, and False if it is the list.
+        If only one pane is shown, it is the detail if `is_open` is True, and otherwise the list.
         """
         self.wide = self._choice.split if self._choice.split is not None else width >= WIDE_COLUMNS
         # A style rule would take effect too late: the next key already needs a visible widget to focus.

@@ -169,7 +169,8 @@ def _object_name_offers(
         if not (each.account or each.user) or len(text) < _LETTERS_OF_A_VALUE or f"{each.name}:" in before:
             continue
         for offer in _name_offers(BegunName(before, each, text), names):
-            if text.casefold() in f"{offer.shown} {offer.beside}".casefold():  # not only in the id
+            # Leave out an account or user that has the text only in its id.
+            if text.casefold() in f"{offer.shown} {offer.beside}".casefold():
                 offers.append(offer._replace(shown=f"{each.name}:{offer.shown}"))
     return offers
 

@@ -45,8 +45,9 @@ _SHORTENED_FROM = 2  # columns of a higher rank are hidden before any column is 
 def fit_columns(columns: Sequence[Column], width: int) -> list[FittedColumn]:
     """Return the columns that fit into `width`, with their widths.
 
-    The column of the highest rank is left out first. A column with a `short` width is shortened before a
-    column of rank 2 or lower is left out. Columns with `grow` share the remaining width.
+    Columns are left out until the others fit, those of the highest rank first. Before a column of rank 2 or
+    lower is left out, columns with a `short` width are shortened. Columns with `grow` share the remaining
+    width.
     """
     columns_left = list(columns)
     while len(columns_left) > 1:

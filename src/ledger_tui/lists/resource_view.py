@@ -393,7 +393,7 @@ class ResourceView(View):
         if self.resource.still:
             self.action_refresh()
         elif record is not None and not str(record.get("id")).startswith(self.resource.id_prefix):
-            self.poll_soon()  # the object is in another list, such as the transaction of a transfer
+            self.poll_soon()  # the object is in another list: a transfer creates a transaction
         else:
             self.action_follow()
             if record is not None and not self.model.hides(record):

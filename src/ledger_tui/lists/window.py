@@ -8,8 +8,8 @@ again with its slot's cursor; this works on any server with cursors. The first p
 rows are added at its top.
 
 A window can also open in the middle of a list (`open_at`). In this case row 0 is the newest loaded row, and
-the pages with newer rows are fetched with `ending_before`. Row numbers are absolute: 0 is always the newest
-row of the window. This module uses no clock, no network and no widget.
+the pages with newer rows are fetched with `ending_before`. Row 0 is always the newest row of the window, so
+all row numbers change when newer rows are added. This module uses no clock, no network and no widget.
 
 The window can sort the loaded rows or show only some of them, because no server sorts or searches its lists.
 In both cases the rows are called arranged: row numbers count only the shown rows, and older pages are loaded
@@ -303,7 +303,11 @@ class Window:
         )
 
     def want_news(self) -> Want | None:
-        """Return the first page, to fetch it again, because it may contain new or changed rows; or None."""
+        """Return the first page, to fetch it again, because it may contain new or changed rows.
+
+        Return None while another page is awaited, before the list is loaded, and if the window opened in the
+        middle of the list and has not reached the newest row.
+        """
         if self.in_flight is not None or not self.loaded or self.newer is not None:
             return None
         return self._send(Want(self.generation, "news", 0, None, self.page_size))
@@ -376,7 +380,7 @@ class Window:
     def _with_stays(self, page: ListPage, number: int) -> ListPage:
         """Return the page, with the rows that `let_stay` protects and that the page no longer contains.
 
-        Each protected row is put before the row that followed it in the slot.
+        Each protected row keeps its place: before the row that followed it when the page was last read.
         """
         ids = {row.get("id") for row in page.rows}
         old = (self.slots[number].rows or []) if number < len(self.slots) else []
@@ -472,7 +476,7 @@ class Window:
         self._starts = [0, *accumulate(slot.count for slot in self.slots)]
 
     def note_newer_refused(self) -> None:
-        """Note that this server cannot page upwards from the middle: `want` then asks for no newer page."""
+        """Note that this server cannot page from the middle to newer rows. `want` asks for none any more."""
         self.in_flight = None
         self.newer_refused = True
 

@@ -155,7 +155,7 @@ FieldKind = Literal[
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a form. Requests call the field `name`, and so does `param` in the server's errors."""
+    """One field of a form. Requests contain the field as `name`; the server's errors name it in `param`."""
 
     name: str
     label: str
@@ -268,7 +268,8 @@ class Place:
 class Resource(Place):
     """A kind of object: the path of its list, the columns and the detail to show, the actions on an object.
 
-    If `path` contains a filter's name in braces, the value of this filter replaces it.
+    If `path` contains a filter's name in braces, the value of this filter replaces it. The parts beyond the
+    contract (`part`, `object_part`) are parts of the interface that a server may lack.
     """
 
     singular: str
@@ -473,7 +474,7 @@ _OF_PREFIX = {
 
 
 def to_events(record: Record) -> tuple[Link, ...]:
-    """Return the links to the newest event about an object and to the request that caused it."""
+    """Return the links to the newest event about an object, and to the request that caused this event."""
     newest = (("object", str(record.get("id"))), ("limit", "1"))
     request = Via("/v1/events", named="request", query=newest)
     return (

@@ -343,7 +343,7 @@ class Listening(Enum):
 
 
 class WebhookLog:
-    """What the dashboard knows about the listed events: whether their signatures are valid, their deliveries.
+    """What the dashboard knows about the listed events: which signatures are valid, and the deliveries.
 
     Signatures are known only for events from the stream. Deliveries are read from the server.
     """

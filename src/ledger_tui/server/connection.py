@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ledger_tui.client.tokens import TokenPair
     from ledger_tui.server.embedded import EmbeddedServer
 
-# If the dashboard's own server ends after running this long, the dashboard restarts it without a question.
-# If it ends sooner, the dashboard shows how to restart it.
+# If the dashboard's own server ends after it has run for at least this time, the dashboard restarts it
+# without a question. If the server ends sooner, the dashboard shows how to restart it.
 RESTART_AFTER_SECONDS = 20.0
 
 

@@ -96,7 +96,7 @@ class AccessGuard:
         if len(request.headers.getall("Host", [])) != 1 or host not in own:
             return False
         origin = request.headers.get("Origin")
-        # Without Origin, the request is allowed unless it opens a websocket: then a browser sends Origin.
+        # A request without Origin is allowed, unless it opens a websocket: browsers then always send Origin.
         if origin is None:
             return request.headers.get("Upgrade") is None
         return origin == f"http://{host}"

@@ -342,7 +342,8 @@ _PANES: Mapping[str, Check] = {
         f"must be a number of columns, at least {LEAST_COLUMNS}",
     ),
 }
-# The tables whose names the user chooses, such as `profiles.shop`, with the check of each allowed entry.
+# The groups of named tables (`profiles` contains `profiles.shop`). For each group: the entries that its
+# tables may contain, with their checks.
 _NAMED: Mapping[str, Mapping[str, Check]] = {
     "profiles": {
         "url": _address,
