@@ -26,7 +26,7 @@ class AnswerCache:
         return self._answers.get(key)
 
     def store(self, key: Hashable, answer: Answer) -> None:
-        """Store the latest answer to a request, replace an earlier answer, and drop the oldest answers."""
+        """Store the latest answer to a request, and drop the oldest answers beyond the limits."""
         self._drop(key)
         self._answers[key] = answer
         self._bytes += len(answer.content)

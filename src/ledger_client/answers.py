@@ -88,7 +88,11 @@ class BoundedClient(httpx.AsyncClient):
 
 @functools.cache
 def _trusted(trust_env: bool, *_places: str | None) -> ssl.SSLContext:
-    """Return a TLS context with the trusted authorities, cached: reading them takes 30 ms. Raises OSError."""
+    """Return a TLS context with the trusted authorities. Raises OSError.
+
+    Reading the authorities takes 30 ms, so the context is cached. `_places` are the values of the variables
+    in `_AUTHORITIES`: if a variable changes, the function reads the authorities again.
+    """
     return httpx.create_ssl_context(trust_env=trust_env)
 
 
@@ -123,7 +127,7 @@ def no_answer(error: Exception) -> LedgerError:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and its causes. A group has a cause for each address of a host that failed."""
+    """Yield an exception and its causes. If a host has several addresses, each failure is in a group."""
     while error is not None:
         yield error
         if isinstance(error, BaseExceptionGroup):

@@ -95,7 +95,7 @@ class ApiCall(Generic[T]):
     is_anonymous: bool = False  # sent without a credential and without an idempotency key
     is_form: bool = False  # the body is a form for OAuth, not JSON
     attempts: int = 0
-    is_unanswered: bool = False  # the answer to an attempt was lost or a 5xx: it may have taken effect
+    is_unanswered: bool = False  # an attempt got no answer or a 5xx, so this attempt may have taken effect
 
     def __post_init__(self) -> None:
         self.headers = {name.lower(): value for name, value in self.headers.items()}
@@ -120,7 +120,8 @@ class ApiCall(Generic[T]):
     def content(self) -> tuple[bytes | None, str]:
         """Return the body to send and its media type.
 
-        Raises ValueError for a number that JSON cannot express, and TypeError for any other such value.
+        Raises ValueError for a number that JSON cannot express, such as NaN, and TypeError for an object that
+        JSON cannot express.
         """
         if self.body is None or isinstance(self.body, bytes):
             return self.body, "application/json"
@@ -180,7 +181,7 @@ def many(kind: type[R]) -> Callable[[Answer], list[R]]:
 
 
 def path_to(path: str, *parts: str) -> str:
-    """Return `path` with more parts. A part may contain any characters, because this escapes them."""
+    """Return `path` with more parts. A part may contain any characters: they are escaped."""
     return "/".join((path, *map(partial(quote, safe=""), parts)))
 
 

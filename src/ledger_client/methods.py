@@ -147,7 +147,10 @@ def _iterate(batches: AsyncGenerator[Sequence[T], None]) -> Iterator[T]:
 
 
 def in_thread(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in the clients' thread and return its result. Raises RuntimeError in this thread."""
+    """Run a coroutine in the clients' thread and return its result.
+
+    Raises RuntimeError if this thread itself calls the function, because it would wait for itself.
+    """
     with _STARTING:
         loop = _loop(os.getpid())
     if threading.current_thread().name == _THREAD:
@@ -162,7 +165,10 @@ def in_thread(work: Coroutine[Any, Any, T]) -> T:
 
 @functools.cache
 def _loop(_process: int) -> asyncio.AbstractEventLoop:
-    """Return the event loop of a process; it runs in a thread. After a fork the child gets another loop."""
+    """Return the event loop of the process with this id. The loop runs in a thread.
+
+    The process id is the key of the cache: after a fork the child process gets a loop of its own.
+    """
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name=_THREAD, daemon=True).start()
     return loop

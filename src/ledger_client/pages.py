@@ -27,8 +27,8 @@ class ListPage:
 def page_of(body: Any, paging: str, cursor: str | None = None, size: int = 100) -> ListPage:
     """Return the page in an answer; `paging` is the query parameter that carries `cursor`.
 
-    The answer may also be a bare array, because the contract does not define the form of every list. Raises
-    Unreadable for any other answer.
+    `size` is the number of rows that the request asked for. The answer may also be a bare array, because the
+    contract does not define the form of every list. Raises Unreadable for any other answer.
     """
     envelope = body if isinstance(body, dict) else {"data": body}
     rows = envelope.get("data")

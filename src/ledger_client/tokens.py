@@ -63,7 +63,7 @@ class TokenStore(Protocol):
 
 
 def is_final(error: LedgerError) -> bool:
-    """Return whether the server would refuse the refresh token again after this error."""
+    """Return whether `error` means that the server will never accept this refresh token."""
     return error.status in (400, 401)
 
 
@@ -176,7 +176,8 @@ class Tokens:
     def _is_due(self) -> bool:
         if self.pair is None or self.clock() < self._try_at:
             return False
-        # If the access token has expired, another process may have stored the next pair.
+        # Once the access token has expired, try even without a refresh token: another process may have stored
+        # the next pair.
         return self.due_in == 0 or (self._store is not None and self.left == 0)
 
     async def _refresh(self) -> None:

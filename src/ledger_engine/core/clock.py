@@ -63,8 +63,8 @@ class SystemClock:
 
     If somebody sets the machine's clock back, this clock continues from its latest time, but at seven eighths
     of the normal pace, until the machine's clock has caught up. So no expired token becomes valid again, and
-    no record gets an earlier time than an older record. The second matters because ids contain this time, and
-    lists are in the order of ids.
+    no record gets an earlier time than an older record. This keeps lists in the order in which the records
+    were made: ids contain this time, and lists are in the order of ids.
     """
 
     def __init__(self) -> None:
@@ -134,8 +134,8 @@ def _date(day: int) -> str:
     return (_EPOCH + timedelta(days=day)).date().isoformat()
 
 
-# A page of a hundred records contains a hundred times. With these tables `iso` writes a time three times as
-# fast as `datetime` does.
+# Each record of a list contains a time, so `iso` is called often. With these tables it takes a third of the
+# time that `datetime` takes.
 _TWO = [f"{number:02}" for number in range(60)]
 _THREE = [f"{number:03}" for number in range(1000)]
 

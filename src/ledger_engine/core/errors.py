@@ -24,7 +24,7 @@ from typing import ClassVar
 class LedgerError(Exception):
     """A refused request: a `code` for programs and a `message` for people.
 
-    `param` is the name of the field or parameter that is wrong; None if the error is about none of them.
+    `param` is the name of the wrong field or parameter; None if the error is about something else.
     """
 
     type: ClassVar[str] = "api_error"

@@ -67,7 +67,7 @@ class IdSource:
         with self._lock:
             if moment > self._moment:
                 self._moment = moment
-                # The top bit starts as 0, so at least 2^73 steps are left before the number overflows.
+                # The top bit starts as 0, so the number can grow by at least 2^73 before it overflows.
                 self._random = self._random_bits(_RANDOM_BITS - 1)
             else:
                 self._random += 1 + self._random_bits(32)

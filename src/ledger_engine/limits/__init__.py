@@ -46,7 +46,7 @@ class RateLimits(Protocol):
         """
 
     async def peek(self, who: str, per_minute: int) -> Verdict:
-        """Return a verdict for a kind of request that is never refused. The request is not counted."""
+        """Return a verdict that never refuses, for a request that is not counted."""
 
 
 class Semaphore(NamedTuple):
@@ -131,8 +131,8 @@ WallClock = Callable[[], float]  # seconds since 1970-01-01 UTC
 class RateWindows:
     """Counts the requests of one process in each minute and second of the wall clock.
 
-    The minute of every caller ends at the same time. All counts are then dropped, so only the callers of the
-    current minute take memory. A caller knows from its own clock when the minute ends.
+    The minute of every caller ends at the same time, so a caller knows from its own clock when its minute
+    ends. All counts are then dropped: only the callers of the current minute take memory.
     """
 
     def __init__(self, wall_clock: WallClock = time.time) -> None:
@@ -154,7 +154,7 @@ class RateWindows:
         return verdict
 
     async def peek(self, who: str, per_minute: int) -> Verdict:
-        """Return a verdict for a kind of request that is never refused. The request is not counted."""
+        """Return a verdict that never refuses, for a request that is not counted."""
         now = self._now()
         return Verdict(per_minute, max(0, per_minute - self._in_minute.get(who, 0)), end_of_minute(now))
 

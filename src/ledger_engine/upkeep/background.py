@@ -27,8 +27,12 @@ log = logging.getLogger("ledger_engine.upkeep.background")
 class Background:
     """Runs the background tasks from `start` to `stop`; the engine must be open all this time.
 
-    `log_name` is the name of the transparency log, and `outside` are the places outside the ledger to which
-    its checkpoints are published.
+    - `seal` encrypts stored secrets.
+    - `retries_s` are the seconds to wait before each further attempt to send a webhook. The waits use the
+      ledger's clock; a comparison with the clock `monotonic` shows whether the ledger's clock has jumped.
+    - `make_sender` makes the sender of webhooks; None for a sender in a separate process.
+    - `log_name` is the text with which the names of new transparency logs begin; None for a random name.
+    - `outside` are the places outside the ledger to which the checkpoints of the logs are published.
     """
 
     def __init__(

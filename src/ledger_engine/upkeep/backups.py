@@ -1,4 +1,6 @@
-"""Backs up a SQLite file to one audited file, restores a backup, and recovers a lost file from its log.
+"""Backs up a SQLite file to one audited file, restores a backup, and recovers a lost file from its WAL.
+
+The WAL is SQLite's write-ahead log; below, `log` means this file.
 
 See docs/backups.md.
 """
@@ -93,7 +95,9 @@ def restore(source: Path, database: Path, now: int) -> RestoreResult:
 
 
 def recover(database: Path, target: Path) -> RecoveryResult:
-    """Write the ledger in SQLite's log of `database` to the new file `target`; no other file changes.
+    """Write the ledger from the write-ahead log of `database` to the new file `target`.
+
+    No other file changes.
 
     Pages that the log lacks come from the existing file `database`. The result must pass the audit. Raises
     Conflict if the log contains nothing, or if pages are missing and there is no existing file. Raises

@@ -1,10 +1,11 @@
 """The heartbeat of a server that may share its ledger with other servers.
 
-Every BEAT_S seconds a server writes a beat to the ledger, and so keeps its sessions alive. Each server also
-watches the beats of the other servers. If another server sends no beat while the watching server sends
-several beats, the other server counts as dead, and the watching server ends the other server's sessions. The
-servers count beats instead of comparing times, because their clocks may differ. Also, a server that was
-suspended has counted no beats, so after the pause it does not take the other servers for dead.
+A session is a key that works only as long as one server runs, such as the key of a dashboard with its own
+server. Every BEAT_S seconds a server writes a beat to the ledger, and so keeps its sessions valid. Each
+server also watches the beats of the other servers. If another server sends no beat while the watching server
+sends several beats, the other server counts as dead, and the watching server ends the other server's
+sessions. The servers count beats instead of comparing times, because their clocks may differ. Also, a server
+that was suspended has counted no beats, so after the pause it does not take the other servers for dead.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Heartbeat:
             await asyncio.sleep(BEAT_S)
             try:
                 await self.beat()
-            except StorageUnavailable as error:  # now no other server can beat either
+            except StorageUnavailable as error:  # the other servers cannot beat now either
                 log.warning("this server could not write its heartbeat: %s", error.cause)
             except Exception:  # go on after any error, because without beats the sessions would end
                 log.exception("this server could not write its heartbeat")
