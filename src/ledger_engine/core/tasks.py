@@ -25,8 +25,8 @@ async def take_turns(turn: Callable[[], Awaitable[int]]) -> None:
     """Call `turn` until it finds no more rows. Each turn changes some rows in one commit.
 
     `turn` returns the number of rows that it found. Use this function to change many rows: every writer waits
-    for the commit in progress, and one large commit would take too long. After each turn there is a pause for
-    other writers, as long as the turn took but at least LEAST_REST_S. Raises the exceptions of a turn; the
+    for the commit in progress, and one large commit would take too long. A pause for other writers follows
+    each turn; it is as long as the turn, but at least LEAST_REST_S. Raises the exceptions of a turn; the
     changes of earlier turns stay.
     """
     while True:
