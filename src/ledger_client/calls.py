@@ -29,8 +29,8 @@ from ledger_client.records import Record, read
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
-ATTEMPTS = 6
-WAIT_MAX_S = 60.0
+ATTEMPTS = 6  # the maximum for one request, with the first attempt
+WAIT_MAX_S = 60.0  # the longest wait before an attempt; if a 429 asks for a longer wait, the client gives up
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,8 @@ class Tokens:
 
     `exchange` gets the next pair for a refresh token. `on_change` is called with each new pair before the
     pair is used. Processes that share a `store` refresh one after the other, and use the pair that another
-    process has stored. If a pair could not be stored, `problem` gives the reason in a sentence.
+    process has stored. If a pair could not be stored, `problem` gives the reason in a sentence. `rotations`
+    counts the pairs that `refresh` got since `begin`. `clock` shows seconds and never goes back.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Tokens:
         self.rotations = 0
         self.problem = ""
         self._lock = asyncio.Lock()
+        # times of `clock`: when the access token expires, and before which no refresh is due
         self._until = self._try_at = 0.0
         self._dead_token: str | None = None  # the server refused this token; the store may still hold it
 

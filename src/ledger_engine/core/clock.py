@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ledger_engine.core.errors import InvalidRequest
 
-DAY = 86_400_000
+DAY = 86_400_000  # milliseconds
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 # ISO 8601 in its extended and its basic form, with calendar and week dates. The expressions limit a day to 31

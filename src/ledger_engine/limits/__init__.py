@@ -94,6 +94,7 @@ class Leases(Protocol):
     async def hold(self, kind: str, names: Collection[str]) -> Collection[str]:
         """Acquire free leases in `names`, up to this server's share; return the held leases in `names`.
 
+        Servers that want the same leases share them evenly; the share of a single server is all leases.
         From now on this server renews these leases, and acquires further leases in `names` when they become
         free. It releases its leases of this kind that are not in `names`. Raises StorageUnavailable.
         """

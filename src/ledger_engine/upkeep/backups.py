@@ -61,7 +61,7 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> AuditRe
     with closing(backup.open_to_copy(database)) as source, work_folder(target.parent) as folder:
         copy = folder / target.name
         backup.copy_of_open(source, database, copy)
-        source.close()  # before the audit, so that nobody who waits for the ledger waits for the audit too
+        source.close()  # the audit reads only the copy, so do not keep the ledger open for so long
         report = _require_sound(database, backup.read_copy(copy, audit.verify))
         _put_in_place(copy, target, overwrite=overwrite)
     return report
