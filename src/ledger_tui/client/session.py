@@ -233,7 +233,7 @@ class Session:
         self.on_change()
 
     def mark_missing(self, part: str) -> None:
-        """Note that this server does not offer a part that goes beyond the contract."""
+        """Note that this server lacks a part of the interface that the contract does not require."""
         if part not in self.missing_parts:
             self.missing_parts.add(part)
             self.on_change()

@@ -1,8 +1,8 @@
 """The pane that shows one record in full: its facts in aligned lines, and links to related objects.
 
-The pane also reads figures that the record does not contain, such as an account's balance over time. `Panes`
-shows the list and the detail side by side, or only one of them. Until the user chooses one or both, the width
-of the screen decides.
+The pane also reads figures beyond the record (`Resource.more`), such as an account's balance over time: the
+record does not contain them. `Panes` shows the list and the detail side by side, or only one of them. Until
+the user chooses one or both, the width of the screen decides.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     def read_more(self, *, is_open: bool, again: bool = False) -> None:
         """Read the figures beyond the record, unless the pane has already read them for the same record.
 
-        With `again`, read them in any case, because other people may have changed them since. But if the
+        With `again`, read them in any case, because they may have changed since the last read. But if the
         detail is not open and the rate limit is small, read nothing.
         """
         record = self._record

@@ -429,7 +429,8 @@ class FilterBar(Vertical):
     @while_running
     def names_read(self) -> None:
         """Apply the line if the user pressed enter before the names arrived; otherwise offer the names."""
-        if self.display and self.line == self._looking_up:  # the user has not changed the line since
+        # The user may have changed the line after pressing enter.
+        if self.display and self.line == self._looking_up:
             self._filter(self.line, looked_up=True)
         elif self.display:
             self._offer()

@@ -143,7 +143,7 @@ class ListModel:
         self.problem = ""
 
     def _retry(self) -> None:
-        """Forget the last failure, so that the next request is sent."""
+        """Forget the last failure, because `page_for` returns no page after a failure."""
         self.context.session.missing_parts.discard(self.resource.part or "")
         self.searching = False
         self.problem = ""
@@ -381,7 +381,7 @@ class ListModel:
     def row_of_created(self) -> int | None:
         """Return the row of the created object once, as soon as the row is loaded; otherwise None.
 
-        Return None for this row too if the user has moved the cursor since.
+        Return None for this row too if the user has moved the cursor away from the newest row.
         """
         row = self.window.index_of(self._created) if self._created is not None else None
         if row is None:

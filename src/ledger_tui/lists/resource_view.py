@@ -279,7 +279,7 @@ class ResourceView(View):
         record_id = message.record.get("id")
         if record_id in (self._awaited_id, (self.selected or {}).get("id")):
             self.show_record(message.record)
-        else:  # the user has since selected another object
+        else:  # the user has selected another object while this one was read
             self.model.replace(message.record)
 
     def action_locate(self) -> None:

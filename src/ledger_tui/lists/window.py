@@ -378,7 +378,7 @@ class Window:
         self._stays.add(record_id)
 
     def _with_stays(self, page: ListPage, number: int) -> ListPage:
-        """Return the page, with the rows that `let_stay` protects and that the page no longer contains.
+        """Return the page, with the rows added that `let_stay` protects and that the page does not contain.
 
         Each protected row keeps its place: before the row that followed it when the page was last read.
         """
