@@ -139,10 +139,25 @@ class Submission:
                 body = {**dict(self.form.sends), **body_of(self.form, values, currency)}
                 key = self.idempotency_key
         except FieldErrors as error:
-            return FormRefused(error.errors)
+            return FormRefused({**await self._other_errors(values), **error.errors})
         except LedgerError as error:
             return FormRefused({"": literal(error)})
         return PreparedForm(values, body, key, currency)
+
+    async def _other_errors(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Return the errors of names that the server does not know, and of empty required fields.
+
+        `prepare` stops at the first of these errors.
+        """
+        errors: dict[str, str] = {}
+        for field in self.form.fields:
+            text = values.get(field.name, "").strip()
+            if not text and self.form.method != "PATCH":
+                errors[field.name] = missing(field, self.form, values)
+            elif text and field.kind in ("account", "user") and self._names.get(text) is None:
+                with suppress(LedgerError):
+                    errors[field.name] = await self._error_of_name(field, text)
+        return {name: error for name, error in errors.items() if error}
 
     async def send(self, form: PreparedForm, notify: Callable[[bool], object]) -> Result:
         """Send the request and return its outcome.
@@ -306,15 +321,21 @@ class Submission:
 
     async def refusal_of(self, field: Field, text: str) -> str:
         """Ask the server about a typed account or user; return why it is wrong, or "" if it is not."""
-        users = field.kind == "user"
+        with suppress(LedgerError):  # `prepare` asks the server again
+            if not await self.learn_named(text, users=field.kind == "user"):
+                return await self._error_of_name(field, text)
+        return ""
+
+    async def _error_of_name(self, field: Field, text: str) -> str:
+        """Return why no account or user is named `text`; "" if there is one. Raises LedgerError."""
         try:
-            if await self.learn_named(text, users=users):
-                return ""
-            await (self._require_user({field.name: text}) if users else self._currency({"account": text}))
+            await (
+                self._require_user({field.name: text})
+                if field.kind == "user"
+                else self._currency({"account": text})
+            )
         except FieldErrors as error:
             return next(iter(error.errors.values()))
-        except LedgerError:  # `prepare` asks the server again
-            pass
         return ""
 
     async def _require_user(self, values: Mapping[str, str]) -> None:

@@ -295,6 +295,28 @@ async def test_an_unknown_account_is_reported_at_its_field(
     assert not server.transactions
 
 
+async def test_a_form_marks_every_wrong_field_when_it_is_sent(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    source, _target = server.add_account("Source"), server.add_account("Target")
+    server.post(source, 100)
+    async with dashboards.open() as driver:
+        await driver.press("2", sees="Source")
+        await driver.lists_only(source)
+        await driver.press("x", sees="Transfer")
+        await driver.type("25.50", "tab", sees="✕ There is no such account. Type part of its name.")
+        await driver.type("test", "ctrl+s")
+        form = driver.app.screen
+        assert isinstance(form, FormScreen)
+        await until(lambda: not form.working and driver.text().count("✕") == 2, "both errors")
+        await driver.sees("✕ Write an amount like", "✕ There is no such account. Type part of its name.")
+        await driver.press("shift+home", "backspace", gone="There is no such account")
+        await driver.sees("✕ Write an amount like")
+        await driver.press("ctrl+s", sees="✕ → To is required.")
+        await driver.sees("✕ Write an amount like")
+    assert len(server.transactions) == 1
+
+
 async def test_a_part_this_server_lacks_is_reported_at_its_field(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
