@@ -53,7 +53,7 @@ class MovableClock:
         return self.now()
 
     def monotonic(self) -> float:
-        """Return this clock's time in seconds; they stop if the clock is frozen, and move with the clock."""
+        """Return this clock's time in seconds, which a test freezes or moves together with the clock."""
         return self.now() / 1000
 
     def state(self) -> ClockState:

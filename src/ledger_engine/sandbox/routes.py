@@ -339,7 +339,7 @@ def _take(unit: Unit, tenant: Tenant, key: str, object: str) -> None:
 
 
 def _require_reachable(moment: int, now: int, param: str) -> None:
-    """Raise InvalidRequest if the clock cannot move to `moment`: if it is before `now`, or after LATEST."""
+    """Raise InvalidRequest if `moment` is before `now` or after LATEST: the clock cannot move there."""
     if moment < now:
         raise InvalidRequest("invalid_value", "The clock only goes forward.", param)
     if moment > LATEST:

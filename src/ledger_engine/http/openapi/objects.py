@@ -26,7 +26,7 @@ class Objects:
         }
 
     def at(self, path: str) -> type[Any] | None:
-        """Return the class of the object at this path, or at the beginning of this path; None without one.
+        """Return the class of the object at this path or at the beginning of it; None if there is no object.
 
         For example, `/v1/accounts/<id>/balance` begins with the path of an account.
         """

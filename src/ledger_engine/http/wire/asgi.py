@@ -37,8 +37,8 @@ class Extension(Protocol):
         """Let the server read the rest of the body, in larger pieces if the body may be large.
 
         If the application does not call this, its first call of `receive` that finds no data has the same
-        effect. Before either call, the rest of the body costs no memory. So if an
-        application refuses a request, it should do so before either call.
+        effect. Before either call, the rest of the body costs no memory. So if an application refuses a
+        request, it should do so before either call.
         """
 
 
