@@ -23,8 +23,8 @@ from ledger_client.answers import BoundedClient, Unread
 from ledger_client.parsing import parsed
 
 _BODY_SHOWN = 600  # characters of a body in a report
-# The examiner gives up after this number of answers with 429 to one request. After each of these answers it
-# waits for the seconds in Retry-After, but at most 65.
+# The examiner gives up after this number of answers with 429 to one request. After each of these answers the
+# examiner waits as many seconds as Retry-After names, but no more than 65.
 _WAITS_MAX = 90
 
 
@@ -159,7 +159,8 @@ class Examiner:
     ) -> ExaminedExchange:
         """Send a request, and return it with its answer. An `anonymous` request is sent without the key.
 
-        If a `patient` request gets a 429, it is sent again after the wait in the answer. Raises Unreachable.
+        The request's body is `body` as JSON, or the bytes `content`. If a `patient` request gets a 429, it is
+        sent again after the time that the answer names. Raises Unreachable.
         """
         sent = {} if anonymous else {"Authorization": f"Bearer {self.key}"}
         sent |= headers or {}
@@ -192,7 +193,8 @@ class Examiner:
     def expect(self, rules: str, holds: object, exchange: ExaminedExchange, requirement: str) -> bool:
         """Note that the exchange keeps these rules if `holds` is true, and otherwise that it breaks them.
 
-        Return `holds` as a bool. `requirement` describes the right answer in the report.
+        `rules` contains the names of the rules, separated by spaces. `requirement` describes the right answer
+        in the report. Return `holds` as a bool.
         """
         for rule in rules.split():
             assert rule in RULES, rule
