@@ -127,7 +127,10 @@ def no_answer(error: Exception) -> LedgerError:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and its causes. If a host has several addresses, each failure is in a group."""
+    """Yield an exception and its causes.
+
+    If a host has several addresses, the failures of all of them are in one exception group.
+    """
     while error is not None:
         yield error
         if isinstance(error, BaseExceptionGroup):

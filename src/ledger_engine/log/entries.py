@@ -13,8 +13,7 @@ from ledger_engine.log.tiles import ENTRY_MAX
 from ledger_engine.store import Row, Unit, Value
 
 SALT = 16  # bytes
-# The bodies of the events for which one work makes commitments have at most this many bytes in total; a
-# single body may be longer.
+# One work makes commitments until the bodies of their events have more than this many bytes in total.
 COMMITTED_AT_ONCE = 4_000_000
 _EVENTS = (
     f"SELECT {outbox.SHORT_COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"
@@ -33,9 +32,10 @@ class LoggedBook:
 
 @dataclass(frozen=True, slots=True)
 class EntryRange:
-    """Some consecutive events: their ids, and in `entries` what belongs to each id.
+    """Some consecutive events: their ids, and in `entries` one value for each id.
 
-    The function `read` returns the log entries there, and `leaves` the leaf hashes of these log entries.
+    In a range from the function `read`, this value is the event's log entry; in a range from `leaves`, it is
+    the leaf hash of the log entry.
     The range ends before the first event that needs a commitment and has none. `uncommitted` has the ids of
     this event and of later events that need a commitment and have none.
     """

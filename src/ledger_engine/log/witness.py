@@ -1,8 +1,8 @@
 """A witness of logs, as C2SP's tlog-witness defines it.
 
-A witness signs a checkpoint only if the log in it begins with the log in the last checkpoint that the witness
-signed. The witness stores its key and the last checkpoint of each log in a folder, and answers requests to
-`add-checkpoint` over HTTP.
+A witness signs a new checkpoint of a log only if the log has merely grown since the last checkpoint that the
+witness signed: all older entries must be unchanged. The witness stores its key and the last checkpoint of
+each log in a folder, and answers requests to `add-checkpoint` over HTTP.
 """
 
 from __future__ import annotations

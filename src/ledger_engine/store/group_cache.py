@@ -4,7 +4,7 @@ The values and rows of all works of a group are written together, at the latest 
 statement uses one of their tables, they are written before this statement, so that the statement sees them.
 If the statement changes the table, the cached values are dropped and later read again. So a work needs no
 knowledge of other works, and a group of postings is written like a batch. The next transaction uses the same
-values, unless the committer has called `forget`, because another process has written.
+values. If another process has written, the committer calls `forget` first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Key = tuple[type[CachedValues], str, bool]
 
 
 class _Direct:
-    """The `GroupCache` of one unit: its statements go directly to the database, past the cache."""
+    """The database for cached values (protocol `GroupCache`): statements bypass the cache."""
 
     __slots__ = ("cached", "change", "execute", "execute_many", "rows")
 
@@ -147,8 +147,9 @@ class CachingUnit(ABC):
             self.forget()
 
     def _prepare(self, words: frozenset[str], *, reads: bool) -> None:
-        """Write the changes of each table among these words of a statement, so that the statement sees them.
+        """Before a statement runs, write the waiting changes of every table whose name is in its `words`.
 
+        So the statement sees these changes.
         `reads` is true if the statement only reads. If it is false, also forget the values of these tables.
         """
         for table in [table for table in self._tables if table in words]:

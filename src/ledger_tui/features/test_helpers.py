@@ -76,8 +76,9 @@ _SPAN = re.compile(r"(\d+)(s|min|m|h|d|w|)")
 class ReadyFault(NamedTuple):
     """A fault that the user can choose by name with `:fault`.
 
-    `about` describes its effect in a few words, `action` is its effect for the server, and `match` selects
-    the requests that it applies to. A fault of webhooks applies to all deliveries.
+    `about` describes the effect to the user. `action` is the effect as the body of the request to the server
+    names it, and `match` selects the requests that the fault applies to. A fault of webhooks applies to all
+    deliveries.
     """
 
     about: str
@@ -309,7 +310,7 @@ def _span(seconds: int) -> str:
 
 @dataclass
 class HelperLineRequested(Message):
-    """The user wants to continue a command: the command line opens with its beginning, `line`."""
+    """Asks to open the command line with `line`, the beginning of a command that the user completes."""
 
     line: str
 

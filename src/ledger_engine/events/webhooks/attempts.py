@@ -10,8 +10,9 @@ restores that were stored when the attempt was read, and `record` compares them 
 the delivery was resent during the attempt, it stays due; if the endpoint was deleted, the delivery gets no
 retry.
 
-If an event after the cursor is resent before its first attempt is recorded, its delivery already has a row,
-with 0 attempts. `pending` leaves this row out until the first attempt is recorded.
+There is one exception to the rule for rows: if an event after the cursor is resent before its first attempt
+is recorded, the resend creates the row, with 0 attempts. `pending` leaves this row out until the first
+attempt is recorded.
 """
 
 from __future__ import annotations

@@ -83,8 +83,8 @@ async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     """Restore a webhook endpoint within 30 days of its deletion; its new secret is shown only once."""
     secret = endpoints.new_secret()
     sealed_secret = Seal.from_environment().seal(secret)
-    # With If-Match, end no deliveries: the request will fail, because `endpoints.get` does not find a deleted
-    # endpoint.
+    # If-Match is compared with the result of `endpoints.get`, which finds no deleted endpoint. So a restore
+    # with If-Match always fails, and must end no deliveries before.
     if call.condition is None:
         await endpoints.end_deliveries(call.engine, call.authenticate(), id)
     return await call.write(endpoints.restore, id, secret, sealed_secret, call.idempotency_key)
@@ -216,10 +216,10 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGener
     """Yield server-sent events: first the secret of this session, then every ledger event after the cursor.
 
     The stream ends when the client disconnects, the credential becomes invalid or the server stops. The
-    generator occupies one of the places in `followers`, and raises PermissionDenied if no place is free. When
-    it has a place, it yields "" before the secret. So `stream_events` gets this error before the answer
-    begins. Events are read only as fast as the client takes them, so a slow client costs only the memory for
-    a few events.
+    generator occupies one of the places in `followers`. Its first value is "", which it yields once it has a
+    place. If no place is free, it raises PermissionDenied instead. `stream_events` takes this first value
+    before the answer begins, so that the answer can still be the error. Events are read only as fast as the
+    client takes them, so a slow client costs only the memory for a few events.
     """
     secret = endpoints.new_secret()
     value = (call.header(b"authorization") or "").partition(" ")[2]
