@@ -106,6 +106,7 @@ class BulkScreen(Dialog[list[Record]]):
         self._stopping = False
         self._attempts = 0
         self._failures: list[str] = []
+        self.may_have_changes = False  # whether a request has changed an object, or may have
         self._changed_records: list[Record] = []
         # If the action creates objects, each record gets one idempotency key, so that a request that is sent
         # again creates nothing twice.
@@ -117,7 +118,9 @@ class BulkScreen(Dialog[list[Record]]):
         return self._attempts > 0
 
     def content(self) -> ComposeResult:
-        yield Static(Content(self._text), id="bulk-question")
+        asked, objects, *notes = self._text.split("\n\n")
+        yield Static(Content(f"{asked}\n\n{objects}"), id="bulk-question")  # one row for each object
+        yield Static(Content("".join(f"\n{note}\n" for note in notes).rstrip("\n")))
         if self._asks_number:
             number = str(len(self._records))
             yield Static(Content.assemble("\nType their number, ", (number, "bold"), ", then press enter."))
@@ -191,7 +194,10 @@ class BulkScreen(Dialog[list[Record]]):
             answer = await self._api.write(action.method, path, None, key, part=action.part)
         except LedgerError as error:
             words = words_for(self._resource, record, self._names)
-            return None, uncertain(error) or in_words(error, self._names, record.get("id"), words)
+            unknown = uncertain(error)
+            self.may_have_changes |= bool(unknown)
+            return None, unknown or in_words(error, self._names, record.get("id"), words)
+        self.may_have_changes = True
         same = answer.record.get("id") == record.get("id")
         return (dict(answer.record) if same else None), ""
 
@@ -236,7 +242,7 @@ def act_on_all(
 ) -> None:
     """Ask once, then run the action on these objects of the view, one after the other.
 
-    Afterwards this calls `end` with a sentence about the result, unless no request has a result.
+    Afterwards this calls `end` with a sentence about the result, unless the action certainly changed nothing.
     """
     resource, context = view.resource, view.context
     left_out = len(view.model.marks) - len(records)
@@ -250,7 +256,8 @@ def act_on_all(
         for record in changed_records or ():
             view.show_changed(record)
         if changed_records is not None and screen.has_results:
-            end(screen.result)
+            if screen.may_have_changes:
+                end(screen.result)
             view.table.unmark()
             view.poll_soon()
 

@@ -100,3 +100,23 @@ async def test_a_series_stopped_midway_counts_the_objects_not_tried(
         await driver.sees("Deactivated: 1, not tried: 2")
         await until(lambda: driver.app.screen is driver.app.dashboard, "the end of the dialog")
     assert [user["status"] for user in server.users].count("deactivated") == 1
+
+
+async def test_a_series_that_changes_nothing_leaves_the_change_before_undoable(own_project: Address) -> None:
+    async with dashboard_on(own_project, (80, 30)) as driver:
+        await driver.sees("● online")
+        till = await made(driver, "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        body = {"account": till["id"], "customer": "Ada", "amount": 1000}
+        drafts = [await made(driver, "/v1/invoices", body, f"i{number}") for number in range(2)]
+        await driver.press("2", "n", sees="Post a transaction")
+        await driver.type("till", sees="EUR  acc_")
+        await driver.press("enter", "tab")
+        await driver.type("5", "ctrl+s", sees="Post a transaction?")
+        await driver.press("y", sees="Credited Till 5.00 EUR")
+        await driver.press("3", sees="○ draft")
+        await driver.press("ctrl+a", "F", sees="Finalize 2 invoices?")
+        await driver.sees("For each: It gets its number", "  more. ")  # the sentence takes two lines
+        for draft in drafts:
+            await made(driver, f"/v1/invoices/{draft['id']}/finalize")
+        await driver.press("y", sees="Finalized: 0, failed: 2. esc closes.")
+        await driver.press("escape", "u", sees="Reverse the transaction, +5.00 EUR, Till?")
