@@ -26,6 +26,8 @@ def question(resource: Resource, action: ResourceAction, record: Record, names: 
     if record.get("reverses") is not None:
         reversal = named(replace(resource, singular="reversal"), record, names)
         return f"Undo {reversal}?\n\n{_effect_of_reversal(record, names)}"
+    if action.name == "reverse" and (moved := _moved_back(record, names)):
+        return f"Reverse the transfer: {moved}?\n\n{action.effect}"
     begins = action.asks or action.label.capitalize()
     effect = action.caution(record) or action.effect or literal(record.get("id"))
     return f"{begins} {named(resource, record, names)}?\n\n{effect}"
@@ -33,15 +35,38 @@ def question(resource: Resource, action: ResourceAction, record: Record, names: 
 
 def _effect_of_reversal(reversal: Record, names: AccountNames) -> str:
     """Return the effect of reversing `reversal`: the transaction that it has undone is posted again."""
-    account, other = names.get(reversal.get("account")), names.get(reversal.get("destination"))
-    amount, kind = reversal.get("amount"), "debit" if reversal.get("type") == "credit" else "credit"
-    if account is None or not isinstance(amount, int):
+    opposite = _opposite_of(reversal, names)
+    if not opposite:
         return "This undoes the undo: the original amount is posted again."
+    return f"This undoes the undo: it {opposite} again."
+
+
+def _moved_back(transaction: Record, names: AccountNames) -> str:
+    """Return what reversing a transfer does, such as `moves 5.00 EUR from Safe to Till (float)`.
+
+    Return "" for a transaction that is no transfer or whose accounts are not known.
+    """
+    if names.get(transaction.get("destination")) is None:
+        return ""
+    description = transaction.get("description")
+    about = f" ({literal(description)})" if isinstance(description, str) and description.strip() else ""
+    moved = _opposite_of(transaction, names)
+    return f"{moved}{about}" if moved else ""
+
+
+def _opposite_of(transaction: Record, names: AccountNames) -> str:
+    """Return what reversing a transaction does, such as `moves 5.00 EUR from Safe to Till`.
+
+    Return "" if its account is not known.
+    """
+    account, other = names.get(transaction.get("account")), names.get(transaction.get("destination"))
+    amount, kind = transaction.get("amount"), "debit" if transaction.get("type") == "credit" else "credit"
+    if account is None or not isinstance(amount, int):
+        return ""
     if other is not None and kind == "credit":
         account, other = other, account
-    moved = Movement(account, kind, amount, other.name if other else None, None)
-    text = moved.in_words("", is_done=False)
-    return f"This undoes the undo: it {text[0].lower()}{text[1:]} again."
+    text = Movement(account, kind, amount, other.name if other else None, None).in_words("", is_done=False)
+    return f"{text[0].lower()}{text[1:]}"
 
 
 def named(resource: Resource, record: Record, names: AccountNames) -> str:

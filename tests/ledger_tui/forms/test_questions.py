@@ -124,6 +124,29 @@ def test_a_reversal_is_undone_in_words_that_say_what_is_posted_again(
     assert text == question_text.replace("|", "\n\nThis undoes the undo: ")
 
 
+@pytest.mark.parametrize(
+    ("transfer", "question_text"),
+    [
+        (
+            {"type": "debit", "description": "float"},
+            "Reverse the transfer: moves 12.50 EUR from Safe to Till (float)?",
+        ),
+        (
+            {"type": "credit", "description": None},
+            "Reverse the transfer: moves 12.50 EUR from Till to Safe?",
+        ),
+    ],
+)
+def test_a_transfer_is_reversed_in_words_that_name_both_accounts(
+    transfer: dict[str, object], question_text: str
+) -> None:
+    names = AccountNames()
+    names.learn({"id": f"acc_{n}", "name": name, "currency": "EUR"} for n, name in ((1, "Till"), (2, "Safe")))
+    (reverse,) = TRANSACTIONS.actions
+    text = question(TRANSACTIONS, reverse, {**POSTED_DEBIT, "destination": "acc_2", **transfer}, names)
+    assert text == f"{question_text}\n\n{reverse.effect}"
+
+
 def test_each_action_with_a_lasting_effect_names_its_consequence() -> None:
     final = [action for resource in RESOURCES for action in resource.actions if action.final]
     assert final

@@ -228,7 +228,7 @@ async def test_u_takes_a_posting_back_from_any_screen_after_asking(driver: Drive
     await driver.type("5", "ctrl+s", sees="Transfer?")
     await driver.press("y", sees="Moved 5.00 EUR from Till to Safe")
     assert " · u reverses it" in " ".join(driver.text().split())
-    await driver.press("u", sees=("Reverse the transaction, −5.00 EUR, Till", "Nothing is deleted."))
+    await driver.press("u", sees=("Reverse the transfer: moves 5.00 EUR from Safe to Till?", "is deleted."))
     await driver.press("y", sees="The transaction on Till is reversed: ")
     await driver.press("2", sees=("↩ credit", "+5.00  EUR  Till"))
     driver.app.clear_notifications()
