@@ -233,7 +233,9 @@ class Navigation(Switcher):
         await self._go_to(message.location)
 
     async def open_trace(self, kind: str, record: Record) -> None:
-        """Trace an object, event, delivery or request; esc leads back."""
+        """Trace an object, event, delivery or request; esc leads back to its row."""
+        if isinstance(self.view, ResourceView):
+            self.view.model.hold()
         self._trail.append(self.location)
         self.leave()
         view = await self.show_place(TRACE.kind)

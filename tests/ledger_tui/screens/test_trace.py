@@ -104,6 +104,18 @@ async def test_a_trace_waits_for_the_answer_of_its_list(driver: Driver) -> None:
     await driver.type("status:void", "enter", "T", sees="Choose an object, an event or a request first")
 
 
+async def test_a_trace_leads_back_to_the_row_that_it_was_opened_from(driver: Driver) -> None:
+    till = driver.app.names.search("Till")[0].id
+    body: dict[str, object] = {"account": till, "amount": 1, "type": "credit", "description": "traced"}
+    traced_id = await write(driver, "POST", "/v1/transactions", body)
+    await driver.press("2", sees="traced")
+    await driver.press("T")
+    await traced(driver)
+    await write(driver, "POST", "/v1/transactions", {**body, "description": "newer"})
+    await driver.press("escape", sees="▲ 1 new")
+    assert (driver.view.selected or {})["id"] == traced_id
+
+
 async def test_a_failed_delivery_is_traced_to_its_request_and_sent_again(driver: Driver) -> None:
     await paid_invoice(driver)
     await driver.press("7", "w", sees="127.0.0.1:9")
