@@ -151,12 +151,12 @@ def create(unit: Unit, tenant: Tenant, new: NewAccount, key: str | None = None) 
 
 
 def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Account:
-    """Return the account. Raises NotFound, which names `param`, the field of the request with the id."""
+    """Return the account. Raises NotFound; the error names `param`, the request's field with the id."""
     return _LISTING.get(unit, tenant, id, param)
 
 
 def page(unit: Unit, tenant: Tenant, request: PageRequest, *, until: str | None = None) -> Page[Account]:
-    """Return a page of the accounts, newest first; with `until`, only accounts with a smaller id."""
+    """Return a page of the accounts, newest first; if `until` is given, their ids are less than `until`."""
     return _LISTING.page(unit, tenant, request, {}, until=until)
 
 

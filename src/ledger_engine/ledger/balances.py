@@ -39,7 +39,7 @@ class LoadedBalance:
 
 
 class Balances:
-    """The balances of a project and mode that works have read so far. Implements `CachedValues`.
+    """The balances of a project and mode that works have read so far. Implements `store.CachedValues`.
 
     Several methods have the parameter `prefix`, which errors put before the name of the field at fault. It is
     "" for a single transaction, and the path of the item, such as `transactions.0.`, for a transaction in a
@@ -91,10 +91,10 @@ class Balances:
     ) -> LoadedBalance:
         """Return the balance of the account after checking that the balance can change by `change`.
 
-        Raises NotFound, which names `field`, the request's field with the account. Raises InvalidRequest,
-        which names `amount`: `balance_out_of_range` for a balance beyond ±(2^53 − 1), and
-        `insufficient_funds` if a debit would make the balance negative in a project that refuses overdrafts
-        (docs/decisions.md#projects-overdraft, #transactions-range).
+        Raises NotFound; the error names `field`, the request's field that contains the account. Raises
+        InvalidRequest for the field `amount`: with the code `balance_out_of_range` if the balance would be
+        beyond ±(2^53 − 1), and with the code `insufficient_funds` if a debit would make the balance negative
+        in a project that refuses overdrafts (docs/decisions.md#projects-overdraft, #transactions-range).
         """
         balance = self._accounts.get(account) or self.of(account, _param(prefix, field))
         after = balance.amount + change

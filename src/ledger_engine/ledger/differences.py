@@ -68,9 +68,10 @@ _OBJECTS: dict[str, tuple[str, Callable[[Unit, Tenant, str, int], Any]]] = {
 class ChangeCount:
     """A count, in progress, of the objects that changed after the moment `start` and up to the moment `end`.
 
-    `changed` contains the changed objects by the prefix of their ids. It maps the id of each object to the
-    object's number of transactions, which is 0 for an object with an event but no transaction. `after` is the
-    id of the last counted row; None when all rows of the period are counted.
+    `changed` has an entry for each prefix of ids, such as `acc`. The entry maps the id of each changed object
+    to the number of transactions on that object, which is 0 for an object with an event but no transaction.
+    The next rows to count are the rows with ids greater than `after`; it is None when all rows of the period
+    are counted.
     """
 
     start: int
@@ -164,8 +165,8 @@ def changed_page(unit: Unit, tenant: Tenant, count: ChangeCount, request: PageRe
 def next_changes(unit: Unit, tenant: Tenant, page: ChangedPage, skipped: int) -> list[str]:
     """Return the JSON texts of the page's changes, without the first `skipped` changes.
 
-    The result ends with the change whose text brings the total over TOGETHER_MAX letters, or else with the
-    last change of the page.
+    The result ends with the first change at which the texts have TOGETHER_MAX letters or more in total, or
+    else with the last change of the page.
     """
     ids = list(page.postings)[skipped:]
     past_accounts = _past_accounts(unit, tenant, ids, (page.start, page.end))

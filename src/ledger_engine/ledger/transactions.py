@@ -35,8 +35,8 @@ _COLUMNS = (
     " destination, transfer, reverses"
 )
 # Without this hint SQLite would search by the book and compare the type of each row. PostgreSQL has no hints.
-# There the index contains type and book as one value, and `store/postgres/rendering.py` replaces the hint
-# with a condition on this value.
+# Its index contains type and book joined to one value, and `store/postgres/rendering.py` replaces the hint
+# and `_OF_TYPE` with a condition on this value.
 _BY_TYPE = " INDEXED BY transactions_by_type"
 _OF_TYPE = f"type = :type AND book = {BOOK}"
 
@@ -78,7 +78,7 @@ class NewTransaction:
 
 
 def _prefetch(unit: Unit, tenant: Tenant, calls: list[tuple[Any, ...]]) -> None:
-    """For several calls of `post`, read together their accounts, and which idempotency keys are used."""
+    """For several calls of `post`, read all accounts together, and all idempotency keys together."""
     ids = [id for (new, *_) in calls for id in (new.account, new.destination) if id is not None]
     unit.cached(Balances, tenant).read(ids)
     if keys := [key for (_, *further) in calls for key in further if key is not None]:
@@ -257,7 +257,7 @@ def _post(
 
 
 class PostedBook:
-    """The state that the works of a group share when they post to one book. Implements `CachedValues`."""
+    """What the works of a group share when they post to one book. Implements `store.CachedValues`."""
 
     # The tables that contain the book's number, the number of stored objects, and the balances.
     tables: ClassVar = books.TABLES | quotas.StoredObjects.tables | Balances.tables
@@ -281,8 +281,8 @@ class Postings:
     """The transactions that one work posts.
 
     The transactions are checked one by one, and written together with the transactions of the other works in
-    the group. Use an instance only until the work executes its next SQL statement. If `add` raises an error,
-    it has changed nothing.
+    the group. Use an instance only until the work executes its next SQL statement: a statement may make the
+    cache drop the values that the instance changes. If `add` raises an error, it has changed nothing.
     """
 
     __slots__ = ("_book", "_is_noted", "_stored_before", "_tenant", "_unit")

@@ -126,7 +126,7 @@ def page(
     role: str | None = None,
     until: str | None = None,
 ) -> NumberedPage:
-    """Return a page of the users, newest first, with deactivated users.
+    """Return a page of the users, newest first, including deactivated users.
 
     A page after the last page is empty. With `until`, return only users whose ids are less than `until`.
     """
@@ -210,7 +210,7 @@ def require_active(unit: Unit, tenant: Tenant, id: str, param: str) -> None:
 def expired(unit: Unit, before: int) -> list[str]:
     """Return the ids of the users of all projects who are not erased, and were deactivated before `before`.
 
-    `before` is in milliseconds; the retention passes the moment 30 days ago.
+    `before` is in milliseconds. The caller, `upkeep.retention`, uses the moment 30 days ago.
     """
     rows = unit.execute(f"SELECT id FROM users WHERE {_EXPIRED} ORDER BY deactivated_at", {"before": before})
     return [row["id"] for row in rows]

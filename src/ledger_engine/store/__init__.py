@@ -34,9 +34,10 @@ class Row(Protocol):
 
 
 class GroupCache(Protocol):
-    """The access of `CachedValues` to the database.
+    """The database as `CachedValues` objects see it: they read and write their tables through this protocol.
 
-    Unlike a statement of a work, a statement here does not see changes that are only in the cache.
+    Unlike a statement of a work, a statement of such an object does not see changes that are only in the
+    cache.
     """
 
     def execute(self, sql: str, parameters: Parameters, /) -> list[Row]:
@@ -274,7 +275,7 @@ class Rewinder(Protocol):
         ...
 
     async def forget_newest(self) -> None:
-        """Treat the stored events as complete, because the newest events were removed on purpose."""
+        """Accept that the newest events are missing, because they were removed on purpose."""
         ...
 
 

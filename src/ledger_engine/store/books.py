@@ -20,7 +20,7 @@ _WITH_BOOK = ("transactions", "events", "logs", "log_tiles", "log_commitments", 
 
 
 class _Number:
-    """The number of the tenant's book, as `CachedValues`. The number never changes."""
+    """The number of the tenant's book, which never changes. Implements `store.CachedValues`."""
 
     tables: ClassVar = TABLES
     __slots__ = ("number",)

@@ -48,7 +48,7 @@ class End(Protocol):
     """One end of a copy. Its methods raise Conflict if the copy is impossible."""
 
     def lines(self, table: CopiedTable) -> Iterator[tuple[bytes, int]]:
-        """Yield all rows in the order of the key, in blocks: the text of COPY, and the number of its rows."""
+        """Yield all rows in the order of the key, in blocks: each as COPY's text, with its number of rows."""
         ...
 
 

@@ -184,7 +184,7 @@ class Engine:
         self._time_kept = 0
 
     async def forget_newest(self) -> None:
-        """Treat the stored events as complete, because the newest events were removed on purpose."""
+        """Accept that the newest events are missing, because they were removed on purpose."""
         await self._rewindable().forget_newest()
 
     def _rewindable(self) -> Rewinder:

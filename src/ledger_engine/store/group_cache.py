@@ -3,8 +3,9 @@
 The values and rows of all works of a group are written together, at the latest before the commit. If a
 statement uses one of their tables, they are written before this statement, so that the statement sees them.
 If the statement changes the table, the cached values are dropped and later read again. So a work needs no
-knowledge of other works, and a group of postings is written like a batch. The next transaction uses the same
-values. If another process has written, the committer calls `forget` first.
+knowledge of other works, and the postings of several requests are written together, as the postings of one
+batch are. The next transaction uses the same values. If another process has written, the committer calls
+`forget` first.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ Key = tuple[type[CachedValues], str, bool]
 
 
 class _Direct:
-    """The database for cached values (protocol `GroupCache`): statements bypass the cache."""
+    """Implements the protocol `store.GroupCache` for the values that a unit caches.
+
+    These values read and write the database through this object, and their statements bypass the cache.
+    """
 
     __slots__ = ("cached", "change", "execute", "execute_many", "rows")
 
@@ -149,8 +153,8 @@ class CachingUnit(ABC):
     def _prepare(self, words: frozenset[str], *, reads: bool) -> None:
         """Before a statement runs, write the waiting changes of every table whose name is in its `words`.
 
-        So the statement sees these changes.
-        `reads` is true if the statement only reads. If it is false, also forget the values of these tables.
+        So the statement sees these changes. If `reads` is false, the statement may change these tables, so
+        also forget the values that are cached from them.
         """
         for table in [table for table in self._tables if table in words]:
             self._write_values(table)

@@ -124,8 +124,8 @@ class GroupCommit(Generic[J]):
     def _check(self, last_count: int, quiet: int) -> None:
         """Begin a group, or schedule another check.
 
-        `last_count` is the number of works that waited at the last check, and `quiet` the number of checks
-        without a new work.
+        `last_count` is the number of works that waited at the last check, and `quiet` is the number of
+        consecutive checks that found no new work.
         """
         self._next_check = None
         waiting, expected_count = len(self._waiting), min(self._expected_count, GROUP_MAX)
