@@ -35,8 +35,8 @@ _COLUMNS = (
     " destination, transfer, reverses"
 )
 # Without this hint SQLite would search by the book and compare the type of each row. PostgreSQL has no hints.
-# Its index contains type and book joined to one value, and `store/postgres/rendering.py` replaces the hint
-# and `_OF_TYPE` with a condition on this value.
+# On PostgreSQL the index `transactions_by_type` contains type and book joined to one value, and
+# `store/postgres/rendering.py` replaces the hint and `_OF_TYPE` with a condition on this value.
 _BY_TYPE = " INDEXED BY transactions_by_type"
 _OF_TYPE = f"type = :type AND book = {BOOK}"
 

@@ -27,7 +27,7 @@ TOGETHER_MAX = 500_000
 # To find out the length of a long text, a statement must read the text. So a large page that may be returned
 # in parts first reads only FIRST_ROWS rows, and reads the other rows only if the texts of these rows fit.
 FIRST_ROWS = 4
-LOOKED_AT_MAX = 2000  # the most rows that a bounded page searches; this takes some milliseconds
+LOOKED_AT_MAX = 2000  # a search without an index ends after this many rows, which take some milliseconds
 
 R = TypeVar("R")
 
@@ -59,9 +59,10 @@ class PageRequest:
 class Page(Generic[R]):
     """A page of items, newest first.
 
-    `has_more` and `next_cursor` refer to older items, or to newer items if the request used `before`. The
-    page of a bounded search can be empty although more items follow. If `is_part` is true, these are the
-    first items of the requested page, and the other items follow after `next_cursor`.
+    `has_more` and `next_cursor` refer to older items, or to newer items if the request used `before`. If the
+    search for items ended after LOOKED_AT_MAX rows, a page can be empty although more items follow. If
+    `is_part` is true, these are the first items of the requested page, and the other items follow after
+    `next_cursor`.
     """
 
     items: list[R]
@@ -110,7 +111,7 @@ class Listing(Generic[R]):
     short_columns: str = ""
 
     def get(self, unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> R:
-        """Return the tenant's record. Raises NotFound; the error names `param`, the field with the id."""
+        """Return the tenant's record. Raises NotFound; the error names `param`, the request's id field."""
         return self.read(self.row(unit, tenant, id, param))
 
     def has(self, unit: Unit, tenant: Tenant, id: str) -> bool:

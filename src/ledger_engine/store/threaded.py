@@ -30,8 +30,8 @@ MEMORY_AGAIN_S = 0.1  # seconds to wait before a step that failed for lack of me
 LONG_AT_ONCE = 2  # long works that the reading threads run at once
 GIVES_WAY_S = 0.01  # the most seconds that a long work waits while shorter works are running
 
-# Which jobs share a turn: the jobs of one project (or of no single project: None) that are long works (True),
-# or those that are not (False).
+# Jobs with an equal key share a turn. The key contains the job's project, or None if the job belongs to no
+# single project, and whether the job is a long work.
 Turn = tuple[str | None, bool]
 
 
@@ -359,7 +359,7 @@ class ThreadedDatabase:
         return max((loop_state.group_commit.age() for loop_state in self._loops.values()), default=0.0)
 
     def _flush(self) -> None:
-        """Hand all works that wait for the writer over to it, without waiting for full groups."""
+        """Hand over to the writer all works that wait for it, without waiting for full groups."""
         for loop_state in self._loops.values():
             loop_state.group_commit.flush()
 

@@ -50,7 +50,7 @@ _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
 _OF_NO_PROJECT = frozenset(map(lock_of, OF_NO_PROJECT))
 # The works for each lock. The key is the number of a book's lock or of the lock of the whole ledger.
 Works: TypeAlias = dict[int, list[QueuedWork]]
-# The locks of some books, and the latest time that another server has reached under these locks.
+# The locks of some books, and the latest time up to which another server has issued ids under these locks.
 Reached: TypeAlias = tuple[frozenset[int], int]
 
 
@@ -184,7 +184,10 @@ class Committer(GroupCommitter[PostgresUnit]):
 
 
 class _Transaction(DatabaseTransaction[PostgresUnit]):
-    """One transaction of a group. `running` are its works: those whose books this transaction has locked."""
+    """One transaction of a group. It locks at most `at_most` of the books that have works in `waiting`.
+
+    `running` are the works of the books that it has locked.
+    """
 
     failures = (DatabaseFailed,)
 
@@ -210,7 +213,8 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
             committer.meets_others_until = time.monotonic() + MET_S
         if books and not locks:
             connection.send(_ROLLBACK)
-            # If the other server does not release this lock in time, only the works of this book fail.
+            # If the wait ends with an error, only the works of the first book have failed. The works of the
+            # other books then run in the next transaction.
             self.running = {books[0]: self._waiting[books[0]]}
             locks, moment = self._wait_for_one(connection, books)
         if books:
@@ -308,11 +312,11 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
     def _unit_of(self, connection: PostgresConnection, moment: int | None) -> PostgresUnit:
         """Return the unit of this transaction, which has begun.
 
-        `moment` is the time that other servers have reached under the locks of this transaction.
+        `moment` is the time up to which other servers have issued ids under the locks of this transaction.
 
-        The cache of the last transaction is still valid if this transaction locks the same books, and if the
-        times that other servers have reached under these locks are unchanged. A commit of another server
-        would have changed a time, because each commit under a lock has a later time than the previous commit.
+        The cache of the last transaction is still valid if this transaction locks the same books, and if
+        `moment` is unchanged. A commit of another server under one of these locks would have changed it,
+        because each commit under a lock stores a later time than the previous commit.
         """
         committer = self._committer
         if moment is not None:
@@ -327,8 +331,8 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
     def _rests_on_unconfirmed(self) -> bool:
         """Return whether the works may have read rows from a commit that no standby has received.
 
-        The result is False only if there are no doubts, and if no other server has committed under these
-        locks since our last confirmed commit.
+        The result is False only if no doubt is open (`confirmations`), and if no other server has committed
+        under these locks since our last confirmed commit.
         """
         in_doubt = self._committer.confirmations.in_doubt
         return in_doubt or self._times not in (None, self._committer.last_confirmation)

@@ -46,7 +46,7 @@ UNLIMITED = (
     ENDLESS,
 )
 PREPARED_MAX = 400  # statements that a connection remembers; it forgets the least recently used statement
-_BEFORE_PREPARED = 2  # a statement is prepared after this many uses
+_BEFORE_PREPARED = 2  # the use at which a statement is prepared, counted from 1
 _GOOD = {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.EMPTY_QUERY}
 _READABLE, _WRITABLE = select.POLLIN, select.POLLOUT
 
@@ -135,7 +135,11 @@ class PostgresConnection:
     def put_dumped(
         self, statement: SqlStatement, texts: Sequence[bytes | None], types: tuple[int, ...]
     ) -> None:
-        """Send a statement without waiting. `texts` are the values of its parameters in PostgreSQL's form."""
+        """Send a statement without waiting.
+
+        `texts` are the values of its parameters in PostgreSQL's form, and `types` are the numbers of
+        their types, such as INT8.
+        """
         if self._is_broken:
             raise ConnectionLost("the connection is closed")
         pg, statements = self._pg, self._statements

@@ -330,8 +330,8 @@ def open_database(
 ) -> PostgresDatabase:
     """Open the database at this address, and create or migrate the tables as needed.
 
-    `serving` is true for a server; the time of a server's works is limited. A server records in the folder
-    `state` which commits it has seen; with `accept_loss` it uses a database that lacks some of these commits.
+    `serving` is true for a server, whose works then have a time limit. A server records in the folder `state`
+    which commits it has seen; with `accept_loss` it uses a database that lacks some of these commits.
 
     Raises StorageUnavailable.
     """

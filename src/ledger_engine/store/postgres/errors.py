@@ -13,9 +13,9 @@ from ledger_engine.store import schema
 # A serialization failure and a deadlock, after which the same transaction may succeed.
 _PASSING = ("40001", "40P01")
 _LOCK_NOT_AVAILABLE, _CANCELED = "55P03", "57014"
-# Codes, or beginnings of codes, of errors that the storage causes and not the statement:
-# connections, resources (a full disk, too many connections), an operator's intervention, system errors and
-# internal errors.
+# Codes, or beginnings of codes, of errors that the storage causes and not the statement: errors of
+# connections, missing resources (a full disk, too many connections), an operator's intervention, system
+# errors and internal errors.
 _OF_STORAGE = ("08", "53", "57", "58", "F0", "XX", "25P03", "25P04", "25006", "55P03", "28", "3D", "42501")
 _CONSTRAINT = ("23", "P0001")  # refused by a constraint or a unique index; by a trigger's RAISE EXCEPTION
 _NOT_SEEN = ("42P01", "3F000")  # no such table, no such schema

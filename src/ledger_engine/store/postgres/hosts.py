@@ -1,6 +1,7 @@
-"""The hosts of a database: a new connection first tries the host that worked last, and stopped hosts last.
+"""The hosts of a database: a new connection tries the host that worked most recently before the others.
 
-libpq would always try the first host of an address first, and would wait for ever for a host that hangs.
+A host that has stopped is tried after all others. libpq alone would always begin with the first host of the
+address, and would wait for ever for a host that hangs.
 """
 
 from __future__ import annotations

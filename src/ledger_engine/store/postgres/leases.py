@@ -27,7 +27,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.tasks import cancel
 from ledger_engine.store import LEASES, BookKey, Database, Unit
 
-LASTS_S = 8.0  # seconds after a renewal at which a lease expires
+LASTS_S = 8.0  # a lease expires this many seconds after its last renewal
 MARGIN_S = 1.0  # this many seconds before its leases expire, a server stops relying on them
 RENEWS_EVERY_S = 2.0
 _LEADER = "leader"
@@ -172,7 +172,7 @@ class _Renewal:
     def _leases_to_release(
         self, names_held: Collection[str], others: Mapping[str, int], loads: Mapping[int, int]
     ) -> frozenset[str]:
-        """Return the leases to give up: half of what this server holds more than the server with the fewest.
+        """Return the leases to give up: half of the surplus over the server with the fewest leases.
 
         Leases that the previous renewal has chosen (`self.releasing`) stay chosen until another server holds
         them.

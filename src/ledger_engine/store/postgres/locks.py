@@ -39,8 +39,8 @@ _WITHIN = f"set_config('idle_session_timeout', '{IDLE_MS}', false)"
 _LOCK_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock({_LEDGER_KEY})")
 _SHARE_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock_shared({_LEDGER_KEY})")
 _LOCK_BOOK = rendered("SELECT pg_advisory_lock(:lock)")
-# Acquires at most $2 of the locks $1, those that are free. The statement stores their numbers in a setting,
-# because the next statement needs the numbers and is sent without waiting for this result.
+# Acquires those of the locks $1 that are free, but at most $2 of them. The statement stores their numbers in
+# a setting, because the next statement needs the numbers and is sent without waiting for this result.
 _LOCK_FREE = SqlStatement(
     b"SELECT set_config('ledger.locked', concat_ws(',', '0', (SELECT string_agg(lock::text, ',') FROM (SELECT"
     b" lock FROM unnest($1) AS lock WHERE pg_try_advisory_lock(lock) LIMIT $2) AS free)), false)",

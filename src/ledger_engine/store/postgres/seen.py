@@ -44,7 +44,8 @@ _ADVICE = (
     " with --accept-loss."
 )
 
-# The beginning of the file. Each commit of this server overwrites it, so spaces give it a fixed length.
+# The beginning of the file in which a server records the commits that it has seen. Each commit of this server
+# overwrites only this beginning. So the numbers are padded with spaces, and the length is always the same.
 _OWN_COMMITS = '{"acknowledged": [%20d, %20d]'
 
 _NO_BOOKS: Counter[BookKey] = Counter()
@@ -201,7 +202,7 @@ class SeenCommits:
                 self.on_move(before, timeline)
 
     def remember(self, file: Path) -> None:
-        """Load the commits that earlier servers recorded in this file; from now on, record commits there."""
+        """Load the commits that earlier servers recorded in this file, and go on recording commits in it."""
         self._file = file
         try:
             content = json.loads(file.read_text(encoding="utf-8"))

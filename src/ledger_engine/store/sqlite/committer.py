@@ -42,7 +42,8 @@ class Committer(GroupCommitter[SqliteUnit]):
     def commit(self, connection: sqlite3.Connection, group: list[QueuedWork]) -> set[str]:
         """Run the works in one transaction and return the topics that they announced.
 
-        Raises sqlite3.Error or CommitFailed if nothing was committed; the connection must then be closed.
+        Raises sqlite3.Error if nothing was committed, and CommitFailed if the statement COMMIT failed. After
+        each of these errors the caller must close the connection.
         """
         return self.commit_group(_Transaction(self, connection, group))
 

@@ -225,7 +225,7 @@ class SqliteDatabase(ThreadedDatabase):
             job.answer, job.error = None, StorageUnavailable(reason_of(reason), unknown=unknown)
 
     def _set_lost(self, reason: Exception | None) -> None:
-        """Note whether the ledger can be written, and log each change; `reason` is None if it can."""
+        """Note whether the ledger can be written, and log if this has changed. `reason` is None if it can."""
         was_lost, self._is_lost = self._is_lost, reason is not None
         if reason is not None and not was_lost:
             log.error("the ledger cannot be written: %s", reason_of(reason))

@@ -89,7 +89,7 @@ class DatabaseFile:
             raise OSError(REPLACED)
 
     def has_changed(self) -> bool:
-        """Return whether a checkpoint or another program has changed the file since `require_own`."""
+        """Return whether a checkpoint or another program has changed the file since `require_own` read it."""
         return self._content.has_changed()
 
     def require_own(self) -> None:
