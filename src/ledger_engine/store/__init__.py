@@ -261,8 +261,8 @@ class Rewinder(Protocol):
     async def copy_to(self, file: Path, note: Callable[[], T]) -> tuple[IdMark, T]:
         """Copy the database, in its state between two commits, to a new file.
 
-        Calls `note` at the same moment. Returns the position of the ids, to which `replace_by` can go back,
-        and the result of `note`. Raises StorageUnavailable.
+        Calls `note` at the same moment. Returns the position in the sequence of ids, to which `replace_by`
+        can go back, and the result of `note`. Raises StorageUnavailable.
         """
         ...
 

@@ -92,7 +92,7 @@ class Listing(Generic[R]):
 
     `noun` is the name of a record in errors. `of_tenant` is the condition that selects the tenant's rows, by
     the columns `project` and `livemode` or by the book. `columns` are the columns to read, and `id` is the
-    name of the id column. `hint`, such as ` INDEXED BY …` for SQLite, follows the table's name in
+    name of the column with the ids. `hint`, such as ` INDEXED BY …` for SQLite, follows the table's name in
     the statement that reads a page. `was_listed` returns whether an id that is missing from the table was
     once in the tenant's list; such an id is still accepted as a cursor. `long` contains the names of the
     columns whose texts can be as large as a request. `short_columns` are `columns` with '' instead of each
@@ -196,7 +196,7 @@ class Listing(Generic[R]):
     def _rows_of_part(
         self, unit: Unit, tenant: Tenant, request: PageRequest, sql: str, parameters: Mapping[str, Value]
     ) -> tuple[list[Row], list[Row]]:
-        """Return the rows that `sql` reads, and with their long texts the rows of the page's first part.
+        """Return the rows that `sql` reads, and the rows of the page's first part with their long texts.
 
         If all texts fit, the first part is the whole page.
         """

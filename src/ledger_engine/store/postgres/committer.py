@@ -59,7 +59,7 @@ class OutcomeUnknown(Exception):
 
 
 class CommitResult(NamedTuple):
-    """The works of a finished transaction, and the topics that they announced, or the transaction's error."""
+    """The works of a finished transaction, with the topics they announced or with the transaction's error."""
 
     works: list[QueuedWork]
     topics: frozenset[str]

@@ -47,8 +47,9 @@ SELECT CAST(conname AS text), CAST(t.relname AS text), 'a foreign key of a table
 FROM pg_constraint JOIN pg_class AS t ON t.oid = confrelid
 WHERE t.relnamespace = current_schema()::regnamespace AND contype = 'f'
 """)
-# PostgreSQL's functions print the name of a schema only if it is not in the search path. So with the
-# temporary schema in the search path, they print the same text for temporary tables.
+# Lists each object with its definition. PostgreSQL's functions print the name of a schema only if the schema
+# is not in the search path. `schema_differences` puts the temporary schema into the search path. So the
+# definition of a temporary table is the same text as the definition of the ledger's table.
 _OBJECTS = rendered("""
 SELECT 'table' AS kind, CAST(relname AS text) AS name, string_agg(concat_ws(' ', quote_ident(attname),
     format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN 'NOT NULL' END,

@@ -70,7 +70,7 @@ class CountedTogether:
         return await self._ask(CountRequest(who, 0, per_minute, per_minute))
 
     async def close(self) -> None:
-        """Close the connection. This server counts the requests that are still waiting by itself."""
+        """Close the connection. The requests that are still waiting are counted by this server alone."""
         self._alone_until = float("inf")
         await cancel(self._asking)
         await self._settle_alone()
@@ -173,7 +173,10 @@ class CountedTogether:
 
 
 def _merge(waiters: list[_Waiter]) -> CountRequest:
-    """Return one request that counts all waiting requests of a caller; its limits are those of the newest."""
+    """Return one request that counts all waiting requests of a caller.
+
+    Its limits are those of the newest request that is counted, or of the newest of all if none is counted.
+    """
     last = waiters[-1].request
     counting = [waiter.request for waiter in waiters if waiter.request.requests] or [last]
     return last._replace(

@@ -1,8 +1,8 @@
 """A PostgreSQL database as the source or the target of a copy to another engine (`store/copy_ends.py`).
 
-Rows are read and written with COPY. A target is filled in one transaction, so other connections do not even
-see its tables before the commit. While rows arrive, the tables have only their primary keys and
-unique columns; each other index and each foreign key is created at the end, in one step.
+Rows are read and written with COPY. A target is filled in one transaction, so before the commit other
+connections do not even see that its tables exist. While rows arrive, the tables have only their primary keys
+and unique columns; each other index and each foreign key is created at the end, in one step.
 """
 
 from __future__ import annotations

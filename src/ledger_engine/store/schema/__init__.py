@@ -73,7 +73,7 @@ class Tables(ABC):
 
     @abstractmethod
     def locked(self) -> AbstractContextManager[None]:
-        """Run the block in a transaction while nobody else changes the tables. An error undoes it."""
+        """Run the block in a transaction while nobody else changes the tables. After an error, roll back."""
 
     @abstractmethod
     def apply(self, name: str, statements: list[str]) -> None:
@@ -87,7 +87,7 @@ class Tables(ABC):
         if not self.pending():
             return
         with self.locked():
-            self.apply_pending()  # this checks again: another process may have applied some before our lock
+            self.apply_pending()  # this checks again: another process may have applied some before we locked
 
     def apply_pending(self) -> None:
         """Apply the missing migrations inside a block of `locked`."""

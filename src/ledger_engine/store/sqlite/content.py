@@ -48,8 +48,8 @@ class FileContent:
     def why_not_ours(self, log_lock: int) -> str | None:
         """Return why the content does not belong to our log; None if it does, or if it cannot be read.
 
-        `log_lock` is a descriptor of the log. If the content belongs to the log, for example because a
-        checkpoint has changed the header, this accepts the new header.
+        `log_lock` is a descriptor of the log. A checkpoint also changes the header, so if the content belongs
+        to the log, this method accepts the new header.
         """
         with FileIO(log_lock, closefd=False) as file:
             file.seek(0)

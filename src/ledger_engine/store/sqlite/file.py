@@ -176,7 +176,8 @@ class DatabaseFile:
             # Leave the log in place. If the file is still ours, the log belongs to it. If the file was
             # overwritten, our commands notice this from the log and do not open the file.
             return
-        # Compare the log, because the name may be a symbolic link that now leads to another file and its log.
+        # Move only a log that is ours: the name may now be a symbolic link that leads to another file with
+        # another log.
         if self._path.exists() and _identity_of(log_file(self._path)) == self._log is not None:
             kept = self._path.with_name(f"{self._path.name}.replaced")
             for file, aside in zip(companions(self._path), companions(kept), strict=True):
