@@ -261,9 +261,10 @@ _LISTING: Listing[ApiKey] = Listing("api_keys", "API key", _read)
 
 # Sessions: keys that are revoked when their server ends, such as the key of a dashboard that runs its own
 # server. If several servers can serve one ledger, each server has a row in `servers`, and increments the
-# count `beats` in this row at intervals. If a server's count stays the same during several beats of another
-# server, the server has ended; so the servers need not compare clocks. If the server of a session has no row,
-# the next beat of any server revokes the key of the session.
+# count `beats` in this row at intervals. If the count of server A stays the same during several beats of
+# server B, server B regards server A as ended, and deletes the row of server A; so the servers need not
+# compare clocks. If the server of a session has no row, the next beat of any server revokes the key of the
+# session.
 
 
 _VALID_SESSION_KEY = "session = 1 AND revoked_at IS NULL"
@@ -312,7 +313,7 @@ def begin(unit: Unit, server: ServerEntry) -> None:
 def beat(unit: Unit, server: ServerEntry, silent: Mapping[str, int]) -> dict[str, int]:
     """Count a beat of `server`, and return the counts of the other servers.
 
-    `silent` maps each server whose count has not changed for too long to this count. If the stored
+    `silent` has the servers whose counts have not changed for too long, each with its count. If the stored
     count of such a server is still the same, the server has ended: its row is deleted, and the keys of its
     sessions are revoked.
     """

@@ -25,8 +25,8 @@ _READ = (
 class UnusedKeys:
     """Idempotency keys of a book that are known to be unused. For such a key, `take` needs no query.
 
-    Before a group of requests runs, one query looks up the keys of all its requests (`prefetch`). Implements
-    `CachedValues`.
+    With PostgreSQL, the keys of all postings in a group are looked up together before the group runs (see
+    `prefetch` in `store.group_cache`). Implements the protocol `CachedValues` of `store`.
     """
 
     # Changes of tables do not make this cache stale: when a row is added to `idempotency_keys`, `take` has

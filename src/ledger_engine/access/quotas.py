@@ -43,7 +43,7 @@ def stored_objects(unit: Unit, tenant: Tenant) -> int:
 
 
 class StoredObjects:
-    """The number of stored objects in a project and mode. Implements `CachedValues`.
+    """The number of stored objects in a project and mode. Implements the protocol `CachedValues` of `store`.
 
     The works of a group change the number in memory, and the group stores it once.
     """
@@ -68,8 +68,8 @@ class StoredObjects:
     def with_new(self, tenant: Tenant, objects: int, before: int) -> int:
         """Return the number of objects that there will be with `objects` new objects; change nothing.
 
-        Raises PermissionDenied if this number exceeds the quota. The error states how many objects the quota
-        still allowed before the request; `before` is the number of objects that existed then.
+        Raises PermissionDenied if this number exceeds the quota. `before` is the number of objects before the
+        request: the error states how many more objects the quota allowed at that time.
         """
         number, quota = self.number + objects, tenant.quota
         if quota is not None and number > quota:

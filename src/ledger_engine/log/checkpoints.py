@@ -112,9 +112,9 @@ class Proof:
     def check(self, body: bytes, log: VerifierKey, witnesses: Collection[VerifierKey] = ()) -> dict[str, int]:
         """Check the proof, and return the time of each witness's signature by the witness's name.
 
-        `body` is the event's body as webhooks send it. Only for the event of an erased user, it must be the
-        log entry of the event: the salt is destroyed, so the entry cannot be computed from the body. Raises
-        BadNote and BadProof.
+        `body` is the event's body as webhooks send it. There is one exception: for an event of an erased
+        user, `body` must be the event's log entry, because the salt is destroyed, and without the salt the
+        entry cannot be computed from the event's body. Raises BadNote and BadProof.
         """
         self.checkpoint.require_log(log)
         times = {key.name: self.checkpoint.witness_time(key) for key in witnesses}

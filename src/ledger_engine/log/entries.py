@@ -23,7 +23,7 @@ _EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class LoggedBook:
-    """A book with a log. The origin of the log ends with the project and the mode of the book."""
+    """A book with a log. The log's name, its origin, ends with the project and the mode of the book."""
 
     number: int
     project: str

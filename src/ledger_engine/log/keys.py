@@ -23,7 +23,7 @@ class BrokenKey(WrongKey):
 
 @dataclass(frozen=True, slots=True)
 class LogKey:
-    """The key that signs now: `secret` is the sealed private key.
+    """The key that signs now. `secret` is the private key in its stored form (see `Seal`).
 
     The origin of each log begins with `name`.
     """

@@ -90,10 +90,11 @@ def notice_name(witness: str, book: int) -> str:
 
 
 class Publisher:
-    """Publishes the `latest` checkpoint of each book between `start` and `stop`.
+    """From `start` to `stop`, publishes the last checkpoint of each book.
 
-    Of several servers, only the server that seals fills `latest`, and so only this server publishes. While a
-    folder or a witness fails, the health check shows a notice about it.
+    `latest` has the log with this checkpoint, by the book's number. The sealer fills it. Of several servers,
+    only one seals, and so only this server publishes. While a folder or a witness fails, the health check
+    shows a notice about it.
     """
 
     def __init__(self, engine: Engine, outside: CheckpointPlaces, latest: dict[int, StoredLog]) -> None:
@@ -148,7 +149,7 @@ class Publisher:
             await asyncio.sleep(EVERY_S)
 
     async def _keep(self, folder: Path, stored_log: StoredLog, *, at_once: bool = False) -> None:
-        """Write a checkpoint to a file in a folder, unless the last file there already contains it.
+        """Write a checkpoint to a file in a folder, unless the folder's last file already contains it.
 
         Without `at_once`, write at most one file a minute.
         """
@@ -248,8 +249,8 @@ def _folder_of(folder: Path, origin: str) -> Path:
 def _write(folder: Path, checkpoint: Checkpoint, at: str) -> None:
     place = _folder_of(folder, checkpoint.origin)
     place.mkdir(parents=True, exist_ok=True)
-    # The file's name begins with the size. So the last name belongs to the largest log, even if the clock was
-    # set back.
+    # The file's name begins with the size of the log. So the file with the largest log is the last one in the
+    # order of the names, even if the clock was set back.
     name = f"{checkpoint.size:015}-{at[:16].replace(':', '')}Z{_SUFFIX}"
     write_private(place / name, str(checkpoint.note))
 

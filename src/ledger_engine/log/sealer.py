@@ -64,7 +64,7 @@ class Sealer:
         """Make the ledger's first key if it has none, unless a folder contains checkpoints of an earlier log.
 
         A server makes the key before it stores that it has served the ledger. So if a served ledger has no
-        log, somebody has removed the log, and `verify` reports this.
+        key, somebody has removed the key and the log, and `verify` reports this.
         """
         if await self._engine.read(keys.current) is None and await self._may_begin():
             name = self._name or f"ledger-{secrets.token_hex(8)}"
@@ -99,7 +99,8 @@ class Sealer:
             began = time.monotonic()
             self._woken.clear()
             more = await self._try_to_look()
-            # A round takes long if there are very many books. Pause for at least ten times as long.
+            # With very many books, a round takes long. The pause is at least ten times as long as the round,
+            # so that sealing takes at most a tenth of the time.
             await asyncio.sleep(0 if more else max(EVERY_S, 10 * (time.monotonic() - began)))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0 if more else POLL_INTERVAL_S):
@@ -137,7 +138,7 @@ class Sealer:
         return more
 
     async def _may_begin(self) -> bool:
-        """Return True, which allows a first key, if no folder contains checkpoints of an earlier log."""
+        """Return whether a first key may be made: if no folder contains checkpoints of an earlier log."""
         self._problems.clear()
         for stored_log in await self._engine.read(stored.books):
             try:
@@ -235,7 +236,8 @@ class Sealer:
     async def _edge(self, log: StoredLog) -> Edge | None:
         """Return the right edge of a log, or None if the log is broken.
 
-        The edge is removed from `_edges`, because the caller changes it; the caller puts it back.
+        The edge is removed from `_edges`, because the caller changes it. The caller puts it back when it fits
+        the stored log again.
         """
         size, edge = self._edges.pop(log.book.number, (-1, None))
         if len(self._edges) >= EDGES_MAX:

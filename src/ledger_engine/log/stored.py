@@ -1,7 +1,8 @@
 """The stored parts of a book's log, and proofs made from these parts.
 
-From level 1 on, each hash in a tile is stored, because it is the hash of a full tile of the level below. The
-hashes of level 0 are not stored but computed from the events, 256 at a time.
+From level 1 on, the hashes in the tiles are stored. Each of these hashes is the hash of a full tile of the
+level below, so it does not change when the log grows. The hashes of level 0 are not stored but computed from
+the events, 256 at a time.
 """
 
 from __future__ import annotations
@@ -65,9 +66,10 @@ class StoredLog:
 
 @dataclass(frozen=True, slots=True)
 class FullTile:
-    """The hash of a full tile, and its place: the level above the tile, and the number of the hash there.
+    """The hash of a full tile, and where this hash is stored.
 
-    `last` is the id of the last event in the tile.
+    It is stored in a tile of the level above: `level` is this level, and `number` is the hash's number among
+    all hashes of this level. `last` is the id of the last event in the full tile.
     """
 
     level: int
@@ -138,7 +140,11 @@ def edge(unit: Unit, log: StoredLog) -> Edge:
 
 
 def require_begins_with(unit: Unit, log: StoredLog, checkpoint: Checkpoint) -> None:
-    """Raise BrokenLog unless the sealed part of the log begins with the log in the checkpoint."""
+    """Raise BrokenLog unless the log has merely grown since the checkpoint.
+
+    The log must have at least as many sealed entries as the checkpoint, and its first entries must lead to
+    the checkpoint's root.
+    """
     if checkpoint.size > log.size:
         raise BrokenLog(
             f"a kept checkpoint of {checkpoint.origin} has {checkpoint.size} entries, but this ledger has"
@@ -152,8 +158,9 @@ def require_begins_with(unit: Unit, log: StoredLog, checkpoint: Checkpoint) -> N
 
 
 def store(unit: Unit, log: StoredLog, full: Sequence[FullTile], new_log: StoredLog) -> bool:
-    """Replace `log` by `new_log`, because the log has grown or was signed again; store the `full` tiles.
+    """Store `new_log` in the place of `log`, and the hashes of the tiles that became full.
 
+    `new_log` is the log after it has grown or was signed again. `full` are the tiles that became full.
     If the stored log no longer has the size of `log`, store nothing and return False.
     """
     rows = unit.execute(
@@ -360,7 +367,7 @@ def _leaves(unit: Unit, log: StoredLog, first: int, end: int) -> list[bytes]:
 
 
 def _most_cosigned(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | None:
-    """Return the cosigned checkpoint with the most signatures whose log contains the entry `index`.
+    """Return the cosigned checkpoint with the most signatures, of those whose log contains the entry `index`.
 
     If several have equally many signatures, return the newest of them. Return None if there is none.
     """
@@ -376,7 +383,10 @@ def _most_cosigned(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | Non
 
 
 def _with_cosignatures(unit: Unit, book: LoggedBook, checkpoint: Checkpoint) -> Checkpoint:
-    """Return the checkpoint with the stored cosignatures of this size, except unreadable cosignatures."""
+    """Return the checkpoint, with the stored cosignatures of a checkpoint of this size added to its note.
+
+    Unreadable cosignatures are left out.
+    """
     rows = unit.execute(
         "SELECT witness, line FROM log_cosignatures WHERE book = :book AND size = :size ORDER BY witness",
         {"book": book.number, "size": checkpoint.size},

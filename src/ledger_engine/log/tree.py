@@ -46,7 +46,7 @@ def root_of(hashes: Sequence[bytes]) -> bytes:
 
 
 def hash_of(entries: Range, subtrees: Subtrees) -> bytes:
-    """Return the hash of a range of entries: a range of a proof, or all entries of a tree."""
+    """Return the hash of a range of entries: one of the ranges of a proof, or all entries of a tree."""
     start, end = entries
     size = end - start
     if size & (size - 1) == 0:

@@ -77,7 +77,10 @@ class Witness:
             return refusal.answer
 
     def last(self, origin_hash: str) -> WitnessAnswer:
-        """Answer a request for the last checkpoint of a log that this witness signed."""
+        """Answer a request for a log's last checkpoint that this witness signed.
+
+        `origin_hash` is the hash of the log's origin.
+        """
         for origin in self._logs:
             if _hash(origin) == origin_hash and self._file(origin).exists():
                 return WitnessAnswer(200, self._file(origin).read_text(encoding="utf-8"))

@@ -2,8 +2,8 @@
 
 The whole audit reads one snapshot, in three parts: the database checks its own files; a pass over each book
 reads the transactions and events; and SQL statements check the other tables. The parts run in parallel if
-several readers can share the snapshot. Each part holds at most some thousand rows in memory, and the pass
-also the balances of recently read accounts.
+several readers can share the snapshot. Each part holds at most some thousand rows in memory. The pass also
+holds the balances of recently read accounts.
 """
 
 from __future__ import annotations

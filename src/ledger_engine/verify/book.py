@@ -100,7 +100,7 @@ class BookPass:
     # The balances of accounts that were read before the accounts in `_balances`.
     _older_balances: dict[str, int] = field(default_factory=dict)
     _currencies: dict[str, str | None] = field(default_factory=dict)
-    # By the transfer's id, the side that was read, of transfers whose other side was not read yet.
+    # For each transfer of which only one side was read so far: the transfer's id, and this side.
     _open_transfers: dict[str, _Side] = field(default_factory=dict)
     _ahead: Row | None = None  # a transaction that was read before its event
     # The ids of transactions whose event was not at the expected place.
@@ -224,8 +224,8 @@ class BookPass:
     def _begin_balance(self, account: str, id: str) -> None:
         """Put the balance of an account before the transaction `id` into `_balances`.
 
-        This is called for the first transaction of the account that the pass reads, or the first one since
-        the account's balance was moved to `_older_balances` or dropped.
+        Call this if `_balances` does not contain the account: the pass has read no transaction of the account
+        yet, or has moved the balance to `_older_balances`, or has dropped it.
         """
         if len(self._balances) == BALANCES_MAX:
             self._older_balances, self._balances = self._balances, {}

@@ -23,7 +23,9 @@ from ledger_engine.store.read_snapshot import AuditUnit
 from ledger_engine.verify.faults import NAMED_MAX, Discrepancies
 
 _ROWS_AT_ONCE = 1000
-FAR_MS = 366 * DAY  # a stored time that is later than all others by more than this is a fault
+# The stored time of the ledger is a fault if it is later by more than this than the newest event, the last
+# time at which a server ran, and the machine's clock.
+FAR_MS = 366 * DAY
 # If a server was still running this long after a book's first event, the book must have a log. A much shorter
 # time would prove nothing: if a server is killed, the events of its last second may have no log yet.
 LONG_MS = 3_600_000
@@ -260,7 +262,10 @@ def _note(unit: AuditUnit, check: Check, sql: str, bounds: dict[str, Value], fau
 
 
 def check_counters(unit: AuditUnit, counts: Mapping[int, int], faults: Discrepancies) -> None:
-    """Note the projects and modes with wrong counters; `counts` has each book's number of transactions."""
+    """Note the projects and modes with wrong counters.
+
+    `counts` maps the number of each book to how many transactions the book has.
+    """
     rows = unit.execute(
         """
 SELECT min(b.book) AS book, project AS id, livemode, sum(objects) AS objects_off, sum(numbers) AS numbers_off
@@ -292,8 +297,9 @@ GROUP BY project, livemode ORDER BY project, livemode"""
 def check_time(unit: AuditUnit, faults: Discrepancies) -> None:
     """Note a fault if the stored time is far in the future.
 
-    The ledger's clock would start at this time, and never goes back. If a test moved the clock forward, the
-    ledger contains events of that time, or a server ran at that time; then the stored time is no fault.
+    Such a time does harm, because the ledger's clock starts at the stored time and never goes back. There is
+    one exception: if a test moved the clock forward, the ledger contains events of that time, or a server ran
+    at that time, and the stored time is no fault.
     """
     reached_time, newest = kept_time.get(unit), unit.first(kept_time.NEWEST_EVENT)
     event = 0 if newest is None or newest["id"] is None else moment_of(newest["id"])
@@ -310,8 +316,9 @@ def check_time(unit: AuditUnit, faults: Discrepancies) -> None:
 def check_logs(unit: AuditUnit, faults: Discrepancies) -> None:
     """Note the books whose log was removed.
 
-    If a server has served the ledger, each book with events has a log, because a server seals an event within
-    a second.
+    A server makes the key of the log before it serves, and seals an event within a second. So a served ledger
+    must have a key, and a book with events must have a log if a server ran for long enough
+    (`_sealed_long_ago`).
     """
     served_at = kept_time.get(unit).served
     if served_at is None:

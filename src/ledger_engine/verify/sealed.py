@@ -128,7 +128,10 @@ class EntryAudit:
         self._compare_kept()
 
     def _read_signed(self) -> list[KeptCheckpoint]:
-        """Return the checkpoints that the ledger itself stores, except unreadable ones; note their faults."""
+        """Return the readable checkpoints that the ledger itself stores.
+
+        Note the faults of all checkpoints and signatures of witnesses that the ledger stores.
+        """
         rows = self.unit.execute(
             "SELECT witness, size, checkpoint, line FROM log_cosignatures WHERE book = :book"
             " ORDER BY witness",
@@ -190,7 +193,7 @@ class EntryAudit:
     def _added_event(self, row: Row) -> str:
         """Return a text that names the event that somebody added to the current tile.
 
-        Return "" unless the tile without exactly one of its events matches the stored hash.
+        Return "" unless the tile matches its stored hash after one event is taken out.
         """
         if len(self._leaves) == TILE_WIDTH + 1:
             for at, id in enumerate(self._ids):
@@ -202,8 +205,8 @@ class EntryAudit:
     def _add_to_edge(self, hash: bytes | None = None) -> None:
         """Add the entries of the current tile to the edge.
 
-        Also store the root of the tree at the size of each checkpoint that is reached. `hash` is the root of
-        the tile if the tile is full and its root is already computed.
+        If the tree reaches the size of a checkpoint on the way, store its root and its last event at this
+        size. `hash` is the hash of the tile, if the tile is full and the caller has already computed it.
         """
         leaves, ids = self._leaves[self._count_added :], self._ids[self._count_added :]
         while self._sizes and self._sizes[-1] <= self.edge.size + len(leaves):
@@ -220,7 +223,10 @@ class EntryAudit:
         self._leaves, self._ids, self._count_added = [], [], 0
 
     def _commitment_entry(self, id: str, kind: str, created: int, body: bytes) -> bytes:
-        """Return the log entry of an event that has a commitment instead of the body, and note its faults."""
+        """Return the log entry of an event, if this entry contains a commitment instead of the body.
+
+        Note the faults of the commitment.
+        """
         row = self.unit.first(_COMMITMENT, {"book": self.log.book.number, "id": id})
         if row is None:
             if id <= self.log.last:

@@ -79,7 +79,7 @@ KINDS = (
 class _History:
     """The events of one object: the second words of their types in order, and the last event.
 
-    Several `updated` in a row are one word.
+    Consecutive events `updated` count as one word.
     """
 
     words: list[str] = field(default_factory=list)
@@ -204,7 +204,7 @@ def _is_as_erased(body: str, event: Row, object_json: Mapping[str, Any], livemod
     message = json.loads(body)
     stated = message["data"]["object"]
     if stated.get("name") is not None or stated.get("email") is not None:
-        return True  # the event is not erased yet, so the log contains its salt
+        return True  # the event is not erased yet: its salt still exists, so it is checked against the log
     then = {"status": "active", "deactivated_at": None}
     if event["type"] == "user.deactivated":
         then = {"status": "deactivated", "deactivated_at": message["created"]}
@@ -215,7 +215,10 @@ def _is_as_erased(body: str, event: Row, object_json: Mapping[str, Any], livemod
 
 
 def _differing_user_columns(row: Row, unlike: list[str]) -> list[str]:
-    """Return further wrong columns of a user: a wrong `email_folded`, or columns that are not erased.
+    """Return further wrong columns of a user.
+
+    This is `email_folded` if it does not follow from the email address. If the user is erased, these are the
+    columns that still have a value.
 
     If the user is erased, also remove `name` and `email` from `unlike`, because the user's events may not be
     erased yet.

@@ -61,8 +61,8 @@ class AuthorizationRequest:
 class RefusedToApp(Exception):
     """The authorization request is refused; the app gets the error at `redirect_uri`, one of its addresses.
 
-    `state` is the value of this parameter in the request, which goes back to the app; it is None if the
-    parameter is missing or has characters that cannot be sent.
+    `state` is the request's parameter `state`, which goes back to the app; it is None if the parameter is
+    missing or has characters that cannot be sent.
     """
 
     def __init__(self, redirect_uri: str, error: str, description: str, state: str | None) -> None:
@@ -79,8 +79,9 @@ def consider(
     """Return the authorization request in these parameters.
 
     `sign_in` is the value of the browser's sign-in cookie, or None if there is no such cookie. Raises
-    InvalidRequest or NotFound if it is uncertain which app must get the error. Raises RefusedToApp for every
-    other error, such as a scope that this user cannot grant.
+    InvalidRequest or NotFound if `client_id` or `redirect_uri` is wrong: in this case it is uncertain which
+    app must get the error. Raises RefusedToApp for every other error, such as a scope that this user cannot
+    grant.
     """
     user = None if sign_in is None else sign_ins.find(unit, sign_in)
     request = OAuthRequest(parameters)
@@ -115,8 +116,9 @@ def exchange(unit: Unit, parameters: Mapping[str, str], pair: TokenPair) -> OAut
     """Mark the code or the refresh token in `parameters` as used, and store the new pair for its grant.
 
     If several requests use the same code or token at the same time, exactly one of them succeeds. A second
-    use ends the grant. A request that is refused for another reason leaves the code or token unused. OAuth's
-    optional parameters are checked if the app sends them. Returns an error instead of raising it.
+    use ends the grant. A request that is refused for another reason leaves the code or token unused. The app
+    may leave out `client_id` and, for a code, `redirect_uri`; a value that the app sends is checked. Returns
+    an error instead of raising it.
     """
     credential = _find_stored(unit, parameters)
     complete = {"grant_type": AUTHORIZATION_CODE, **_left_out_parameters(credential), **parameters}
@@ -141,7 +143,7 @@ def revoke_token(unit: Unit, token: str, client_id: str | None = None) -> Ledger
 
 
 def _find_stored(unit: Unit, parameters: Mapping[str, str]) -> Code | Token | None:
-    """Return the stored code, or the stored refresh token, that the request uses; see its `grant_type`."""
+    """Return the stored code or refresh token that the request uses; `grant_type` says which of the two."""
     if parameters.get("grant_type", AUTHORIZATION_CODE) == AUTHORIZATION_CODE:
         return grants.find_code(unit, parameters.get("code", ""))
     return grants.find_token(unit, parameters.get("refresh_token", ""))
@@ -157,7 +159,7 @@ def _left_out_parameters(credential: Code | Token | None) -> dict[str, str]:
 
 
 def _consent(server: Server, request: OAuthRequest, user: SignedInUser | None) -> BaseGrant:
-    """Check a request, and return Authlib's grant for it. Raises the errors of `consider`."""
+    """Check a request, and return Authlib's `BaseGrant` for it. Raises the errors of `consider`."""
     payload = request.payload
     if payload.client_id is None:
         raise InvalidRequest("missing_field", "The address has no client_id: it is unknown which app asks.")

@@ -101,8 +101,9 @@ class AnsweredBefore(Exception):
 def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
     """Record under a new code that the user allows the app's request.
 
-    If the same decision is sent again, it is already recorded under this code, and nothing changes. Raises
-    AnsweredBefore if the code was already used or has expired, or if the grant has ended.
+    If the same decision is sent again, it is already recorded under this code, and nothing changes. There is
+    one exception: if the recorded code was used or has expired, or if its grant has ended, this function
+    raises AnsweredBefore.
     """
     row = unit.first(
         "INSERT INTO grants (id, app, user_id, scopes, redirect_uri, code_hash, code_challenge, code_expires,"

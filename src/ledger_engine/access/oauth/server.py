@@ -65,7 +65,7 @@ class OAuthParameters(OAuth2Payload):
 
     @property
     def response_type(self) -> str:
-        # Return the whole text, although it may be a list of types: a list of several types is refused.
+        # The text may be a list of several types. Return the whole list; `_Rules` refuses it.
         return self._data.get("response_type", "code")
 
 
@@ -139,8 +139,8 @@ def app_of(request: OAuth2Request) -> App:
 _STATE = re.compile(r"[\x20-\x7e]+")  # the characters that RFC 6749, A.5 allows
 _CHALLENGE = re.compile(r"[A-Za-z0-9\-_]{43}")  # the base64url form of 32 bytes
 
-# Authlib logs each token that it issues at the level DEBUG. Switch this off, because no log may contain a
-# token.
+# With the level DEBUG, Authlib logs each token that it issues. Set a higher level, because no log may contain
+# a token.
 logging.getLogger("authlib").setLevel(logging.INFO)
 
 
@@ -306,8 +306,8 @@ class _Rules(CodeChallenge):
 class Server(AuthorizationServer):
     """Authlib's server for one unit.
 
-    `stored` is the stored code or token that the request uses, or None if its value is unknown. `pair` and
-    `code` are new values that Authlib may issue.
+    `stored` is the stored code or token that the request uses, or None if its value is unknown. If Authlib
+    accepts the request, it issues the new tokens in `pair`, or the new code `code`.
     """
 
     def __init__(
@@ -328,7 +328,7 @@ class Server(AuthorizationServer):
         self.register_endpoint(_Revocation)
 
     def consent_grant(self, request: OAuthRequest, user: SignedInUser | None) -> BaseGrant:
-        """Check an authorization request, and return Authlib's grant for it.
+        """Check an authorization request, and return Authlib's `BaseGrant` for it.
 
         Raises OAuth2Error and LedgerError.
         """
