@@ -314,7 +314,7 @@ def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
 
 
 class _NewestEvent:
-    """The id of a book's newest event. Implements `CachedValues`."""
+    """The id of a book's newest event. Implements the protocol `CachedValues` of `store`."""
 
     tables: ClassVar = frozenset({"events", *books.TABLES})
     __slots__ = ("id",)

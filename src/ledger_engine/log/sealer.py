@@ -26,7 +26,7 @@ from ledger_engine.store.engine import Engine
 EVERY_S = 0.5  # a checkpoint must follow an event within a second
 POLL_INTERVAL_S = 1.0  # to find the events of other processes, whose commits do not wake the sealer
 READ_AT_ONCE = 512  # events; only a few, because requests wait while the interpreter hashes these events
-SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # the highest number of events that one checkpoint adds to a log
+SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # events; once a log has grown by this many, it is signed
 EDGES_MAX = 200  # logs whose right edge (`tree.Edge`) stays in memory
 # The names of two notices of the health check: a log that is not signed, and an error in sealing.
 NOTICE = "log"
@@ -128,7 +128,7 @@ class Sealer:
             log.error("%s", message)
 
     async def _look(self) -> bool:
-        """Seal up to SIGNED_AT_ONCE events of each book; return whether more events wait."""
+        """Seal the events of each book, but only about SIGNED_AT_ONCE; return whether more events wait."""
         if not await self._follow_key():
             return False
         more = False
@@ -254,7 +254,7 @@ class Sealer:
             return None
 
     async def _compare_outside(self, stored_log: StoredLog) -> None:
-        """Raise BrokenLog if a folder has a checkpoint of this book that does not belong to its log."""
+        """Raise BrokenLog if a folder has a checkpoint of this book that does not belong to `stored_log`."""
         key = await self._engine.read(keys.current)
         origin = None if key is None else keys.origin_of(key.name, stored_log.book)
         for folder in self._outside.folders:

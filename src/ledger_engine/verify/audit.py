@@ -77,9 +77,9 @@ def verify_all(start: Starter, checkpoints: Checkpoints = (), since: Checkpoints
     """Run all checks, and compare the ledger with `checkpoints` that were kept outside the ledger.
 
     With `since`, also compare the ledger with these checkpoints, but do not check the transactions and events
-    up to these checkpoints, nor the database's files. The audit reports to `AuditUnit.note_read` how many
-    rows it has read, in total READINGS for each transaction. Raises OtherLog for a checkpoint of another
-    ledger.
+    up to these checkpoints, the counters, the definitions of the tables, and the database's files. The audit
+    reports to `AuditUnit.note_read` how many rows it has read. Among these are READINGS rows for each
+    transaction. Raises OtherLog for a checkpoint of another ledger.
     """
     outside = start(partial(by_book, checkpoints=checkpoints)).result()
     by_books = start(partial(by_book, checkpoints=since)).result()

@@ -334,7 +334,8 @@ _ATTEMPT = (
     "delivery", "number", "attempted_at", "latency_ms", "status", "error", "request_headers",
     "response_headers", "response_body",
 )  # fmt: skip
-_MANY = 8  # if one endpoint has this many outcomes, its latest event with a delivery is read first
+# If an endpoint has at least this many outcomes, `_stored_deliveries` first reads its latest delivered event.
+_MANY = 8
 _READ_TOGETHER = 50  # deliveries that one statement reads
 _ENDPOINTS = [f"endpoint_{number}" for number in range(_READ_TOGETHER)]
 _EVENTS = [f"event_{number}" for number in range(_READ_TOGETHER)]

@@ -1,12 +1,12 @@
 """The deliverer: passes each endpoint's events to the sender in order, and records the results.
 
 All lasting state is in the database. For each endpoint, the `Feeder` reads the events after the endpoint's
-cursor, somewhat ahead of the sender. The `recording` module writes the results and the cursor to the database
-in one commit. However a deliverer ends, the next deliverer continues from the stored cursor, so each event is
-sent at least once.
+cursor, and submits a limited number of them to the sender. The `recording` module writes the results and the
+cursor to the database in one commit. However a deliverer ends, the next deliverer continues from the stored
+cursor, so each event is sent at least once.
 
 If several servers share the ledger, each endpoint belongs to one server, which holds a lease for the
-endpoint and renews it. If a server could not renew its leases before they expire, it stops sending.
+endpoint and renews it. A server that cannot renew its leases stops sending when the leases expire.
 """
 
 from __future__ import annotations
@@ -292,7 +292,10 @@ class Feeder:
         self._woken.set()
 
     def notice_recorded(self, any_drains: bool) -> None:
-        """Continue, because results were recorded; `any_drains` has the meaning given in `Recorder.run`."""
+        """Continue, because results were recorded.
+
+        `any_drains` is true if some of the results belong to an `Outgoing` that drains.
+        """
         self._own.changed |= any_drains
         self._woken.set()
 

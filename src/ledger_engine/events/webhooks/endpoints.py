@@ -492,7 +492,7 @@ def _check_kinds(kinds: list[str]) -> list[str]:
 
 
 def _permitted_kinds(tenant: Tenant, kinds: list[str]) -> list[str]:
-    """Return the kinds of events that are sent to an endpoint that this credential registers.
+    """Return the kinds of events for an endpoint that this credential registers with `kinds`.
 
     If the credential may not read users, `*` becomes all kinds that are not about users, and a kind about
     users raises PermissionDenied: a webhook must not reveal data that the credential may not read.

@@ -1,4 +1,4 @@
-"""The deliveries in progress to one endpoint: read from the database, and their results not recorded yet."""
+"""The deliveries in progress: they were read from the database, and their results are not recorded yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from ledger_engine.store import Unit
 
 # The highest numbers for one endpoint.
 FIRSTS_AHEAD = 512  # first attempts that are submitted and have no result yet
-BYTES_AHEAD = 512 * 1024  # characters of the bodies of these attempts; a single body may be larger
+# Characters: no more first attempts are read once the bodies of these attempts have this many in total.
+BYTES_AHEAD = 512 * 1024
 ANSWERED_MAX = 10_000  # first attempts that have a result, but must wait for the result of an earlier attempt
 RETRIES_AHEAD = 8  # retries in progress
 
@@ -28,8 +29,9 @@ NEVER = 2**62  # a time that never comes
 class Demand(NamedTuple):
     """How much to read from the database for one endpoint.
 
-    Read events after the event `after`: at most `firsts` events, with at most `bytes` characters. Read at
-    most `retries` pending retries. If `firsts` or `retries` is 0, no events or no retries are read.
+    Read events after the event `after`, until there are `firsts` events or until their bodies have `bytes`
+    characters. Read at most `retries` pending retries. If `firsts` is 0, no events are read, and if `retries`
+    is 0, no retries.
     `retrying` are the events whose retries are in progress.
     """
 
@@ -139,7 +141,8 @@ class Outgoing:
     def take_retries(self, retries: list[Retry], limit: int, now: int) -> list[Retry]:
         """Return the retries that are due, and note that they are in progress from now on.
 
-        `retries` are the pending retries in the database, of which at most `limit` were read.
+        `retries` are the pending retries that were read from the database, the earliest due first; at most
+        `limit` were read.
         """
         due: list[Retry] = []
         if len(retries) == limit:  # more retries may follow; read them as soon as fewer are in progress
@@ -204,7 +207,10 @@ class Outgoing:
             self.bytes -= len(job.message.body)
 
     def answered_to(self) -> str:
-        """Return the last event up to which each wanted event has a result, whether recorded or not."""
+        """Return the event to which the cursor can move.
+
+        Every wanted event up to this event has a result, recorded or not.
+        """
         cursor = self.cursor
         for event, has_answer in self.firsts.items():
             if not has_answer:
@@ -229,7 +235,7 @@ class Outgoing:
     def note_recorded(self, job: SentJob, retry_at: int | None) -> None:
         """Note that the result of a job is recorded.
 
-        `retry_at` is the ledger's time at which the delivery is due again; None if it is not.
+        `retry_at` is the ledger's time at which the delivery is due again; None if nothing more is sent.
         """
         self.unrecorded -= 1
         if not job.is_first:

@@ -49,8 +49,8 @@ FORM = f"1 {' '.join(AttemptJob._fields)} -> {' '.join(SendResult._fields)}"
 _PROGRAM = (
     f"import os; os.setpgrp(); from ledger_engine.events.webhooks.sender_process import main; main({FORM!r})"
 )
-# The process gets the variables that begin with these texts. They configure loaders (of libraries, of Python
-# and of the one-file binary), certificates, name servers, languages and time zones.
+# The process gets the environment variables whose names begin with these texts. They configure loaders (of
+# libraries, of Python and of the one-file binary), certificates, name servers, languages and time zones.
 _VARIABLES = (
     *("PATH", "LD_", "DYLD_", "PYTHON", "_PYI_", "TMPDIR", "SSL_CERT_", "OPENSSL_CONF"),
     *("RES_OPTIONS", "LOCALDOMAIN", "LANG", "LC_", "TZ"),

@@ -11,8 +11,8 @@ limit. So a working receiver gets its events, however many other receivers hang.
 Receivers are not trusted. This module resolves the receiver's name, checks each address, and connects to a
 checked address. It follows no redirect, uses no proxy, decompresses nothing, and reads only a limited part of
 the answer. It uses streams and h11, because a client library would make all these decisions itself. h11 only
-reads the answers. This module writes the requests without h11, because writing them with h11 took a third of
-the sender's whole time. This is easy, because all requests are alike.
+reads the answers. The requests are written without h11, because writing them with h11 took a third of the
+sender's whole time. They are easy to write, because all requests are alike.
 """
 
 from __future__ import annotations
@@ -372,7 +372,7 @@ class Sender:
     def send_until(self, moment: float) -> None:
         """Start no attempt at or after this moment of the monotonic clock.
 
-        Jobs that would start then are reported as not made.
+        A job that could not start before this moment is reported as not made.
         """
         self._until = moment
 
@@ -408,7 +408,9 @@ class Sender:
             if time.monotonic() < self._until:
                 result = await self._attempt(queue, job)
             else:
-                self.drop(job.endpoint)  # otherwise later jobs of the endpoint would be sent before this job
+                # The event of this job will be read and submitted again. The endpoint's later jobs must not
+                # be sent before this event.
+                self.drop(job.endpoint)
         finally:
             queue.under_way -= 1
             self._shared_count -= queue.under_way > 0
