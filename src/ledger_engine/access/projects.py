@@ -292,10 +292,10 @@ def create_child(unit: Unit, tenant: Tenant, new: NewChild, key: str | None = No
 
 
 def change(unit: Unit, tenant: Tenant, id: str, changes: ProjectChanges) -> Project:
-    """Change a project that the caller sees. Raises NotFound, and PermissionDenied for a test key.
+    """Change a project that the caller sees. Raises NotFound.
 
-    PermissionDenied is raised if a key of the test mode would change the plan or the overdraft of a project
-    that has keys of the live mode: these settings also apply to the live mode.
+    Raises PermissionDenied if a key of the test mode would change the plan or the overdraft of a project that
+    has keys of the live mode: these settings also apply to the live mode.
     """
     project = visible(unit, tenant, id)
     if changes.overdraft not in (None, project.overdraft) or changes.plan not in (None, project.plan):

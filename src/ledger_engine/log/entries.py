@@ -36,6 +36,7 @@ class EntryRange:
 
     In a range from the function `read`, this value is the event's log entry; in a range from `leaves`, it is
     the leaf hash of the log entry.
+
     The range ends before the first event that needs a commitment and has none. `uncommitted` has the ids of
     this event and of later events that need a commitment and have none.
     """

@@ -101,7 +101,7 @@ class Publisher:
         self._engine = engine
         self._outside = outside
         self._latest = latest
-        # For each folder and book, the size of the log in the last file, and the time when it was written.
+        # For each folder and book, the size of the log in the last file, and when this file was written.
         self._sizes_by_place: dict[tuple[Path, int], tuple[int, int]] = {}
         # For each witness and book, the size of the log that the witness has signed.
         self._sizes_by_witness: dict[tuple[str, int], int] = {}

@@ -138,7 +138,7 @@ class Sealer:
         return more
 
     async def _may_begin(self) -> bool:
-        """Return whether a first key may be made: if no folder contains checkpoints of an earlier log."""
+        """Return True if no folder has checkpoints of an earlier log, so that a first key may be made."""
         self._problems.clear()
         for stored_log in await self._engine.read(stored.books):
             try:

@@ -122,8 +122,8 @@ def check_consistency(old: int, old_root: bytes, size: int, root: bytes, path: S
         roots = (EMPTY, root if size else EMPTY)
     else:
         steps = list(zip(ranges, path, strict=True))
-        # The proof begins with the hash of the old tree's last complete subtree. If the whole old tree is a
-        # subtree of the new tree, this hash is the old root, and the proof leaves it out.
+        # The proof begins with the hash of the old tree's last complete subtree. There is one exception: if
+        # the whole old tree is a subtree of the new tree, this hash would be the old root, and is left out.
         is_subtree = not (steps and steps[0][0][1] == old)
         first = old_root if is_subtree else steps.pop(0)[1]
         old_node = new_node = first

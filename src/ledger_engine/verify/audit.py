@@ -1,4 +1,4 @@
-"""The audit: computes every stored result again from the data that it follows from, and compares the two.
+"""The audit: computes every value that follows from other data again, and compares it with the stored value.
 
 The whole audit reads one snapshot, in three parts: the database checks its own files; a pass over each book
 reads the transactions and events; and SQL statements check the other tables. The parts run in parallel if
@@ -76,10 +76,10 @@ def verify(unit: AuditUnit) -> AuditReport:
 def verify_all(start: Starter, checkpoints: Checkpoints = (), since: Checkpoints = ()) -> AuditReport:
     """Run all checks, and compare the ledger with `checkpoints` that were kept outside the ledger.
 
-    With `since`, also compare the ledger with these checkpoints, but do not check the transactions and events
-    up to these checkpoints, the counters, the definitions of the tables, and the database's files. The audit
-    reports to `AuditUnit.note_read` how many rows it has read. Among these are READINGS rows for each
-    transaction. Raises OtherLog for a checkpoint of another ledger.
+    With `since`, also compare the ledger with these checkpoints. In this case four things are not checked:
+    the transactions and events up to these checkpoints, the counters, the definitions of the tables, and the
+    database's files. The audit reports to `AuditUnit.note_read` how many rows it has read. Among these are
+    READINGS rows for each transaction. Raises OtherLog for a checkpoint of another ledger.
     """
     outside = start(partial(by_book, checkpoints=checkpoints)).result()
     by_books = start(partial(by_book, checkpoints=since)).result()

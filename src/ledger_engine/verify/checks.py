@@ -23,8 +23,8 @@ from ledger_engine.store.read_snapshot import AuditUnit
 from ledger_engine.verify.faults import NAMED_MAX, Discrepancies
 
 _ROWS_AT_ONCE = 1000
-# The stored time of the ledger is a fault if it is later by more than this than the newest event, the last
-# time at which a server ran, and the machine's clock.
+# `check_time` compares the ledger's stored time with the newest event, the last time at which a server ran,
+# and the machine's clock. If the stored time is later than all three by more than this, it is a fault.
 FAR_MS = 366 * DAY
 # If a server was still running this long after a book's first event, the book must have a log. A much shorter
 # time would prove nothing: if a server is killed, the events of its last second may have no log yet.

@@ -223,7 +223,7 @@ class EntryAudit:
         self._leaves, self._ids, self._count_added = [], [], 0
 
     def _commitment_entry(self, id: str, kind: str, created: int, body: bytes) -> bytes:
-        """Return the log entry of an event, if this entry contains a commitment instead of the body.
+        """Return the log entry of an event whose entry contains a commitment instead of the body.
 
         Note the faults of the commitment.
         """

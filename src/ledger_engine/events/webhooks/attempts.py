@@ -300,8 +300,8 @@ def _with_existing_events(unit: Unit, outcomes: Sequence[Outcome]) -> list[Outco
 def _stored_deliveries(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], _StoredDelivery]:
     """Return the stored deliveries to which these outcomes belong, by endpoint and event."""
     # Most outcomes are of first attempts, and their events come after the events of all stored deliveries of
-    # the endpoint. So if an endpoint has many outcomes, this function first reads the latest event with a
-    # stored delivery, and then reads a row only for each outcome whose event is not after this latest event.
+    # the endpoint: such outcomes have no row. So if an endpoint has many outcomes, this function first reads
+    # the latest event with a stored delivery. It looks for rows only for the outcomes up to this event.
     counts = Counter(outcome.endpoint for outcome in outcomes)
     latest = {id: _latest(unit, id) for id, count in counts.items() if count >= _MANY}
     candidates = [
@@ -334,7 +334,8 @@ _ATTEMPT = (
     "delivery", "number", "attempted_at", "latency_ms", "status", "error", "request_headers",
     "response_headers", "response_body",
 )  # fmt: skip
-# If an endpoint has at least this many outcomes, `_stored_deliveries` first reads its latest delivered event.
+# If an endpoint has at least this many outcomes, `_stored_deliveries` first reads the endpoint's latest event
+# that has a stored delivery.
 _MANY = 8
 _READ_TOGETHER = 50  # deliveries that one statement reads
 _ENDPOINTS = [f"endpoint_{number}" for number in range(_READ_TOGETHER)]

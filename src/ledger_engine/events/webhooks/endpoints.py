@@ -390,8 +390,8 @@ def note_outcomes(unit: Unit, id: str, enables: int, now: int, *, any_succeeded:
     """Record the success or failure of attempts in the endpoint's row.
 
     The status 410 disables the endpoint at once. A failure disables it if no attempt has succeeded for five
-    days. Attempts from before the endpoint was last enabled or restored are ignored: `enables` is the
-    endpoint's count when the attempts were read.
+    days. `enables` is the endpoint's count `enables` when the attempts were read. If the stored count is
+    different, the endpoint was enabled or restored in the meantime, and the attempts are ignored.
     """
     row = unit.first(
         "UPDATE webhook_endpoints SET failing_since = CASE WHEN :succeeded = 1 THEN NULL"

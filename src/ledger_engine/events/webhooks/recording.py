@@ -72,8 +72,8 @@ class RetryClock:
     async def follow(self) -> int:
         """If the ledger's clock has jumped forward, continue as after a stop; return the ledger's time.
 
-        Compare stored due times only with the returned time, because later jumps are not noticed yet. Raises
-        StorageUnavailable.
+        Compare stored due times only with the returned time: the clock may jump after this call, and only the
+        next call of `follow` notices such a jump. Raises StorageUnavailable.
         """
         async with self._following:
             clock, monotonic = read_together(self._engine.clock.now, self._monotonic)
