@@ -63,8 +63,8 @@ class SystemClock:
 
     If somebody sets the machine's clock back, this clock continues from its latest time, but at seven eighths
     of the normal pace, until the machine's clock has caught up. So no expired token becomes valid again, and
-    no record gets an earlier time than an older record. This keeps lists in the order in which the records
-    were made: ids contain this time, and lists are in the order of ids.
+    no record gets an earlier time than an older record. Ids contain the time of this clock, and lists are in
+    the order of ids, so lists stay in the order in which the records were made.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,8 @@ class SystemClock:
             self._latest = wall
             self._seen_at_ns = tick
             return wall
-        # Do not update `_latest` and `_seen_at_ns` here: each call would round the time down.
+        # Do not update `_latest` and `_seen_at_ns` here: then each call would lose the fraction of a
+        # millisecond that `//` cuts off.
         return slowed
 
 

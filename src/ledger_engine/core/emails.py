@@ -6,5 +6,8 @@ import unicodedata
 
 
 def fold(email: str) -> str:
-    """Return the form of an address that equal addresses share: lower case, accents in one encoding (NFC)."""
+    """Return the address in the form in which addresses are compared: lower case, accents in NFC.
+
+    Two texts with the same form are the same address.
+    """
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", email).casefold())

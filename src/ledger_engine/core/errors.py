@@ -125,7 +125,8 @@ class StorageUnavailable(LedgerError):
         )
         super().__init__("storage_unavailable", f"The storage is not available: {reason}. {outcome}.")
         self.reason = reason
-        # For log entries. It has no sentence about the change, because an entry may be about a read.
+        # For log entries. `cause` leaves out the sentence `outcome`, because an entry may be about a read,
+        # which changes nothing.
         self.cause = f"{reason} ({detail})" if detail else reason
         if detail:
             self.args = (f"The storage is not available: {reason} ({detail}). {outcome}.",)

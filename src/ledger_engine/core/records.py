@@ -51,9 +51,10 @@ class Record(JsonObject, Protocol):
 
 
 def as_text(value: JsonObject) -> str:
-    """Return the JSON text of an object: `{"id", "object", …}` with every field; times are ISO 8601 text.
+    """Return the JSON text of an object, with every field; times are ISO 8601 text.
 
-    See docs/decisions.md#conventions-times.
+    The text of a `Record` begins with its `id` and, in the member `object`, the name of its kind. See
+    docs/decisions.md#conventions-times.
     """
     return _writer(type(value))(value)
 
@@ -76,7 +77,8 @@ def _moment(value: Moment) -> str:
     return f'"{iso(value)}"'
 
 
-# For each type of field, the expression that writes its value. `dumps` writes a value of any other type.
+# For each type of field, the Python expression that writes a value of the type; `{}` stands for the value.
+# `dumps` writes a value of any other type.
 _TEXTS: dict[object, str] = {
     Moment: "_moment({})",
     str: "_text({})",
@@ -117,7 +119,10 @@ def _compiled(parameters: str, prefix: str, kind: type[JsonObject]) -> Callable[
 
 
 def _text_of(value: str, kind: object) -> str:
-    """Return the expression that writes a value of the type `kind`. `value` is an expression too."""
+    """Return the Python expression that writes a value of the type `kind`.
+
+    `value` is the expression for the value itself, such as `value.id`.
+    """
     for plain, text in _TEXTS.items():
         if kind == plain:
             return text.format(value)

@@ -53,13 +53,13 @@ class Tenant:
         return values
 
     def may_see_users(self) -> bool:
-        """Return whether the credential may read names and e-mail addresses of users, in whatever object."""
+        """Return whether the credential may read the names and e-mail addresses of users, in any object."""
         return self.scopes is None or "read:users" in self.scopes
 
     def may_see_bodies(self) -> bool:
         """Return whether the credential may read the bodies of other requests and answers.
 
-        A body can contain any data of the project, so this takes every scope that permits reading.
+        A body can contain any data of the project, so reading one needs every scope that permits reading.
         """
         return self.scopes is None or self.scopes.issuperset(_READS)
 

@@ -24,10 +24,11 @@ from typing import NamedTuple, Protocol
 
 @dataclass(slots=True)
 class Verdict:
-    """The decision about a request: it is refused if `wait`, in seconds, is more than 0.
+    """The decision about a request: the request is refused if `wait` is more than 0.
 
-    `limit` is how many requests a minute allows, and `remaining` how many of them are left in the current
-    minute. `reset` is the end of this minute, in seconds since 1970.
+    `wait` is the number of seconds after which the caller may try again. `limit` is how many requests a
+    minute allows, and `remaining` is how many of them are left in the current minute. `reset` is the end of
+    the current minute, in seconds since 1970.
     """
 
     limit: int
@@ -80,8 +81,8 @@ class Leases(Protocol):
     rely on its leases until the time `until` of the monotonic clock, in seconds; each renewal moves `until`.
 
     `releasing` contains the names of leases that this server must hand over to a server with fewer leases.
-    This server must finish its work for these leases, and then call `hold` without their names as long as
-    they are in `releasing`.
+    This server must first finish its work for these leases. From then on it must leave their names out when
+    it calls `hold`, until they are no longer in `releasing`.
     """
 
     @property
@@ -95,8 +96,9 @@ class Leases(Protocol):
         """Acquire free leases in `names`, up to this server's share; return the held leases in `names`.
 
         Servers that want the same leases share them evenly; the share of a single server is all leases.
-        From now on this server renews these leases, and acquires further leases in `names` when they become
-        free. It releases its leases of this kind that are not in `names`. Raises StorageUnavailable.
+        From now on this server renews the leases that it holds, and acquires further leases in `names` when
+        they become free. It releases its leases of the kind `kind` that are not in `names`. Raises
+        StorageUnavailable.
         """
 
     async def leads(self) -> bool:
@@ -133,7 +135,8 @@ class RateWindows:
     """Counts the requests of one process in each minute and second of the wall clock.
 
     The minute of every caller ends at the same time, so a caller knows from its own clock when its minute
-    ends. All counts are then dropped: only the callers of the current minute take memory.
+    ends. At the end of a minute all its counts are dropped, so only the callers of the current minute take
+    memory.
     """
 
     def __init__(self, wall_clock: WallClock = time.time) -> None:

@@ -97,11 +97,11 @@ def restore(source: Path, database: Path, now: int) -> RestoreResult:
 def recover(database: Path, target: Path) -> RecoveryResult:
     """Write the ledger from the write-ahead log of `database` to the new file `target`.
 
-    No other file changes.
+    No other file changes. Pages that the log lacks are copied from the file `database`.
 
-    Pages that the log lacks come from the existing file `database`. The result must pass the audit. Raises
-    Conflict if the log contains nothing, or if pages are missing and there is no existing file. Raises
-    StorageUnavailable if a server uses the database, or if the result does not pass the audit.
+    Raises Conflict if the log contains nothing, or if it lacks pages and the file `database` is missing or
+    empty. Raises StorageUnavailable if a server uses the database, or if the ledger in `target` would not
+    pass the audit.
     """
     _require_target(database, target, overwrite=False)
     lock = ServingLock(database)
@@ -129,7 +129,10 @@ def recover(database: Path, target: Path) -> RecoveryResult:
 
 
 def _require_target(database: Path, target: Path, *, overwrite: bool) -> None:
-    """Raise Conflict if `target` belongs to the ledger, cannot be written, or exists without `overwrite`."""
+    """Raise Conflict if a backup or recovery must not write the file `target`.
+
+    The reasons: `target` belongs to the ledger, it cannot be written, or it exists and `overwrite` is false.
+    """
     require_reachable(database)
     _require_file(target)
     if target.exists() and database.exists() and target.samefile(database):
@@ -141,7 +144,10 @@ def _require_target(database: Path, target: Path, *, overwrite: bool) -> None:
 
 
 def _require_file(target: Path) -> None:
-    """Raise Conflict if no regular file can have this path. Raises the errors of `require_reachable` too."""
+    """Raise Conflict if a regular file cannot be written at `target`.
+
+    Raises the errors of `require_reachable` too.
+    """
     if not target.parent.is_dir():
         raise Conflict("not_recoverable", f"There is no folder {target.parent}.")
     if target.is_dir():
@@ -152,7 +158,7 @@ def _require_file(target: Path) -> None:
 
 
 def _require_free(target: Path, *, overwrite: bool) -> None:
-    """Raise Conflict if the file exists without `overwrite`, or if it is a database in use."""
+    """Raise Conflict if `target` exists and `overwrite` is false, or if `target` is a database in use."""
     if os.path.lexists(target) and not overwrite:  # `lexists` also finds a symbolic link to no file
         raise Conflict("not_recoverable", f"{target} already exists; use --overwrite to replace it.")
     if any(file.exists() for file in companions(target)):

@@ -1,11 +1,11 @@
 """The heartbeat of a server that may share its ledger with other servers.
 
-A session is a key that works only as long as one server runs, such as the key of a dashboard with its own
-server. Every BEAT_S seconds a server writes a beat to the ledger, and so keeps its sessions valid. Each
+A session is a key that works only as long as a certain server runs, such as the key of a dashboard with its
+own server. Every BEAT_S seconds a server writes a beat to the ledger, and so keeps its sessions valid. Each
 server also watches the beats of the other servers. If another server sends no beat while the watching server
 sends several beats, the other server counts as dead, and the watching server ends the other server's
 sessions. The servers count beats instead of comparing times, because their clocks may differ. Also, a server
-that was suspended has counted no beats, so after the pause it does not take the other servers for dead.
+sends no beats of its own while it is suspended, so afterwards it does not take the other servers for dead.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Heartbeat:
         self.server = f"srv_{secrets.token_hex(8)}"
         self._entry = ServerEntry(self.server, url, socket.gethostname(), __version__, engine.clock.machine())
         self._engine = engine
-        # For each other server: the count of its beats, and the number of own beats since this count changed.
+        # For each other server: the count of its beats, and how many beats this server has sent since that
+        # count last changed.
         self._last_beats: dict[str, tuple[int, int]] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -71,7 +72,7 @@ class Heartbeat:
         self._last_beats = {id: (beats, self._beats_without(id, beats)) for id, beats in others.items()}
 
     def _beats_without(self, id: str, beats: int) -> int:
-        """Return the number of own beats since the other server's count of beats became `beats`."""
+        """Return how many beats this server has sent since the other server's count became `beats`."""
         last_beats, own = self._last_beats.get(id, (beats, -1))
         return own + 1 if last_beats == beats else 0
 

@@ -56,8 +56,8 @@ class MetricsListener:
     async def close(self) -> None:
         """Stop listening."""
         shutdown = asyncio.create_task(asyncio.to_thread(self._server.shutdown))
-        # The end of the socket wakes the listening thread at once. Otherwise the thread would wake within
-        # half a second.
+        # Shutting the socket down wakes the listening thread at once. Otherwise the thread would notice only
+        # at its next check that it must stop, up to half a second later.
         with suppress(OSError):
             self._server.socket.shutdown(socket.SHUT_RDWR)
         await shutdown
@@ -128,8 +128,8 @@ def _refuse(start: Start, status: str, sentence: str) -> Iterable[bytes]:
 
 
 ASKED_S = 3.0  # seconds for which a scrape waits for the ledger; Prometheus gives up after 10 seconds
-# The label instead of a value that clients choose freely. With such values as labels, clients could create
-# any number of series.
+# The label that replaces a value which clients choose freely, such as an unknown method. If such values were
+# labels, clients could create any number of series.
 OTHER = "other"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

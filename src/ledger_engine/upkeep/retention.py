@@ -79,7 +79,7 @@ class Retention:
             await take_turns(self._erasing_turn(user, before))
 
     async def _forget_deleted(self, before: int) -> None:
-        """Remove the webhook endpoints and apps that were deleted before `before` and cannot be restored."""
+        """Remove for good the webhook endpoints and apps that were deleted before `before`."""
         for purge in (endpoints.purge, apps.purge):
             await self._repeat(partial(purge, before=before))
 
