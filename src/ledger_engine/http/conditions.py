@@ -128,10 +128,12 @@ _BOOKS_MAX = 10_000  # books whose newest event is remembered
 
 
 class Etags:
-    """The tags of one engine's lists. A tag never matches a tag that was made with another `generation`.
+    """The tags of one engine's lists.
 
     A tag is made from the URL and the id of the book's newest event, because every change of an account, a
-    transaction, an invoice or an order records an event.
+    transaction, an invoice or an order records an event. It is also made from the text `generation`, so it
+    does not match a tag made with another text. The server uses a new text after the ledger was set back to
+    a snapshot.
 
     A tag is read before the answer, so the answer is as new as its tag or newer. If reading the newest event
     would take a round trip to the database, a request without a condition gets a tag made from the event that

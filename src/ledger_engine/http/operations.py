@@ -394,7 +394,7 @@ def _annotated_options(handler: Callable[..., Any]) -> dict[str, Any]:
     """Return the fields of Operation that follow from the handler's annotations.
 
     If the annotation of the result names several classes, the first one is the class of the records. If the
-    first class is not a record, `answer` is None here, and the route may name the class as an option.
+    first class is not a record, `answer` is None here, and the route can name a class in its option `answer`.
     """
     hints = get_type_hints(handler)
     answer = hints["return"]

@@ -53,7 +53,7 @@ class MovableClock:
         return self.now()
 
     def monotonic(self) -> float:
-        """Return this clock's time in seconds, which a test freezes or moves together with the clock."""
+        """Return the result of `now` in seconds, so that a test moves or freezes `monotonic` too."""
         return self.now() / 1000
 
     def state(self) -> ClockState:

@@ -165,8 +165,8 @@ class Faults:
     def of_request(self, request: MatchedRequest, project: str | None, livemode: bool) -> Iterator[Fault]:
         """Yield the faults that happen to a request, in the order in which they were set, and count each.
 
-        `project` is None for a request without a credential. To such a request the faults of every project
-        apply, but only faults that name a path.
+        `project` is None for a request without a credential. Such a request gets the faults of every
+        project and mode, but only those that name a path.
         """
         for entry in list(self._entries.values()):
             fault = entry.fault
@@ -252,7 +252,10 @@ def codes_of(status: int) -> tuple[str, ...]:
 
 
 def fault_error(status: int, code: str | None, fault: str) -> LedgerError:
-    """Return the error that a request ends with because of a fault."""
+    """Return the error with which the fault with the id `fault` answers a request.
+
+    A `code` of None stands for the usual code of the status.
+    """
     if status == RATE_LIMITED:
         return RateLimited(1)
     type, codes = CODES.get(status, _OTHER[status // 100])
@@ -323,8 +326,8 @@ def _invalid(message: str, param: str) -> InvalidRequest:
 # Faults of webhooks
 
 
-# Milliseconds, used if the fault has no `delay_ms`. A delayed attempt waits this long. A reordered attempt
-# waits until another attempt to the same endpoint is sent, but no longer than this.
+# The `delay_ms` of a webhook fault that has none. A delayed attempt waits for this time. A reordered attempt
+# waits until another attempt to the same endpoint is sent, but no longer than this time.
 LATER_MS = 1000
 _TYPE = "Ledger-Event-Type"
 
@@ -340,7 +343,7 @@ class _Endpoint:
     owner: tuple[str, bool] | None = None
     waiting: deque[AttemptJob] = field(default_factory=deque)
     delayed: dict[int, asyncio.TimerHandle] = field(default_factory=dict)  # timers of delayed jobs, by number
-    # Reordered jobs, each waiting until another job is sent or its time is over.
+    # Reordered jobs. Each waits until another job of the endpoint is sent, or its own waiting time is over.
     overtaken: list[AttemptJob] = field(default_factory=list)
 
 

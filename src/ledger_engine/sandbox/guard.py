@@ -27,7 +27,7 @@ ROOT = "/v1/test_helpers"
 
 
 class Turnstile:
-    """Counts the requests in progress. `hold_requests` makes new requests wait until it has finished."""
+    """Counts the requests in progress, and makes new requests wait during a block of `hold_requests`."""
 
     def __init__(self) -> None:
         self.replacements = 0  # how often the ledger was replaced

@@ -150,7 +150,8 @@ class TakeSnapshot(Body):
     name: str
 
 
-# Not FaultMatch, because client generators use that name for the `match` of the record Fault.
+# This class is not called FaultMatch, because client generators give that name to the type of the field
+# `match` in the record Fault.
 class SetFaultMatch(Body):
     method: Name | None = None
     path: Annotated[str, Field(max_length=8_192)] | None = None  # the longest URL
@@ -326,9 +327,10 @@ def _make_happen(unit: Unit, tenant: Tenant, type: str, key: str | None) -> tupl
 
 
 async def take_key(call: Call, object: str) -> None:
-    """Store the request's idempotency key, if it has one, with the id of the request's object.
+    """Store the request's idempotency key, if it has one.
 
-    Raises DuplicateIdempotencyKey.
+    `object` is stored with the key: the id of the object that the request creates, or `clock`. Raises
+    DuplicateIdempotencyKey.
     """
     if call.idempotency_key is not None:
         await call.write(_take, call.idempotency_key, object)

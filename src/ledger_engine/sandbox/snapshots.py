@@ -27,7 +27,8 @@ from ledger_engine.store.pages import Page, PageRequest, page_of
 
 _OF_APPS = f"(SELECT id FROM apps WHERE {OF_TENANT})"
 _OF_GRANTS = f"(SELECT id FROM grants WHERE app IN {_OF_APPS})"
-# Tables to empty, each with its WHERE; referring tables come first.
+# The tables to empty, each with the condition that selects the rows to delete. A table comes before the
+# tables to which its rows refer.
 EMPTIED_TABLES: dict[str, str] = {
     "requests": OF_TENANT,
     "delivery_attempts": f"delivery IN (SELECT id FROM deliveries WHERE {OF_TENANT})",
@@ -153,7 +154,7 @@ class Snapshots:
         return self._ids.new("snp", now)
 
     async def take(self, engine: Engine, clock: MovableClock, id: str, name: str) -> Snapshot:
-        """Copy the ledger as it is between two commits, with the clock. Raises StorageUnavailable."""
+        """Copy the ledger between two commits, with the state of the clock. Raises StorageUnavailable."""
         file = self._folder / f"{id}.db"
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)

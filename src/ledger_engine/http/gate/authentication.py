@@ -41,11 +41,12 @@ class Authenticator:
         # evict valid ones. A refusal is stored as code and message, because an exception that is raised
         # repeatedly would collect tracebacks.
         self._refusals: dict[str, tuple[float, str, str]] = {}
-        # How often the cache was cleared. If it is cleared during a lookup, the result must not be stored.
+        # How often the cache was cleared. If the cache is cleared during a lookup, the result of this lookup
+        # may be out of date, and is not stored in the cache.
         self._generation = 0
         self._look_ups = asyncio.Semaphore(_LOOKED_UP_AT_ONCE)
         # The lookups in progress, by header. The result of a future is the reason why the storage is
-        # unavailable, or None if the lookup succeeded.
+        # unavailable, or None if the storage has answered.
         self._under_way: dict[str, asyncio.Future[str | None]] = {}
         engine.listen(self._forget)
 

@@ -91,8 +91,8 @@ class Gate:
     def renew_ids_and_tags(self) -> None:
         """Start new series of request ids and tags, because the ledger and its clock were set back.
 
-        Otherwise new ids would still begin with a time later than the clock's new time, and a tag from before
-        the change could match a list that differs now.
+        Otherwise new ids would still begin with a time later than the clock's new time, and a tag that a
+        client got before the ledger was set back could match a list that differs now.
         """
         self._ids = IdSource()
         self._etags = Etags(self.engine, token_hex(4))

@@ -32,8 +32,8 @@ class BehindProxies:
             address = parse_address(self._forwarded_value(scope["headers"], b"x-forwarded-for"))
             if address is not None:
                 scope = {**scope, "client": (address, 0)}
-            # Proxies append to X-Forwarded-For but replace X-Forwarded-Proto, which often contains one value
-            # for all proxies.
+            # Proxies append to X-Forwarded-For, but many replace X-Forwarded-Proto. So a single value of
+            # X-Forwarded-Proto is enough, even behind several proxies.
             scheme = self._forwarded_value(scope["headers"], b"x-forwarded-proto", at_least=1)
             if scheme in ("http", "https"):
                 scope = {**scope, "scheme": scheme}
@@ -44,8 +44,8 @@ class BehindProxies:
     ) -> str:
         """Return value number `hops` from the right among the values of the header `name`.
 
-        If there are fewer than `hops` values, return "". With `at_least`, return the leftmost value instead,
-        unless there are also fewer than `at_least` values.
+        If there are fewer than `hops` values, return "". With `at_least`, return the leftmost value instead
+        of "", if there are `at_least` values or more.
         """
         values = [
             part.strip() for header, value in headers if header.lower() == name for part in value.split(b",")

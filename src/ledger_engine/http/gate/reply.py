@@ -16,8 +16,8 @@ class Reply:
     """Sends the answer to one request, and adds `common`, the headers common to all answers.
 
     An application can use this object as its ASGI `send`. The object keeps the answer's status and the first
-    bytes of the answer's body for the log. If the answer `refuses` the request, it also tells the client that
-    the connection ends.
+    bytes of the answer's body for the log. If `refuses` is true, the answer refuses the request, and one of
+    its headers tells the client that the connection will be closed.
     """
 
     send: Send

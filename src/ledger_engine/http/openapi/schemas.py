@@ -128,9 +128,9 @@ class RecordSchemas:
 
 
 def with_null(schema: Schema) -> Schema:
-    """Return the schema; but if it is `anyOf` with one type and null, return a schema with two types instead.
+    """Return the schema; replace an `anyOf` of one type and null by `type` with two types.
 
-    People and tools read a schema with two types more easily.
+    People and tools read a schema such as `{"type": ["string", "null"]}` more easily than an `anyOf`.
     """
     choices = [choice for choice in schema.get("anyOf", []) if choice != _NULL]
     if (

@@ -319,7 +319,8 @@ class SignInPages:
     ) -> AuthorizationRequest:
         """Return the app's authorization request, which is in the query or form `raw`.
 
-        `sign_in` is the value of the browser's sign-in. Raises the exceptions of `consider` and `Issuer.of`.
+        `sign_in` is the value of the browser's sign-in cookie. Raises the exceptions of `consider` and
+        `Issuer.of`.
         """
         self._issuer.of(request)  # raises InvalidRequest: without an issuer the server cannot answer any app
         authorization = await call.engine.read(partial(consider, parameters=pairs_of(raw), sign_in=sign_in))

@@ -84,7 +84,7 @@ async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     secret = endpoints.new_secret()
     sealed_secret = Seal.from_environment().seal(secret)
     # If-Match is compared with the result of `endpoints.get`, which finds no deleted endpoint. So a restore
-    # with If-Match always fails, and must end no deliveries before.
+    # with If-Match always fails. A request that fails must change nothing, so do not end the deliveries.
     if call.condition is None:
         await endpoints.end_deliveries(call.engine, call.authenticate(), id)
     return await call.write(endpoints.restore, id, secret, sealed_secret, call.idempotency_key)

@@ -26,8 +26,8 @@ from ledger_engine.limits import Semaphore
 from ledger_engine.log import stored, tiles
 from ledger_engine.store.pages import Page, PageRequest
 
-# The most requests of one project whose changes are counted at the same time. Such a count keeps the ids of
-# all changed objects in memory.
+# At most this many requests of one project for /v1/diff may count changes at the same time, because each
+# count keeps the ids of all changed objects in memory.
 DIFFERENCES_OF_ONE_MAX = 2
 
 # Differences between two moments

@@ -20,11 +20,12 @@ LARGE = 4 * 1024
 class Extension(Protocol):
     """Facts about a request that ASGI does not define.
 
-    `refusal` is the reason why the server refuses the head, or None. Only the application that answers
-    refused requests gets a request with such a reason. After `receive` has returned http.disconnect,
-    `body_error` is the reason why the rest of the body cannot be read, or None if the client has
-    disconnected. `whole` is true when the application can receive the whole body without waiting. It is true
-    from the start for most requests, because most bodies arrive together with their head.
+    `refusal` is the reason why the server refuses the head, or None. The server passes a request with a
+    `refusal` only to the application that answers refused requests (`serve(refuse=…)`). After `receive` has
+    returned http.disconnect, `body_error` is the reason why the rest of the body cannot be read, or None if
+    the client has disconnected. `whole` is true when the application can receive the whole body without
+    waiting. For most requests `whole` is true from the start, because most bodies arrive together with their
+    head.
     """
 
     refusal: BadRequest | None
@@ -36,9 +37,9 @@ class Extension(Protocol):
     def want(self, *, may_be_large: bool) -> None:
         """Let the server read the rest of the body, in larger pieces if the body may be large.
 
-        If the application does not call this, its first call of `receive` that finds no data has the same
-        effect. Before either call, the rest of the body costs no memory. So if an application refuses a
-        request, it should do so before either call.
+        If the application does not call `want`, its first call of `receive` that finds no data has the same
+        effect. Until one of these calls, the rest of the body costs no memory. So an application should
+        refuse a request before it makes either call.
         """
 
 

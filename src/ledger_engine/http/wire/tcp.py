@@ -16,8 +16,8 @@ BODY_BUFFER = 512 * 1024
 UNSENT_MAX = 128 * 1024  # bytes of our data for a connection that the system buffers until it can send them
 HEAD_PIECE = 8 * 1024  # bytes per read; a head is small, and the body after it may not be needed
 BODY_PIECE = 64 * 1024  # bytes per read of a body that is needed
-# How many connections that were shut down are still read at a time. A client of a further connection may see
-# a reset.
+# The server still reads from at most this many of the connections that it has shut down. The client of any
+# further connection may see a reset.
 DRAINED_MAX = 32
 LINGER_S = 2  # seconds in which a client can read its last answer before the connection is closed
 SEND_TIMEOUT_S = 60  # seconds in which a client must read the data that was sent
