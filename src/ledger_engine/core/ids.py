@@ -19,8 +19,8 @@ _PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
 _RANDOM_BITS = 74  # the bits that RFC 9562 leaves free: 12 after the version, 62 after the variant
 _LENGTH = 26
 IdMark = tuple[int, int]  # the time and the random part of the last id that an `IdSource` made
-# Ids are not secrets, so a fast generator is enough. It gets a new seed from the system in a forked process:
-# two processes that continued from the same state would make the same ids in the same millisecond.
+# Ids are not secrets, so a fast generator is enough. A forked process gives the generator a new seed.
+# Otherwise this process and its parent would make the same ids in the same millisecond.
 _generator = random.Random()
 os.register_at_fork(after_in_child=_generator.seed)
 _random_bits = _generator.getrandbits

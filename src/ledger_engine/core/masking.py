@@ -24,7 +24,8 @@ _MEMBER = re.compile(
     r'("(?:password|secret|client_secret|code_verifier|access_token|refresh_token|api_key|token)"\s*:\s*")'
     r'(?:[^"\\]|\\.)*'
 )
-# The last two letters before the underscore of each prefix above, such as `ec` of `whsec`, and of `api_key`.
+# The last two letters before the underscore: of each prefix in `_VALUE`, such as `ec` of `whsec_`, and of the
+# member `api_key`.
 _BEFORE_UNDERSCORE = frozenset({"sk", "at", "rt", "ac", "si", "ec", "pi"})
 # A complete secret, in the form of docs/decisions.md#credentials-key and #webhooks-endpoints.
 _WHOLE = re.compile(

@@ -19,7 +19,7 @@ def log_commit(works: int, seconds: float) -> None:
 
 
 class RequestMeter(Protocol):
-    """Counts the requests to a server, by their answers, and those that exceeded a limit."""
+    """Counts the requests that a server has answered, and the requests that exceeded a limit."""
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count an answered request, which took `seconds`.

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-# The exit status of a child process that runs another version of the program (EX_PROTOCOL).
+# The exit status of a child process that runs another version of the program than its parent (EX_PROTOCOL).
 OTHER_PROGRAM = 76
 
 

@@ -245,9 +245,10 @@ class Semaphores:
 
 @dataclass(frozen=True, slots=True)
 class SharedState:
-    """The limits of one server: it shares `rate_limits` and `leases` with other servers of its database.
+    """The limits and leases of one server.
 
-    `semaphores` belong to this server alone.
+    The server shares `rate_limits` and `leases` with the other servers of its database. `semaphores` belong
+    to this server alone.
     """
 
     rate_limits: RateLimits

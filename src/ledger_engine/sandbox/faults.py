@@ -131,7 +131,7 @@ class Faults:
         return len(self._entries)
 
     def add(self, tenant: Tenant, fault: Fault) -> Fault:
-        """Add a fault; if there are already FAULTS_MAX, delete the oldest."""
+        """Add a fault; if the project and mode already have FAULTS_MAX faults, delete the oldest of them."""
         own = self._faults_of(tenant)
         if len(own) >= FAULTS_MAX:
             self._remove(own[0].id)

@@ -174,7 +174,10 @@ async def _move_clock(engine: Engine, clock: MovableClock, moment: int) -> None:
 
 
 async def _wait_until_all_is_sent(engine: Engine, clock: MovableClock) -> bool:
-    """Wait until every due webhook is sent and its result recorded; return False after PATIENCE_S seconds."""
+    """Wait until every due webhook is sent and its result recorded.
+
+    Return True then, or False if this takes longer than PATIENCE_S seconds.
+    """
     deadline = time.monotonic() + PATIENCE_S
     while not await engine.read(partial(_all_is_sent, now=clock.now())):
         if time.monotonic() > deadline:

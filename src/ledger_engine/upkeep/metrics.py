@@ -3,9 +3,9 @@
 Requests and commits are counted when they happen. Other figures, such as the size of the file, are read for
 each scrape.
 
-A scrape needs no credential. So a listener on the loopback interface refuses a request whose Host header
-names another host. Without this check a stranger's web page in a browser on this machine could read the
-metrics: the stranger would point the page's host name at this machine (DNS rebinding).
+A scrape needs no credential. So a listener on the loopback interface refuses a request whose Host header is
+neither `localhost` nor an IP address. Without this check a stranger's web page in a browser on this machine
+could read the metrics: the stranger would point the page's host name at this machine (DNS rebinding).
 """
 
 from __future__ import annotations

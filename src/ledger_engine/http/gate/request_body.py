@@ -42,12 +42,12 @@ async def begin_body(call: Call, receive: Receive, wire: Extension | None, addre
     """Read the body of the call if it is small or has already arrived; otherwise set `call.read_later`.
 
     A large body of a caller without a valid credential needs a place. There are only 16 places, and 4 for one
-    address, because thousands of bodies that never end would take all memory. Raises LedgerError and
-    ClientGone.
+    address, because thousands of bodies that never end would take all memory. `address` is the client's
+    address. `wire` is None if the application runs on another ASGI server. Raises LedgerError and ClientGone.
     """
     headers = call.headers
     length = headers.get(b"content-length")
-    # Another ASGI server (`wire` is None) may use HTTP/2, in which a body needs neither of these headers.
+    # Another ASGI server may use HTTP/2, in which a body needs neither of these headers.
     if wire is not None and length is None and b"transfer-encoding" not in headers:
         return
     is_small = length is not None and int(length) <= LARGE and b"expect" not in headers

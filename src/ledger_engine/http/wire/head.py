@@ -1,8 +1,8 @@
 """Parses the head of a request (its first line and headers), and refuses a head that could be read in two
 ways.
 
-The grammar is h11's, which `tests/ledger_engine/http/wire/test_head.py` compares with this module. Where h11
-is lenient about the end of a line, this module refuses the request.
+The grammar is that of the library h11; `tests/ledger_engine/http/wire/test_head.py` compares this module with
+h11. Where h11 is lenient about the end of a line, this module refuses the request.
 """
 
 from __future__ import annotations
@@ -181,10 +181,10 @@ def _framing(by_name: dict[bytes, bytes], headers: Headers) -> tuple[int, Header
 
 
 def _one_length(value: bytes) -> bytes:
-    """Return the one length in a Content-Length that is repeated, or too long for Python to convert.
+    """Return the length in a Content-Length that repeats it, or that has more digits than _DIGITS_MAX.
 
-    Raises BadRequest if there are different lengths, or if the length is not a number or still too long
-    without leading zeros.
+    The result has no leading zeros. Raises BadRequest if the repeated lengths differ, if the length is not a
+    number, or if it has too many digits even without leading zeros.
     """
     lengths = {length.strip() for length in value.split(b",")}
     if len(lengths) > 1:
