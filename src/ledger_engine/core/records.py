@@ -95,7 +95,7 @@ def _writer(kind: type[JsonObject]) -> Callable[[Any], str]:
 
 
 def values_writer(kind: type[JsonObject]) -> Callable[..., str]:
-    """Return a function that writes an object. Its arguments are the values of the fields, in their order."""
+    """Return a function that writes an object. Its arguments are the object's field values, in order."""
     return _compiled(", ".join(field.name for field in dataclasses.fields(kind)), "", kind)
 
 

@@ -28,8 +28,9 @@ class Background:
     """Runs the background tasks from `start` to `stop`; the engine must be open all this time.
 
     - `seal` encrypts stored secrets.
-    - `retries_s` are the seconds to wait before each further attempt to send a webhook. The waits use the
-      ledger's clock; a comparison with the clock `monotonic` shows whether the ledger's clock has jumped.
+    - `retries_s` are the seconds to wait before each further attempt to send a webhook. The ledger's clock
+      measures the waits. `monotonic` returns the time of a second clock, in seconds: if the ledger's clock
+      moves further than this clock, the ledger's clock has jumped.
     - `make_sender` makes the sender of webhooks; None for a sender in a separate process.
     - `log_name` is the text with which the names of new transparency logs begin; None for a random name.
     - `outside` are the places outside the ledger to which the checkpoints of the logs are published.
@@ -60,9 +61,10 @@ class Background:
         self._retention = Retention(engine)
 
     async def begin(self) -> None:
-        """Make the key of the transparency log, and log a warning if the ledger's time is far ahead.
+        """Prepare the tasks. Call this once, before `start`. Raises StorageUnavailable.
 
-        Call this once, before `start`. Raises StorageUnavailable.
+        This makes the key of the transparency log, and stores the machine's time as the last time at which a
+        server ran. If the ledger's time is far ahead of the machine's clock, this logs a warning.
         """
         await self._sealer.begin()
         await self._note_served()
@@ -77,7 +79,7 @@ class Background:
         self._retention.start()
 
     async def pause(self) -> None:
-        """Stop the tasks while another ledger replaces this one. They write nothing until `resume`.
+        """Stop the tasks until `resume`, so that the ledger can be replaced or emptied in the meantime.
 
         Each task first finishes the work that it has begun.
         """
