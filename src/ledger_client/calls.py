@@ -29,7 +29,7 @@ from ledger_client.records import Record, read
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
-ATTEMPTS = 6  # the maximum for one request, with the first attempt
+ATTEMPTS = 6  # how often a request is sent at most, including the first attempt
 WAIT_MAX_S = 60.0  # the longest wait before an attempt; if a 429 asks for a longer wait, the client gives up
 
 
@@ -132,7 +132,8 @@ class ApiCall(Generic[T]):
     def wait_after(self, error: LedgerError, attempts: int) -> float | None:
         """Count an attempt that ended with `error`, and return the seconds to wait before the next attempt.
 
-        Return None if no attempt may follow; `attempts` is the maximum, with the first attempt.
+        Return None if no attempt may follow. `attempts` is the largest number of attempts, including the
+        first.
         """
         self.attempts += 1
         is_lost = isinstance(error, NotConnected) and not isinstance(error, Unreadable)

@@ -27,10 +27,10 @@ _OBJECT_ID = re.compile(r"\b[a-z]{3}_[0-9a-zA-Z]{4,64}\b")
 class LedgerError(Exception):
     """The base class: the server refused a request or did not answer it, or the client could not send it.
 
-    `status` is None if no answer came. `type`, `code` and `param` are the fields of the ledger's error. The
-    directory and OAuth send only a code, in the field `error`; `type` then follows from the status. `code` is
-    "" if the answer contains no code, for example because the server is not a ledger. `headers` are the
-    headers of the answer.
+    `status` is None if no answer came. `type`, `code` and `param` are the fields of the ledger's error. An
+    error of the directory (the paths under /api) or of OAuth contains only a code, in the field `error`; in
+    this case `type` follows from the status. `code` is "" if the answer contains no code, for example because
+    the server is not a ledger. `headers` are the headers of the answer.
     """
 
     def __init__(

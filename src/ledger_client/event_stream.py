@@ -13,7 +13,7 @@ from ledger_client.answers import Unread, require_plain
 from ledger_client.parsing import parsed
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-EVENT_BYTES_MAX = 16_000_000  # an event contains a record of up to 1 MB, twice escaped as JSON
+EVENT_BYTES_MAX = 16_000_000  # a record in an event has up to 1 MB, but is escaped as JSON twice
 
 
 class NotEvents(Unread):

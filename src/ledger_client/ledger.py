@@ -38,18 +38,18 @@ class AsyncLedger(AllResources["AsyncLedger"]):
     """A client of a ledger server; the key selects the project and mode. Close it, or use `async with`.
 
     If a request exceeds the rate limit, or its answer is lost or a 5xx, the client sends the request again.
-    `attempts` is the maximum for one request, with the first attempt. Each POST carries an idempotency key,
-    yours or a new key, so the POST takes effect once. Every method raises LedgerError.
+    `attempts` limits how often, including the first attempt. Each POST carries an idempotency key, yours or a
+    new key, so the POST takes effect once. Every method raises LedgerError.
 
     `key` is an API key, an access token, a TokenPair, or a TokenStore. Several processes can share the tokens
     in a TokenStore. For tokens of an app, pass the app's `client_id` too. The client counts the `expires_in`
     of a pair from the moment when it gets the pair, and refreshes the pair five minutes before the access
     token expires. It calls `on_refresh` with each new pair: store the pair in this function.
 
-    The client calls `on_exchange` after each attempt, with the answer or the error, but not for the live
-    stream or a cancelled attempt. The client caches answers with an ETag, so the server sends such an answer
-    again only after a change. The client passes `settings` to httpx.AsyncClient, for instance `verify`,
-    `proxy` and `trust_env`.
+    The client calls `on_exchange` after each attempt, with the SentRequest and the answer or the error, but
+    not for the live stream or a cancelled attempt. The client caches answers with an ETag, so the server
+    sends such an answer again only after a change. The client passes `settings` to httpx.AsyncClient, for
+    instance `verify`, `proxy` and `trust_env`.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
         self._cache = AnswerCache()
 
     async def send(self, call: ApiCall[T]) -> T:
-        """Send a request, again if the first answer allows this, and return the result.
+        """Send a request, repeat it as `ApiCall` allows, and return the result.
 
         If an attempt took effect but its answer was lost, return the object that this attempt made.
         """
@@ -235,7 +235,8 @@ class AsyncLedger(AllResources["AsyncLedger"]):
         """Yield the messages of the live stream without end; after a lost connection, connect again.
 
         Before each new connection the client calls `on_loss` with the reason and the seconds to wait. Raises
-        LedgerError for a refusal, such as `invalid_cursor` if the server has deleted the last event.
+        LedgerError for a refusal, such as `invalid_cursor` if the server has deleted the event after which
+        the stream should go on.
         """
         failures = 0
         while True:
@@ -256,7 +257,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
 class Ledger(AllResources["Ledger"]):
     """A client like AsyncLedger, but its methods wait. Close it, or use `with`. Several threads may use it.
 
-    All Ledgers of a process share one thread with an event loop. The loop limits the time of whole answers.
+    All Ledgers of a process share one thread, in which an event loop runs their requests.
     """
 
     def __init__(

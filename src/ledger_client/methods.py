@@ -1,4 +1,8 @@
-"""The methods of both clients, written once: of AsyncLedger they return awaitables, of Ledger results."""
+"""Makes the methods of both clients from functions, so that each method is written once.
+
+`Operation` and `Iteration` turn a function into a method. In AsyncLedger the method is asynchronous; in Ledger
+it waits for the result.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,10 @@ class Resource(Generic[L]):
 
 
 class Operation(Generic[P, T]):
-    """A method that sends a request: of Ledger it returns the result, of AsyncLedger an awaitable."""
+    """A method that sends the request that `call_of` returns.
+
+    In Ledger the method returns the result, and in AsyncLedger an awaitable of the result.
+    """
 
     def __init__(self, call_of: Callable[Concatenate[Any, P], ApiCall[T]]) -> None:
         self.call_of = call_of
@@ -65,7 +72,10 @@ class Operation(Generic[P, T]):
 
 
 class Iteration(Generic[P, T]):
-    """A method that lists objects: of Ledger it returns an iterator, of AsyncLedger an async iterator."""
+    """A method that lists objects; `batches_of` yields them in batches, such as the pages of a list.
+
+    In Ledger the method returns an iterator over the objects, and in AsyncLedger an async iterator.
+    """
 
     def __init__(self, batches_of: Callable[Concatenate[Any, P], AsyncGenerator[Sequence[T], None]]) -> None:
         self.batches_of = batches_of
@@ -149,7 +159,7 @@ def _iterate(batches: AsyncGenerator[Sequence[T], None]) -> Iterator[T]:
 def in_thread(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in the clients' thread and return its result.
 
-    Raises RuntimeError if this thread itself calls the function, because it would wait for itself.
+    Raises RuntimeError if the clients' thread itself calls this function: that thread would wait for itself.
     """
     with _STARTING:
         loop = _loop(os.getpid())

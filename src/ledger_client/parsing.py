@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-VALUES_MAX = 4_000_000  # a value of 3 bytes of text can take 100 bytes of memory
+VALUES_MAX = 4_000_000  # limits the memory: a value that takes 3 bytes of text can take 100 in memory
 # a deeper value could exceed Python's recursion limit in functions that walk through it
 DEPTH_MAX = 100
 

@@ -91,7 +91,7 @@ class Tokens:
         self.rotations = 0
         self.problem = ""
         self._lock = asyncio.Lock()
-        # times of `clock`: when the access token expires, and before which no refresh is due
+        # Times of `clock`: the access token expires at `_until`; before `_try_at` no refresh is due.
         self._until = self._try_at = 0.0
         self._dead_token: str | None = None  # the server refused this token; the store may still hold it
 
@@ -164,8 +164,8 @@ class Tokens:
     async def refresh(self, *, when_due: bool = False) -> bool:
         """Get the next pair, or use a pair that another process has stored. Return True.
 
-        With `when_due`, do this only if a refresh is due; otherwise return False. Raises LedgerError. If the
-        server refuses the refresh token for good, the access token stays in use until it expires.
+        With `when_due`, do nothing and return False if no refresh is due. Raises LedgerError. If the server
+        refuses the refresh token for good, the access token stays in use until it expires.
         """
         async with self._lock:
             if when_due and not self._is_due():
@@ -214,7 +214,9 @@ class Tokens:
         self.take(pair)
         self._on_change(pair)
         if self._store is not None:
-            try:  # store the pair before it is used, because the server no longer accepts the former pair
+            # Store the pair before it is used: after a refresh, the server no longer accepts the stored
+            # refresh token.
+            try:
                 await asyncio.to_thread(self._store.keep, pair, time.time() + pair.expires_in)
             except NotStored as error:
                 self.problem = f"The tokens could not be stored: {error}"

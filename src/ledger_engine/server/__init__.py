@@ -57,8 +57,8 @@ def run(
     """Serve until SIGTERM, SIGINT or SIGHUP, then finish the open requests.
 
     An embedded server also stops when stdin ends. While a demo loads its data, `report` is called with the
-    fraction loaded so far (0 to 1). When the server begins to accept requests, `announce` is called. If
-    another process already serves the file of an embedded server, this process serves nothing: it announces
+    fraction loaded so far (0 to 1). When the server begins to accept requests, `announce` is called. If this
+    server is embedded and another process already serves its file, this process serves nothing: it announces
     the other server's address and a new key for that server.
 
     Raises BadSettings, StorageUnavailable, and OSError if the server cannot listen on the address.
@@ -142,7 +142,8 @@ async def _accompany(url: str, database: Location, announce: Announce) -> None:
     """Announce a new key for the server at `url`, which serves the database; wait until the dashboard ends.
 
     The new key is a session key, and a server revokes all session keys when it starts. So if the server at
-    `url` is restarted, the key stops working. In this case raise the error that refuses the key.
+    `url` is restarted, the key stops working. This function notices it at the next check of the key, which
+    then raises AuthenticationError.
     """
     stop = Stop()
     stop.on_signals()

@@ -137,10 +137,11 @@ async def open_engine_to_serve(settings: ServeSettings, database: Location) -> A
 async def register_server(
     engine: Engine, settings: ServeSettings, database: Location, url: str | None
 ) -> AsyncIterator[str | None]:
-    """Register the server in the database, and yield the server's id. At the end revoke its session keys.
+    """Register the server in the database, and yield the server's id.
 
-    The only server of a SQLite file has no id: yield None. Only an embedded server of a file revokes the
-    session keys at the end; after any other server, the next server revokes them at its start.
+    On PostgreSQL the session keys of the server are revoked at the end. The only server of a SQLite file has
+    no id: yield None. If this server is embedded, the session keys are revoked at the end; otherwise the next
+    server of the file revokes them when it starts.
     """
     if isinstance(database, Path):
         # Only one process serves a file, so revoke all stored session keys: earlier servers left them.

@@ -13,9 +13,10 @@ from hypercorn.config import Config
 from ledger_engine.core.settings import BadSettings, ServeSettings
 from ledger_engine.http.wire.tcp import HEAD_BUFFER, UNSENT_MAX
 
-# Connections that the system queues while the server is busy; the system's own limit may be lower.
+# How many new connections the system queues while the server is busy; the system's own limit may be lower.
 BACKLOG = 4096
-# A connection is closed after so many seconds without a request, or with incomplete headers of a request.
+# A connection is closed if, for this many seconds, it sends no request or does not complete the headers of a
+# request.
 IDLE_S = 30
 
 

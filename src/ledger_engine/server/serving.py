@@ -54,8 +54,8 @@ class Stop:
     def at_end_of_stdin(self) -> None:
         """Set `requested` when stdin ends.
 
-        The parent process holds the other end of stdin. When the parent ends, even if it is killed, the
-        system closes this end.
+        The parent process holds the other end of stdin, the end for writing. When the parent ends, even if it
+        is killed, the system closes the parent's end, and so stdin ends here.
         """
         loop = asyncio.get_running_loop()
 
@@ -71,7 +71,7 @@ class Stop:
 
 
 async def first_of(task: asyncio.Future[None], event: asyncio.Event, seconds: float | None = None) -> None:
-    """Wait until the task is done, the event is set or so many seconds have passed, whichever comes first."""
+    """Wait until the task is done, the event is set or `seconds` have passed, whichever comes first."""
     waiting = asyncio.create_task(event.wait())
     futures: set[asyncio.Future[Any]] = {task, waiting}
     await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,7 @@
-"""Refuses requests until the ledger is open. If an ASGI server sends no lifespan events, it never is."""
+"""Refuses requests until the ledger is open.
+
+The lifespan events of the ASGI server open the ledger. If the ASGI server sends none, the ledger never opens.
+"""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Fault:
 
 
 class Faults:
-    """Makes requests and webhooks of the key's project fail.
+    """Makes requests and webhooks fail in the project of the client's key.
 
     `match` selects requests by `method`, `path`, `key` and `header`, or webhooks by `endpoint` and `type`.
     `times` is the maximum number of failures, None for no maximum.

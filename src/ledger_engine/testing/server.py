@@ -34,9 +34,10 @@ def send_request(
 
 @dataclass
 class Ledger:
-    """A project for one test: the server's `url` and an owner's test `key`.
+    """A project for one test: the server's `url`, the id of the `project`, and an owner's test `key`.
 
-    `client` is a ledger_client.Ledger that never retries, and `api` an httpx.Client for any request.
+    Both clients send the key: `client` is a ledger_client.Ledger that never retries, and `api` is an
+    httpx.Client for any request.
     """
 
     url: str
