@@ -1,7 +1,7 @@
 """Makes the methods of both clients from functions, so that each method is written once.
 
-`Operation` and `Iteration` turn a function into a method. In AsyncLedger the method is asynchronous; in Ledger
-it waits for the result.
+`Operation` and `Iteration` turn a function into a method. In AsyncLedger the method is asynchronous; in
+Ledger it waits for the result.
 """
 
 from __future__ import annotations

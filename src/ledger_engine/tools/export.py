@@ -1,6 +1,6 @@
 """Exports the transactions of a project's mode as text for other programs, oldest first (docs/export.md).
 
-A *book* is one mode of one project.
+A *book* contains the data of one project in one mode.
 """
 
 from __future__ import annotations
@@ -60,9 +60,10 @@ class ExportedAccount:
 
 @dataclass(slots=True)
 class ExportedBook:
-    """A book as it was before the first exported transaction: its title, and all accounts, oldest first.
+    """A book, with the balances as they were before the first exported transaction.
 
-    The export starts at the millisecond `start`; None means the beginning of the book.
+    `accounts` are all accounts of the book, oldest first. The export starts at the millisecond `start`; None
+    means the beginning of the book.
     """
 
     title: str
@@ -185,7 +186,10 @@ class Journal(Writer):
 
     @abstractmethod
     def entry(self, date: str, text: str, sides: list[tuple[str, str]], **ids: str) -> str:
-        """Return an entry. Each of `sides` is the name of an account, and an amount with its currency."""
+        """Return an entry. Each of `sides` is the name of an account, and an amount with its currency.
+
+        `ids` are the ids that the entry shows, by the fields of a transaction that contain them.
+        """
 
     @abstractmethod
     def balance(self, account: ExportedAccount, amount: str) -> str:
@@ -225,7 +229,7 @@ class Journal(Writer):
         return self._entry_of_changes(self._date, each.description or "", changes, **ids_present)
 
     def _entry_of_changes(self, date: str, text: str, changes: dict[str, int], **ids: str) -> str:
-        """Return the entry for `changes`: by the id of an account, the amount added to its balance."""
+        """Return the entry for `changes`, which maps the id of an account to the change of its balance."""
         debits = {id: self._accounts[id].debit(change) for id, change in changes.items()}
         currency = self._accounts[next(iter(changes))].currency
         sides = [(self._names[id], amount_of(debit, currency)) for id, debit in debits.items()]

@@ -41,7 +41,10 @@ class Unusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ExaminedExchange:
-    """A request and its answer. `sent` is the request as text, `got` the answer as text, without secrets."""
+    """A request and its answer; `text` is the body of the answer.
+
+    `sent` and `got` are the request and the answer as the report shows them, without secrets.
+    """
 
     status: int
     headers: httpx.Headers
@@ -82,7 +85,7 @@ class RuleFault:
 
 
 def _read_rules() -> dict[str, str]:
-    """Return the text of each rule on the page, by the rule's name.
+    """Return the text of each rule in docs/interface.md, by the rule's name.
 
     If a rule is the row of a table, its text is the row's cells, joined by `;`.
     """

@@ -107,7 +107,7 @@ async def _read_path(reader: asyncio.StreamReader) -> str:
 
 
 async def _status_for(path: str, by_path: dict[str, DemoReceiver], random: Random) -> int:
-    """Return the status for a request: at once for a repair, after the receiver's delay for a delivery."""
+    """Return the status for a request; for a delivery, wait first for the receiver's delay."""
     repaired = by_path.get(path.removesuffix("/repair")) if path.endswith("/repair") else None
     if repaired is not None:
         repaired.repair()
@@ -129,7 +129,8 @@ BURST = 50
 RECENT_S = 540  # the recent changes fill so many seconds before the start of the demo
 SENT_AT_START = 90  # how many of the recent changes are sent to the receivers after the start
 _TURN_STEPS = 200  # steps in one commit: few enough for a commit to stay far below its time limit
-# The clients that send the traffic. Each line: the name of its key, the role, the scopes of a restricted key.
+# The clients that send the traffic, by name, each with its key: the key's name and role, and the scopes if
+# the key is restricted.
 CLIENTS = {
     "web shop": NewApiKey("web shop", "member"),
     "tills": NewApiKey("tills", "member"),

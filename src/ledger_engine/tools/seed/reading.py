@@ -109,7 +109,7 @@ def _texts(value: object) -> object:
 
 
 def _item(value: object) -> object:
-    """Return an item of an order. It may contain any fields; two of the fields may be ranges."""
+    """Return an item of an order. It may have any fields; `quantity` and `unit_amount` may be ranges."""
     if not isinstance(value, dict):
         raise _mistake("must be an object.")
     spans = {

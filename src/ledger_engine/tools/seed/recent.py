@@ -1,4 +1,4 @@
-"""The minutes before the demo begins: deeds of a busy ledger, each dated in the past.
+"""Fills the minutes before the demo begins with deeds (`tools.seed.deeds`), each dated in the past.
 
 All changes go through the engine's own rules.
 """
@@ -26,7 +26,8 @@ from ledger_engine.tools.seed.deeds import A_SECOND, DEEDS, Deed, Fields, Past
 from ledger_engine.tools.seed.steps import UnitInThePast
 
 POSTINGS_MAX = 2000  # how many of the newest transactions are read, because deeds imitate them
-OFTEN = 10  # deeds imitate only transactions whose description occurs this often; this excludes wages
+# Deeds imitate only transactions whose description occurs at least this often; this excludes wages.
+OFTEN = 10
 _A_TURN = 100  # the number of deeds in one commit
 
 log = logging.getLogger("ledger_engine.tools.seed.recent")
@@ -46,7 +47,10 @@ _ACTIONS: dict[tuple[str, str], Callable[[Unit, Tenant, str], object]] = {
 
 
 class BooksInThePast:
-    """The ledger for deeds that run in one transaction, at the time of `unit`. The methods never wait."""
+    """Implements the protocol `Books` of `tools.seed.deeds` within one transaction, at the time of `unit`.
+
+    The methods never wait.
+    """
 
     def __init__(self, unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
         self.past = past

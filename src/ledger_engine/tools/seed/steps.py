@@ -39,7 +39,7 @@ _NOTHING: Parameters = {}
 
 
 class UnitInThePast:
-    """A `Unit` with a time in the past. Set `now` to a step's time before the step; new ids contain `now`."""
+    """A `Unit` with a time in the past. Set `now` before each step; the step's new ids contain this time."""
 
     def __init__(self, unit: Unit, ids: IdSource) -> None:
         self.now = 0
@@ -86,7 +86,8 @@ class SeedHistory:
     """The ids of the objects that earlier steps created, for later steps that refer to these objects.
 
     `accounts` and `users` contain ids by the `ref` in the data set. `made` contains the ids of transactions,
-    invoices and orders by the `key` of a repetition of an entry. Each step uses `unit` and `tenant`.
+    invoices and orders by their `key`: the place of the entry and the number of its repetition, such as
+    `invoices[2] 3`. Each step works on `unit`, for `tenant`.
     """
 
     unit: UnitInThePast = field(init=False)
@@ -98,7 +99,11 @@ class SeedHistory:
 
 @dataclass(frozen=True, slots=True)
 class SeedStep:
-    """One change; `at` is its time in milliseconds from the start of the history, `path` names its entry."""
+    """One change, which `happen` makes.
+
+    `at` is its time in milliseconds from the start of the history. `path` is the place of its entry in the
+    data set, such as `accounts[3]`.
+    """
 
     at: int
     path: str
@@ -136,7 +141,7 @@ def _moments(entry: Entry, days: int, random: Random) -> Iterator[int]:
 
 
 def _steps(entry: Entry, at: int, number: int, key: str, random: Random) -> Iterator[Happening]:
-    """Yield the steps of one repetition of an entry; `key` names the object that it creates."""
+    """Yield the steps of one repetition of an entry; `key` is the new object's key in `SeedHistory.made`."""
     match entry:
         case AccountEntry():
             yield at, partial(_open_account, entry)
@@ -294,7 +299,7 @@ def _draw(choices: list[str], random: Random) -> str:
 
 
 def _pick(choices: list[Any], pick: IntegerRange | None, random: Random) -> list[Any]:
-    """Return as many random choices as `pick` draws, each at most once, in their order.
+    """Draw a number from `pick`, and return so many random choices, each at most once, in the given order.
 
     If `pick` is None, return all choices.
     """

@@ -47,7 +47,7 @@ Record = dict[str, Any]
 class DemoTraffic:
     """Sends requests to the server at `url`; `keys` holds the key of each client, by the client's name.
 
-    It implements `Books`, so deeds use it to reach the ledger.
+    It implements the protocol `Books` of `tools.seed.deeds`, through which deeds reach the ledger.
     """
 
     def __init__(
@@ -65,7 +65,8 @@ class DemoTraffic:
         self._burst = burst
         self._certfile = certfile
         self.random = random or Random()
-        # Ids are in the order of time: an object with a later id was made by this traffic or by a person.
+        # An id of this moment, without its prefix. Ids are in the order of time: this traffic or a person
+        # made every object with a later id.
         self._began = IdSource().new("act", round(time.time() * 1000)).partition("_")[2]
         self._ids: set[str] = set()
         self._sent_key = ""  # the idempotency key of the last request, which `repeat` sends again
