@@ -91,7 +91,8 @@ def _trusted(trust_env: bool, *_places: str | None) -> ssl.SSLContext:
     """Return a TLS context with the trusted authorities. Raises OSError.
 
     Reading the authorities takes 30 ms, so the context is cached. `_places` are the values of the variables
-    in `_AUTHORITIES`: if a variable changes, the function reads the authorities again.
+    in `_AUTHORITIES`. They are part of the cache's key, so the authorities are read again after a variable
+    has changed.
     """
     return httpx.create_ssl_context(trust_env=trust_env)
 

@@ -29,7 +29,7 @@ _MOMENTS: tuple[Any, ...] = (datetime, datetime | None)
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """The base class. Amounts are integers in the smallest unit of the currency, times aware datetimes.
+    """The base class. Amounts are integers in the smallest unit of the currency; times are aware datetimes.
 
     A field that a server does not send is None. `etag` names the state of the object, for `if_match=`.
     Objects from a list come without an `etag`.

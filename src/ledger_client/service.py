@@ -67,7 +67,7 @@ class Events(Objects[L]):
     def list(
         self, *, object: str | None = None, at: datetime | None = None
     ) -> AsyncGenerator[Sequence[Event], None]:
-        """Return the events, newest first: all events up to a time, or only the events about one object."""
+        """Return the events, newest first: those up to the time `at`, or those about the object `object`."""
         return self._pages(Event, object=object, at=at)
 
     @Operation
@@ -387,7 +387,7 @@ class AllResources(Objects[L]):
         headers: Mapping[str, str] | None = None,
         key: str | None = None,
     ) -> ApiCall[Answer]:
-        """Send any request, repeat it by the rules of all requests, and return the answer."""
+        """Send any request, repeat it as `ApiCall` allows, and return the answer."""
         return ApiCall(as_it_is, method, path, body, query or {}, key, headers or {})
 
     @Operation

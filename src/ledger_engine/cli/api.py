@@ -27,7 +27,7 @@ METHODS = ("GET", "POST", "PATCH", "DELETE")
 _IN_QUERY = ("GET", "DELETE")
 # How to produce an event of each type: the type of event that must be produced first (None if there is none),
 # then the method, the path and the body of the request that produces the event. `{account}` stands for the id
-# of the account that an earlier request created.
+# of the account that an earlier request created, and `{new}` for a random text.
 _STEPS: dict[str, tuple[str | None, str, str, dict[str, Any] | None]] = {
     "account.created": (None, "POST", "/v1/accounts", {"name": "Test account", "currency": "EUR"}),
     "transaction.created": (
@@ -120,7 +120,7 @@ def trigger(target: ServerTarget, type: str, as_json: bool) -> None:
 async def _produce(target: ServerTarget, type: str) -> dict[str, Any]:
     """Send the requests that lead to an event of this type.
 
-    Return for the type of each event on the way the object in the answer to its request.
+    Return the object in the answer to each request, by the type of the event that the request produced.
     """
     steps: list[str] = []
     before: str | None = type

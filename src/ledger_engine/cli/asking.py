@@ -73,8 +73,8 @@ class ServerTarget:
 
         `name` is the name of the command; the new key gets the same name. A LedgerError within the context
         becomes a ClickException, so a refused or unanswered request ends the command. Each request is sent up
-        to `attempts` times. A command that allows more than one attempt shows its own progress, so no notice
-        of waiting is printed.
+        to `attempts` times. With more than one attempt no notice of waiting is printed: a command that allows
+        several attempts shows its own progress.
         """
         # Imported here, because httpx takes longer to load than most commands take to run.
         from ledger_client.errors import LedgerError

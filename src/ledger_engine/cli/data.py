@@ -156,7 +156,7 @@ def checked_counts(report: AuditReport) -> str:
 
 # Copies for other programs and from other servers
 
-_READERS = 2  # threads that read the next transactions while the main thread writes those before
+_READERS = 2  # threads that read; meanwhile the main thread writes the transactions that were read before
 
 
 @click.command()

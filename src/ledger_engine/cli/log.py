@@ -35,7 +35,7 @@ def _key(text: str) -> VerifierKey:
 
 
 def _watched_log(text: str) -> tuple[str, VerifierKey]:
-    """Return the origin and the key of a log that a witness watches."""
+    """Return the origin and the key in a text `ORIGIN=KEY`; they name a log that a witness watches."""
     from ledger_engine.log.notes import LOG
 
     origin, _, key_text = text.partition("=")

@@ -56,8 +56,8 @@ def _url(text: str, *, server: bool, default_scheme: str | None) -> str:
 def url(*, server: bool = False, default_scheme: str | None = None) -> ParsedText[str]:
     """Return the option type of an http or https URL.
 
-    The URL of a `server` must contain neither a query nor a user name. If there is a `default_scheme`, the
-    user can leave out the scheme, or give only a port of this machine.
+    The URL must not contain a user name; the URL of a `server` must not contain a query either. If there is a
+    `default_scheme`, the user can leave out the scheme, or give only a port of this machine.
     """
     return ParsedText("url", partial(_url, server=server, default_scheme=default_scheme))
 

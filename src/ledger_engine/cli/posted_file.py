@@ -29,7 +29,8 @@ _IGNORED = ("id", "object", "balance_after", "created", "livemode", "transfer", 
 # An export writes a ' before a text that begins with one of these characters; `_cell` removes the '.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _DECIMAL_AMOUNT = re.compile(r"[0-9]{1,16}(?:\.[0-9]*)?|\.[0-9]+")
-_DIGITS_MAX = 20  # more digits than MAX_AMOUNT has, so a number that is cut to them is still too large
+# A longer amount is cut to this many digits. MAX_AMOUNT has fewer digits, so the amount is still too large.
+_DIGITS_MAX = 20
 
 
 class BadFile(ValueError):
@@ -49,7 +50,7 @@ class RowFault:
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """One transaction of the file. `amount` is an int, or the text of a decimal amount."""
+    """One transaction of the file. `amount` is an int in the smallest unit, or a decimal amount as text."""
 
     line: int
     account: str

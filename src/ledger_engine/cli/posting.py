@@ -51,7 +51,7 @@ class NotPosted(Exception):
 
 @dataclass(slots=True)
 class PostingProgress:
-    """How many transactions of the file this run has posted, and how many earlier runs had posted."""
+    """How many transactions of the file are posted: `posted` by this run, `posted_before` by earlier runs."""
 
     posted: int = 0
     posted_before: int = 0
@@ -61,8 +61,8 @@ class _BatchCall(ApiCall[Answer]):
     """The request for a batch.
 
     If an attempt posts the batch, but its answer is lost, the server refuses the next attempt and names the
-    transactions of the batch. For any other call the client would now read each of them. This class prevents
-    that, because the transactions are not needed.
+    transactions of the batch. After such a refusal, the client normally reads each object that the server
+    names. This class prevents that, because the transactions are not needed.
     """
 
     def made_before(self, error: LedgerError) -> list[str]:

@@ -29,8 +29,8 @@ from ledger_engine.core.settings import (
 # for `--auth-rate-limit` is LEDGER_AUTH_RATE_LIMIT; its line in the file is `auth-rate-limit = "20/5"`.
 
 
-# Under this key the `meta` of click's context stores a dict: the name of each parameter that the file sets,
-# and the place of its value, such as `FILE, line 3`.
+# Under this key the `meta` of click's context stores a dict. It maps the name of each parameter that the file
+# sets to the place of the value, such as `FILE, line 3`.
 _LINES = "ledger_engine.lines_of_file"
 
 
@@ -157,7 +157,7 @@ def _value_of(option: click.Option, value: Any, file: Path, place: str) -> Any:
 
 
 def _from_folder(folder: Path, path: str, type: click.Path) -> str:
-    """Resolve a path that the config file contains, from the config file's folder.
+    """Return a path from the config file; a relative path is meant from the config file's folder.
 
     The address of a database is returned unchanged.
     """

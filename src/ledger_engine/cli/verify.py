@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ledger_engine.verify.audit import AuditReport
     from ledger_engine.verify.sealed import KeptCheckpoint
 
-_SEALED_WITHIN_S = 10.0  # seconds to wait for the log; a running server normally seals it within one second
+# Seconds to wait for the first checkpoint of each log; a running server normally signs it within one second.
+_SEALED_WITHIN_S = 10.0
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -102,7 +103,10 @@ def _say_correct(report: AuditReport, older: Sequence[KeptCheckpoint]) -> None:
 
 
 def _wait_for_seal(ledger: LedgerSource) -> None:
-    """Wait until a running server has sealed the log of each book with events, usually within a second."""
+    """Wait until each log that contains events has a checkpoint, which a running server signs.
+
+    Give up after `_SEALED_WITHIN_S`, because perhaps no server is running.
+    """
     from ledger_engine.verify import kept
 
     deadline = time.monotonic() + _SEALED_WITHIN_S
@@ -111,7 +115,7 @@ def _wait_for_seal(ledger: LedgerSource) -> None:
 
 
 def pause() -> None:
-    """Wait a moment for a running server to seal the log."""
+    """Wait a moment for a running server to sign checkpoints."""
     time.sleep(0.1)
 
 

@@ -59,7 +59,7 @@ class Inbox:
         count: int = 1,
         timeout: float = WAIT_S,
     ) -> dict[str, Any]:
-        """Wait until `count` events of this type for which `matches` is true have arrived; return the last.
+        """Wait for events of this type for which `matches` is true; return the event number `count` of them.
 
         If fewer events have arrived after `timeout` seconds, this raises AssertionError with a list of the
         received events.

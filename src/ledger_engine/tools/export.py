@@ -54,7 +54,7 @@ class ExportedAccount:
     balance: int
 
     def debit(self, amount: int) -> int:
-        """Return the amount as a journal shows it: a debit is positive, a credit is negative."""
+        """Return a balance, or a change of it, as a journal shows it: debits positive, credits negative."""
         return amount if self.root in DEBIT_ROOTS else -amount
 
 

@@ -126,7 +126,7 @@ DATA_SET = "roastery"  # one of the data sets in the package
 # The requests in one second that the demo allows to a key. The plan would allow 200, but the traffic should
 # exceed the limit now and then.
 BURST = 50
-RECENT_S = 540  # the recent changes fill so many seconds before the start of the demo
+RECENT_S = 540  # the recent changes happen within this many seconds before the demo starts
 SENT_AT_START = 90  # how many of the recent changes are sent to the receivers after the start
 _TURN_STEPS = 200  # steps in one commit: few enough for a commit to stay far below its time limit
 # The clients that send the traffic, by name, each with its key: the key's name and role, and the scopes if
