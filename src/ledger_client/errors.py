@@ -9,7 +9,7 @@ LedgerError
 ├── PermissionDenied       403
 ├── NotFound               404
 ├── Conflict               409
-│   ├── AlreadyDone        the idempotency key was used before: `original` is the first object
+│   ├── AlreadyDone        the idempotency key was used before, for the object `original`
 │   └── PreconditionFailed 412: the object has changed since the `if_match`
 ├── RateLimited            429: `retry_after` seconds
 └── ApiError               5xx

@@ -15,8 +15,8 @@ from ledger_engine.http.wire.tcp import HEAD_BUFFER, UNSENT_MAX
 
 # How many new connections the system queues while the server is busy; the system's own limit may be lower.
 BACKLOG = 4096
-# A connection is closed if, for this many seconds, it sends no request or does not complete the headers of a
-# request.
+# A connection is closed if, for this many seconds, the client sends no request or does not complete the
+# headers of a request.
 IDLE_S = 30
 
 

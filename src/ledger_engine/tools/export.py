@@ -62,8 +62,8 @@ class ExportedAccount:
 class ExportedBook:
     """A book, with the balances as they were before the first exported transaction.
 
-    `accounts` are all accounts of the book, oldest first. The export starts at the millisecond `start`; None
-    means the beginning of the book.
+    `title` is the project's name with the mode. `accounts` are all accounts of the book, oldest first. The
+    export starts at the millisecond `start`; None means the beginning of the book.
     """
 
     title: str

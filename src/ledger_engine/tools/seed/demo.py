@@ -196,7 +196,8 @@ async def load(
 ) -> tuple[Tenant, Past]:
     """Load the data set and the recent changes in short transactions.
 
-    Return the tenant of the demo, and the past changes that the traffic imitates.
+    The receivers become webhook endpoints; `root` is the URL below which they listen. The same `seed` leads
+    to the same random choices. Return the tenant of the demo, and the past changes that the traffic imitates.
     """
     data_set = read(reading.path(DATA_SET))
     steps = steps_of(data_set)

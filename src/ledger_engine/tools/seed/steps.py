@@ -39,7 +39,7 @@ _NOTHING: Parameters = {}
 
 
 class UnitInThePast:
-    """A `Unit` with a time in the past. Set `now` before each step; the step's new ids contain this time."""
+    """A `Unit` in the past: before each step, set `now` to the step's time, which new ids then contain."""
 
     def __init__(self, unit: Unit, ids: IdSource) -> None:
         self.now = 0
@@ -299,7 +299,7 @@ def _draw(choices: list[str], random: Random) -> str:
 
 
 def _pick(choices: list[Any], pick: IntegerRange | None, random: Random) -> list[Any]:
-    """Draw a number from `pick`, and return so many random choices, each at most once, in the given order.
+    """Draw a number from `pick`, and return that many random choices, each at most once, in the given order.
 
     If `pick` is None, return all choices.
     """

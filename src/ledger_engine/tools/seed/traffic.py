@@ -47,7 +47,8 @@ Record = dict[str, Any]
 class DemoTraffic:
     """Sends requests to the server at `url`; `keys` holds the key of each client, by the client's name.
 
-    It implements the protocol `Books` of `tools.seed.deeds`, through which deeds reach the ledger.
+    It implements the protocol `Books` of `tools.seed.deeds`, through which deeds reach the ledger. `burst` is
+    how many requests in one second the server allows to a key.
     """
 
     def __init__(
