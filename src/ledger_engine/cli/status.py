@@ -65,7 +65,8 @@ class ServerStatus:
 class LedgerContent:
     """The part of the state that is read from the database.
 
-    `keys` are the keys in use, each with the id of its project. `servers` is empty for a SQLite file.
+    `keys` are the keys in use, each with the id of its project. `log` says how many events the checkpoints of
+    the logs cover. `servers` is empty for a SQLite file.
     """
 
     keys: Sequence[tuple[str, ApiKey]]
@@ -356,7 +357,7 @@ def _age(ms: int) -> str:
 
 
 def _short_name(name: str) -> str:
-    """Return a name of at most `_NAME_MAX` columns."""
+    """Return the name; if it takes more than `_NAME_MAX` columns, cut it and add `…`."""
     text = printable(name)
     if _width(text) <= _NAME_MAX:
         return text

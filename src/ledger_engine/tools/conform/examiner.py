@@ -125,6 +125,9 @@ class Examiner:
 
     `mark` is part of every name, e-mail address and idempotency key that the examination sends. So a second
     examination of the same server, with another mark, does not collide with the objects of the first.
+
+    `passed` contains the rules that an exchange has kept, and `faults` the first fault of each broken rule; a
+    rule can be in both. `reasons` says why rules are not applicable.
     """
 
     def __init__(
