@@ -417,8 +417,8 @@ def _end_without_terminal(quit_app: Callable[[], object]) -> None:
 
 def _collect_rarely() -> None:
     # Run the garbage collector less often: a full collection visits every row and widget in the middle of a
-    # frame, and drawing creates hardly any cycles. It stays off until the dashboard is loaded, because there
-    # is nothing to collect before.
+    # frame, and drawing creates hardly any cycles. The collector stays off until the dashboard is loaded,
+    # because until then there is nothing to collect.
     gc.disable()
     gc.set_threshold(_COLLECT_AFTER_OBJECTS, 20, 50)
 

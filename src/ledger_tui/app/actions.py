@@ -149,7 +149,8 @@ def offer_undo(
 ) -> None:
     """Remember `action`, which undoes the last change; it is None if the interface has no such action.
 
-    `resource` and `record` are the object to undo, and `change` is the sentence about the change.
+    The action would run on `record`, an object of the list `resource`. `change` is the sentence that
+    describes the last change.
     """
     missing = navigation.context.session.missing_parts
     has_way = action is not None and action.part not in missing

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 _SAVE_LAST_PLACE_SECONDS = 0.5
-# the groups of workers that keys start and whose results the screen waits for
+# The groups of workers that a key starts. While one of them runs, the screen waits for the result of the key.
 _GROUPS_OF_KEYS = frozenset({"act", "jump", "repair"})
 
 
@@ -93,7 +93,8 @@ class LedgerApp(App[int]):
         self._has_begun = False
         self._exit_when_begun: Callable[[], None] | None = None
         self.failure = ""
-        self.last_place: LastPlace | None = None  # the place in the dashboard when the user quit
+        # the user's place in the dashboard when it was last saved; after the end, where the user quit
+        self.last_place: LastPlace | None = None
         self.next_options: Options | None = None  # the server to connect to after this dashboard has ended
         self.keys = KeyOrder(self, super().on_event)
         self._tour: Tour | None = None
@@ -238,8 +239,8 @@ class LedgerApp(App[int]):
 
     @handles(ServerEnded)
     def server_ended(self, message: ServerEnded) -> None:
-        """Restart the dashboard's own server if this needs no question; otherwise the status bar names the
-        key that restarts it.
+        """Restart the dashboard's own server if the connection allows this without asking the user; otherwise
+        the status bar names the key that restarts the server.
         """
         restarts = self.connection.restarts_without_asking
         self.session.ended(literal(message.sentence))
@@ -350,7 +351,7 @@ class LedgerApp(App[int]):
             self.theme = THEME_OF_16_COLORS
 
     def _display(self, screen: Screen[Any], renderable: Any) -> None:
-        # Textual's method writes unchanged cells too, and offers no setting for that.
+        # Textual's method would also write the cells that have not changed, and no setting prevents that.
         if isinstance(renderable, LayoutUpdate | ChopsUpdate):
             renderable = ChangedCells(renderable, self._screen_copy)
         super()._display(screen, renderable)

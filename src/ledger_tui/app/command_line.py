@@ -64,8 +64,8 @@ Kind = Literal[
 class Command:
     """The command that the user has typed or chosen.
 
-    `argument` depends on `kind`: a screen, an id, a profile, a theme, a date. `filters` are the filters of a
-    list on a screen.
+    What `argument` holds depends on `kind`: the name of a screen, a profile or a theme, an id, or a date. If
+    the command opens a list, `filters` are the filters to set in the list.
     """
 
     kind: Kind
@@ -99,8 +99,8 @@ class CommandOffer(NamedTuple):
     def rank(self, line: str) -> int:
         """Return how well a line matches this offer; 0 is the best.
 
-        The line is the whole name (0), it is the beginning of the name (1), the name or the description
-        contains its words (2), or only `also` contains them (3).
+        The rank is 0 if the line is the whole name, 1 if it is the beginning of the name, 2 if the name and
+        the description contain all words of the line, and 3 if some of these words are only in `also`.
         """
         if self.is_named(line):
             return 0
@@ -240,8 +240,8 @@ def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
 def others(line: str, actions: Sequence[CommandOffer]) -> list[CommandOffer]:
     """Return the actions and commands that the words of a line describe.
 
-    The words may be in any text of an offer; so `exit` finds `quit`. Commands that begin with the line are
-    left out, because `completions` returns them.
+    The words may be in any text of an offer: `exit` finds `quit`, because `exit` is a further word of this
+    offer. Commands that begin with the line are left out, because `completions` returns them.
     """
     words = line.casefold().split()
     matches = [
@@ -345,8 +345,8 @@ def _screen(kind: str, rest: str, choices: Choices) -> Command:
 
 
 def _words(rest: str, resource: Resource) -> list[str]:
-    """Return the words of a line. Join consecutive words that no filter accepts to one word in quotes,
-    because together they are a name.
+    """Return the words of a line. Consecutive words that are not filters are a name, such as that of an
+    account: put this name in quotes and return it as one word.
     """
     words: list[str] = []
     name: list[str] = []
@@ -390,13 +390,16 @@ def _value(word: str, resource: Resource) -> str | None:
 
 
 def _takes(filter_: Filter, word: str) -> bool:
-    """Return whether a filter has a list of values that contains this word; other filters accept any word."""
+    """Return whether a filter has a list of values and the list contains this word.
+
+    A filter without a list accepts any word, so the word alone does not tell that this filter is meant.
+    """
     return filter_.check("?") is not None and filter_.check(word) is None
 
 
 _SHOWN = 60
 _WIDTH = 44
-_LEAST_LOOKED_FOR = 3  # the command line asks the server for an unknown name from this many characters on
+_LEAST_LOOKED_FOR = 3  # the minimum length of an unknown name that the command line looks up on the server
 _TYPING_SECONDS = 0.3
 
 

@@ -82,8 +82,9 @@ _CHANGES = (
     "send_again",
 )
 _ON_SCREENS = {"compare": ("accounts",), "group": SUMMED}  # actions that work only on these screens
-_COMPARED = range(2, 6)  # the numbers of accounts that can be compared
-# Why a key of all screens does nothing now. For an action that is not listed here, the view gives the reason.
+_COMPARED = range(2, 6)  # how many accounts can be compared: two to five
+# For actions whose key works on all screens: the reason why the key does nothing now. For an action that is
+# not listed here, the view gives the reason.
 _NO_OBJECT = "There is no object under the cursor."
 _WHY_NOT = {
     "trace": "Choose an object, an event or a request first: T traces it.",
@@ -126,7 +127,7 @@ class Dashboard(Layer[None]):
         self._tabs = ScreenTabs()
         self._session = context.session
         self._status = StatusBar(context.session)
-        # the state of the connection and the rest of the rate limit that the status bar last showed
+        # what the status bar last showed: the connection's state, and the requests left in the rate limit
         self._connection_shown: tuple[str, int | None] = ("", None)
         self.navigation = Navigation(first, self._tabs, self._status, context)
         self._past = TimeMachine(lambda: self.view.see_moment(), self._status, context)
@@ -368,7 +369,7 @@ class Dashboard(Layer[None]):
         view = self.navigation.resource_view
         prefill = dict(form.prefill(record, view.model.filters))
         if form.method == "POST" and self.context.names.get(prefill.get("account")) is None:
-            prefill.pop("account", None)  # the form would show the name, which is not known
+            prefill.pop("account", None)  # the form shows an account by its name, and the name is not known
         submission = Submission(view.resource, form, prefill, self.context)
         edits = record is not None and form.method == "PATCH"
         about = named(view.resource, record or {}, self.context.names) if edits else ""

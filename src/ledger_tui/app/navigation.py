@@ -148,7 +148,8 @@ def _name(kind: str, record: Mapping[str, Any]) -> str:
 
 
 _NO_CHANGE = "Nothing to undo: you have changed nothing yet."
-# A new start shows this screen instead of a trace or a comparison, which it cannot continue.
+# A trace or a comparison cannot be continued after a restart, nor a trace after the ledger was replaced. The
+# dashboard then shows this screen instead.
 _INSTEAD_OF_TRACE = "accounts"
 _JUMP = "jump"  # the group of workers that read the object to go to
 
@@ -245,9 +246,12 @@ class Navigation(Switcher):
     async def go_back(self) -> None:
         """Go back to where the user followed the last link.
 
-        If no link led here, it depends on the screen. A list that belongs to another screen goes to that
-        screen, and any other list clears its filter. A screen without a list goes back in the history, or to
-        the overview if there is no history. A list that the user leaves in this way loses its filter.
+        If there is no such link, the effect depends on the present screen:
+        - A screen without a list goes back in the history, or to the overview if there is no history.
+        - A list that belongs to another screen goes to that screen.
+        - Any other list stays, and clears its filter.
+
+        A list that the user leaves by going back loses its filter, too.
         """
         here = self.view
         if self._trail:
@@ -349,8 +353,8 @@ class Navigation(Switcher):
         self._go_to_object(resource, record_id)
 
     def _go_to_object(self, resource: Resource, record_id: str, *, by_link: bool = False) -> None:
-        """Read an object, unless a list contains it, and change to its screen. If the object cannot be read,
-        stay here and show the reason.
+        """Go to the screen of an object. Read the object first, unless a loaded list contains it; if it
+        cannot be read, stay here and show the reason.
         """
         views = self.query(f"#{resource.kind}").results(ResourceView)
         at_hand = (row for view in views for _index, row in view.model.window.at_hand())

@@ -108,7 +108,7 @@ class BulkScreen(Dialog[list[Record]]):
         self._failures: list[str] = []
         self.may_have_changes = False  # whether a request has changed an object, or may have
         self._changed_records: list[Record] = []
-        # If the action creates objects, each record gets one idempotency key, so that a request that is sent
+        # An idempotency key for each record, used if the action creates objects: then a request that is sent
         # again creates nothing twice.
         self._keys = {id(record): new_idempotency_key() for record in records}
 

@@ -111,7 +111,7 @@ class ExportRequest:
     replace: bool = False  # whether an existing file may be replaced
     # the known accounts, for the currencies of amounts
     names: AccountNames = field(default_factory=AccountNames)
-    keep: Callable[[Record], bool] | None = None  # tests whether to write a row; None writes all rows
+    keep: Callable[[Record], bool] | None = None  # returns whether to write a row; None writes all rows
     rows: Sequence[Record] | None = None  # rows to write instead of the list
 
 
@@ -244,8 +244,8 @@ class _Draft:
         self._stream.write(csv_lines(csv_row(record, columns) for record in rows))
 
     def _widen(self, columns: list[str]) -> None:
-        """Write the line of column names. If a later page contains new fields, write the whole file again
-        with more columns.
+        """Write the line of column names. If the file already has rows, which lack the new columns, write the
+        whole file again with these columns.
         """
         before, old_path, old_stream = self._columns, self._path, self._stream
         self._columns = columns

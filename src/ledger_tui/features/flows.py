@@ -88,10 +88,10 @@ def largest(flows: Sequence[Flow], most: int) -> list[Flow]:
 
 
 def shares(needs: Sequence[int], rows: int) -> list[int]:
-    """Return the number of rows for each currency: a fair share of `rows`, but at most its number in `needs`.
+    """Return the number of rows for each currency: a fair share of `rows`, but no more than it needs.
 
-    Even if `rows` is too small, a currency gets two rows, for its largest flow and for "others", unless it
-    needs only one.
+    `needs` holds the number that each currency needs. Even if `rows` is too small, a currency that needs two
+    or more gets two: for its largest flow, and for "others".
     """
     numbers = [min(need, 2) for need in needs]
     while sum(numbers) < rows and numbers != [*needs]:
@@ -264,7 +264,7 @@ class FlowsReading:
 async def read_since(api: Api, start_ms: int, known_rows: Sequence[Record], pages: int) -> FlowsReading:
     """Read the transactions after a moment with at most `pages` requests.
 
-    The read stops at the newest transaction of `known_rows`, and takes the older transactions from there.
+    The read stops at the newest transaction of `known_rows`. All older transactions come from `known_rows`.
     """
     params = {"created_after": moment_text(start_ms)}
     newest = known_rows[0].get("id") if known_rows else None
@@ -299,7 +299,8 @@ class FlowsView(TimedTiles):
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
         self._accounts_read = False
-        self._is_old = False  # whether the drawn flows belong to a former window of time or moment
+        # whether the drawn flows belong to a window of time, or a moment, that was shown before
+        self._is_old = False
         self._last_reading: FlowsReading | None = None
         # the transactions of the last read, so that the next read can stop at them
         self._known_rows: Sequence[Record] = ()

@@ -119,7 +119,7 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
 class DiscardScreen(Dialog[bool]):
     """Asks whether to leave a form or, if it `quits`, the dashboard.
 
-    Returns True for `y`, and False for any other key, as each question does for esc and ctrl+c.
+    Returns True for `y`, and False for any other key, not only for `n`, esc and ctrl+c.
     """
 
     BINDINGS = [
@@ -187,7 +187,7 @@ class ConfirmScreen(Dialog[bool]):
         super().__init__("confirm", "Confirm", mode)
         self._question = question
         self._text_to_type = text_to_type
-        self._what = what  # the word for the text to type, such as "number"
+        self._what = what  # what a message calls the text to type, such as "number"
 
     def content(self) -> ComposeResult:
         width = min(_DIALOG_WIDTH, self.app.size.width) - _FRAME
@@ -403,7 +403,7 @@ class HelpScreen(Dialog[None]):
 
     def _lines(self, group: str, text: str) -> list[Content]:
         """Return the lines of a group that contain `text`."""
-        # For each line of the help, which is a family of actions: the descriptions, and the keys of each.
+        # A line of the help shows a family of actions. For each family: its descriptions, each with its keys.
         families: dict[str, dict[str, list[str]]] = {}
         for binding in self._shown_keys:
             action, key = binding.action, self.app.get_key_display(binding)

@@ -101,12 +101,12 @@ def _joiner_as_text(event: events.Event) -> events.Event:
 
 
 class KeyOrder:
-    """A queue of keys; `dispatch` hands one key to the application.
+    """A queue of keys. It hands a key to the application, with `dispatch`, when the previous key is complete.
 
-    After each key a callback passes from the focused widget up to the application. Each widget runs the
-    callback after the messages that were in the widget's queue. The key is complete when the callback has
-    passed all these widgets, all their queues are empty, and the screen and the focus are the same as before.
-    Otherwise the callback starts again.
+    To find out whether a key is complete, a callback passes from the focused widget through its ancestors up
+    to the application. Each of them runs the callback after the messages that were already in its queue. If
+    then all these queues are empty, and the screen and the focus are the same as before, the key is complete.
+    Otherwise, and always after the first pass, the callback starts again.
     """
 
     def __init__(self, app: App[Any], dispatch: Callable[[events.Event], Awaitable[None]]) -> None:

@@ -148,7 +148,7 @@ FIRST_IN_PAST = (
     "past('play')",
     "past('compare')",  # last, because the message about a marked moment names this key too
 )
-# Only the actions on the marked objects, such as `pay`, come even before these.
+# Only the actions on the marked objects, such as `pay`, come even before `FIRST_ON_MARKED`.
 FIRST_ON_MARKED = ("screen.compare", "export", "back", "mark")
 FIRST_ON = {"events": ("open", "select", "trace"), "deliveries": ("open", "select", "trace")}
 # A bar of at least `_STAYS_FROM` cells always shows these actions, because they lead to everything else.
@@ -453,7 +453,7 @@ def descriptions() -> dict[str, str]:
 
 
 _FEW_SCREENS = 4  # if a key works on more screens, its sentence says "many screens" instead of their names
-# For actions whose key works on all screens, but on a condition: what the key does, and the condition.
+# For keys that work on all screens, but only on a condition: their effect, and how to meet the condition.
 _NEEDS = {
     "repair": "repairs a demo's receiver that fails: choose its row (tab on the overview) first",
     "sign_in": "signs in again: choose a profile with an app id first",

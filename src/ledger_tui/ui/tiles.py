@@ -68,8 +68,8 @@ class TileContent:
 
 
 class _Line(NamedTuple):
-    """A drawn line: texts with the names of their styles. `under` is the style of the line's background; it
-    is added to each of these names.
+    """A drawn line: texts, each with the name of its style. `under` is a suffix for all these names: _CHOSEN
+    for the line of the chosen row, which has another background, and "" for any other line.
     """
 
     parts: tuple[tuple[str, str], ...]
@@ -137,10 +137,10 @@ class Tile(Widget):
         self.show_changes()
 
     def choose_at(self, line: int) -> bool:
-        """Choose the row on a clicked line, and return whether a click there opens the row.
+        """Choose the row on a clicked line, and return whether the click also opens something.
 
-        That is the case if the row was already chosen. A line without a link opens the tile's own link, but
-        only if the tile has no row to choose.
+        A click on the row that was already chosen opens this row. A click on a line without a link opens the
+        tile's own link if the tile has no row to choose; otherwise it does nothing.
         """
         row = self._rows[line] if 0 <= line < len(self._rows) else None
         before = self.chosen

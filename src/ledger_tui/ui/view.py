@@ -36,7 +36,7 @@ RECENT_KEPT = 50  # the maximum number of recently opened objects
 class Location:
     """A place in the dashboard: a screen, its filters, and the object that was open, if any.
 
-    `record` is that object, as the screen showed it last. `by_link` is true if the user came to it by a link.
+    `record` is that object, as the screen showed it last. `by_link` is true if a link led the user to it.
     """
 
     kind: str
@@ -126,7 +126,8 @@ class RecentObjects:
 
 
 # Containers that draw nothing themselves. Textual draws a container even if other widgets cover it
-# completely, and this would cost as much as drawing the whole screen.
+# completely, and this would cost as much as drawing the whole screen. With `BLANK`, Textual takes blank lines
+# instead.
 class ScreenRow(Horizontal):
     BLANK = True
 
@@ -180,11 +181,11 @@ class ActionRequested(Message):
 
 
 class BackRequested(Message):
-    """The user wants to go back, and the view has nothing open that this would close first."""
+    """The user wants to go back to an earlier place; the view has nothing left to close or clear first."""
 
 
 # While the user holds a key down, the cursor passes rows too fast to draw the detail of each row or to read
-# the account of each row. `View.at_rest` does this when the cursor has not moved for this time.
+# the account of each row. `View.at_rest` draws and reads these when the cursor has not moved for this time.
 _REST_SECONDS = 0.06
 
 
@@ -210,7 +211,7 @@ class Context:
 class View(Widget):
     """The view of one screen, below the tabs."""
 
-    BLANK = True  # as for `ScreenRow`
+    BLANK = True  # draws nothing itself, like `ScreenRow`
     lines_offered = "flows"  # the commands that the key bar names next to the key of the command line
 
     def __init__(self, place: Place, context: Context) -> None:
@@ -343,7 +344,7 @@ class View(Widget):
         """Draw the data again, or the reason why it could not be read."""
 
     def changed(self) -> None:
-        """Redraw after a change, but only a line or less; draw anything larger in `at_rest`."""
+        """Redraw after a change, but at most one line. `at_rest`, which is called later, draws the rest."""
         if self._rest is not None:
             self._rest.reset()
             self._rest.resume()

@@ -11,12 +11,13 @@ from ledger_tui.client.records import Record
 
 EVENTS_READ = 60
 _CHANGED_BY = {"balances": ("account", "transaction"), "invoices": ("invoice",), "orders": ("order",)}
-# figures of another day are read again, because invoices become overdue without an event
+# When the day has changed, figures are read again, because an invoice becomes overdue without an event.
 _DAY_MS = 86_400_000
 
 
 class KnownFigures:
-    """Remembers for which moment each figure was last read.
+    """Remembers for which state of the ledger each figure was last read: for a moment in the past, or for the
+    newest event at a read of the present.
 
     `ms` is the moment of the current read; None for now.
     """
@@ -24,9 +25,9 @@ class KnownFigures:
     def __init__(self) -> None:
         self.ms: int | None = None
         self._read_for: dict[str, int | tuple[object, int]] = {}
-        # for the last two moments that were read: the moment, and the newest events before the moment
+        # for the last two moments in the past that were read: the moment, and the newest events up to it
         self._events: deque[tuple[int, Sequence[Record]]] = deque(maxlen=2)
-        # the id of the newest event, and the day on which it was read
+        # the id of the newest event, and the day on which the current read found it; None until then
         self._newest: tuple[object, int] | None = None
 
     def begin(self, ms: int | None) -> None:
@@ -36,8 +37,8 @@ class KnownFigures:
     def take(self, name: str, figure: Any, now: float) -> None:
         """Note that a figure was read. If the read failed, `figure` is a text with the reason.
 
-        In each read, call this for the events first: with every other figure, this stores the newest event as
-        the state for which the figure was read.
+        In each read, call this for the figure "events" first. In a read of the present, the other figures are
+        then stored with the newest of these events, as the state of the ledger for which they were read.
         """
         if name == "events" and figure and not isinstance(figure, str):
             self._newest = figure[0].get("id"), round(now * 1000) // _DAY_MS

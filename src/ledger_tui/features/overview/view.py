@@ -35,16 +35,17 @@ from ledger_tui.ui.status_bar import awaited
 from ledger_tui.ui.tiles import MARGIN, Tile, TileContent, TiledView, sentence
 from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded, ObjectFound, ScreenRow
 
-_PAGES = 10  # the maximum number of requests for one figure, on a server with a high rate limit
+# the maximum number of pages to read for a figure; it is 1 in the past, and on a server with a low rate limit
+_PAGES = 10
 _PAGES_OF_STAGE = 3
 _DRAW_SECONDS = 0.1  # the figures that are read within this time are drawn together
 _GENEROUS_LIMIT = 600
-_PACE_SECONDS = 0.15  # seconds between two figures on a server with a small burst
+_PACE_SECONDS = 0.15  # the pause after each figure if the rate limit is below `_GENEROUS_LIMIT`
 _WIDE_COLUMNS = 100  # from this width on, the tile of webhooks stands next to the tile of events
 _TALL_ROWS = 30
 _HISTORY_POINTS = 120
-# The balances normally show the same period as the bars. If the last transaction is older, the balances show
-# the shortest of these periods that contains this transaction.
+# The tile of balances normally shows the same period as the bars in the tile of postings. If the last
+# transaction is older, the tile shows the shortest of these periods that contains this transaction.
 _LONGER_SECONDS = (3_600, 86_400, 604_800, 2_592_000)
 _FIGURES = ("events", "balances", "postings", "invoices", "orders", "requests", "webhooks", "log")
 _PARTS = {
@@ -306,7 +307,9 @@ class Overview(TiledView):
             self.post_message(NamesLoaded())
 
     def _take_lack(self, name: str) -> None:
-        """Show other data, or a sentence, instead of a figure that the server does not offer."""
+        """Replace a figure that the server does not offer: by the dashboard's own requests, by the newest
+        transactions, or by a sentence.
+        """
         if name == "requests":
             own = (RequestOutcome(each.status, each.duration_ms) for each in self.context.traffic)
             self.requests.replace(own)

@@ -32,7 +32,8 @@ _PART = re.compile(r"(\d+)([wdhms])")
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?")
 _DAY_MS = 86_400_000
-_UNSURE_MS = 1_000  # the server reports its time in whole seconds
+# A moment this little after now is accepted, because the server reports its time in whole seconds.
+_UNSURE_MS = 1_000
 
 
 def parse_moment(text: str, now_ms: int) -> int | None:
@@ -92,8 +93,8 @@ class EventRun:
     def step(self, ms: int | None, steps: int) -> int | None:
         """Return the moment `steps` steps after `ms`, or before it if `steps` is negative.
 
-        If there are not so many steps, return the first known moment, or now. The argument `ms` and the
-        result are None for now.
+        If too few events are known, return the moment of the first one or, after the last one, now. The
+        argument `ms` and the result are None for now.
         """
         here = len(self._times) - 1 if ms is None else bisect_right(self._times, ms) - 1
         target = here + steps
@@ -109,7 +110,7 @@ class EventRun:
         return "newer" if here + steps >= len(self._times) and not self.ends else ""
 
     def at(self, ms: int) -> Sequence[Happening]:
-        """Return the last events up to this moment; all of them happened in the same millisecond."""
+        """Return the last event up to this moment, with all events of the same millisecond."""
         here = bisect_right(self._times, ms) - 1
         return [each for each in self.known if each.ms == self._times[here]] if here >= 0 else ()
 
@@ -328,7 +329,11 @@ class TimeMachine(Widget):
 
     @while_running
     def _take_around(self, read: PastReading, side: str, ms: int | None, steps: int, number: int) -> None:
-        """Add the events that were read, and go `steps` steps from `ms`. Ignore all reads but the newest."""
+        """Add the events that were read, and go `steps` steps from `ms`.
+
+        `side` says where the events belong: "around", "older" or "newer". `number` is the number of the read;
+        only the newest read counts.
+        """
         if number != self._reads:
             return
         self._reading = False
@@ -381,8 +386,8 @@ class TimeMachine(Widget):
     def comparison(self) -> Link:
         """Return the link to the changes between the marked moments.
 
-        If a mark is missing, the shown moment is used instead. If the shown moment is itself the other mark,
-        the comparison ends now.
+        If only one moment is marked, compare it with the shown moment or, if this is the same moment, with
+        the present. If none is marked, compare the shown moment with the present.
         """
         here = self.now_ms if self.ms is None else self.ms
         marks = [*self.marks.values()] or [here]

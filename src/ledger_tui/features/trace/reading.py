@@ -33,9 +33,9 @@ _DEPTH_MAX = 4
 class TraceStep:
     """One request, or one command, with the events that it caused, oldest first.
 
-    The keys of `before`, `deliveries` and `entries` are ids of these events. `before` holds the earlier state
-    of an event's object, if it is known, and `deliveries` the deliveries of an event, if they were read. A
-    field whose name begins with `no_` gives the reason why a part is missing.
+    The keys of three fields are ids of these events. If it was read, `before` holds the state of the event's
+    object before the event, `deliveries` the event's deliveries, and `entries` the event's number in the
+    transparency log. A field whose name begins with `no_` gives the reason why a part is missing.
     """
 
     request_id: str | None
@@ -47,7 +47,6 @@ class TraceStep:
     before: Mapping[str, Record] = field(default_factory=dict)
     deliveries: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
     no_deliveries: str = ""
-    # the numbers of the events in the transparency log
     entries: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -148,8 +147,8 @@ def later(seconds: float) -> str:
     return f"+{seconds / 86400:.0f} d"
 
 
-# A trace may send a quarter of the requests that the rate limit allows in a minute, but no more than 15.
-# Even if a quarter is less, it may send 4.
+# A trace may send a quarter of the requests that the rate limit allows in a minute, but always 4, and never
+# more than 15.
 REQUESTS_MAX = 15
 _SHARE = 4
 _FEWEST = 4
@@ -351,7 +350,8 @@ async def _with_deliveries(reader: _Reader, step: TraceStep, no_deliveries: str,
     """Return the step with the deliveries of its events; the deliveries of the traced event are read first.
 
     `no_deliveries` is a known reason why deliveries cannot be read, or "". If the reason is that no endpoint
-    is registered, this reads the deliveries all the same, because an endpoint may have been deleted since.
+    is registered, this reads the deliveries all the same, because an endpoint of that time may have been
+    deleted.
     """
     if no_deliveries not in ("", _NO_ENDPOINTS) or not step.events:
         return replace(step, no_deliveries=no_deliveries)
@@ -378,7 +378,9 @@ async def _with_deliveries(reader: _Reader, step: TraceStep, no_deliveries: str,
 
 
 def _after_deletion(step: TraceStep) -> TraceStep:
-    """Return the step with empty deliveries instead of the reason that no endpoint is registered."""
+    """Return the step without the reason that no endpoint is registered, because an endpoint was. The events
+    without known deliveries then have none.
+    """
     if step.no_deliveries != _NO_ENDPOINTS:
         return step
     unsent: dict[str, tuple[Record, ...]] = {str(event.get("id")): () for event in step.events}

@@ -102,8 +102,8 @@ class TraceTree(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ the cursor
 
     def _go_to(self, number: int) -> None:
-        """Put the cursor on node number `number`. If this is a note, put it on the next node that is no note,
-        in the same direction if possible.
+        """Put the cursor on node number `number`. If this node is a note, go on in the direction of the move
+        to a node that is no note; if none follows, go back to one.
         """
         before, self.moved = self.cursor, True
         if not self.nodes:
