@@ -26,8 +26,8 @@ class KeyParser(XTermParser):
     """Textual's parser, changed so that esc and a key right after it are two keys.
 
     Textual reads both as one key with alt or ctrl. If one read contains esc, a key and esc, Textual turns the
-    first esc into `^`. So keys that the user pressed would be lost, because a slow connection delivers
-    several keys in one read. The dashboard does not need these combined keys: it uses no letter with alt.
+    first esc into `^`. A slow connection delivers several keys in one read, so keys that the user pressed
+    would be lost. The dashboard does not need these combined keys: it uses no letter with alt.
     """
 
     def __init__(self, debug: bool = False) -> None:
@@ -68,7 +68,8 @@ class TerminalDriver(LinuxDriver):
     """Textual's driver, changed so that the dashboard can quit when the terminal is gone.
 
     `Output` drops text for a terminal that is gone. Otherwise Textual's thread for writing would end with the
-    error of its first write, and 30 frames later the event loop would wait for that thread for ever.
+    error of its first write. The thread's queue holds 30 texts, and nothing would empty it any more. So the
+    event loop would wait for ever to add the next text.
 
     `resume_application_mode` ends the running threads for input and output before it starts new ones. Textual
     alone starts new threads at each SIGCONT and forgets the running ones: they never end, and neither does

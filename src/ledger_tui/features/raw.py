@@ -62,7 +62,7 @@ class JsonText(Log):
 
 
 class RawScreen(Dialog[None]):
-    """Shows `value`, decoded from JSON. `title` must not contain data: Textual reads markup in it."""
+    """Shows a value as JSON. The title must not contain data, because Textual reads markup in it."""
 
     BINDINGS = [
         Binding("escape,q,J", "dismiss", "close", show=True),
@@ -86,7 +86,7 @@ class RawScreen(Dialog[None]):
         self.notify("Copied the JSON", markup=False)
 
 
-# For each variable that is not set, the dashboard runs the first of these programs that is installed.
+# If one of these variables is not set, the dashboard runs the first of its programs that is installed.
 _DEFAULTS = {"PAGER": ("less", "more"), "EDITOR": ("sensible-editor", "nano", "vi")}
 
 

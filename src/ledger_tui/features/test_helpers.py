@@ -45,6 +45,7 @@ class HelperState(NamedTuple):
 async def read_helpers(api: Api, root: str, part: str) -> HelperState:
     """Read the clock, the snapshots and the faults.
 
+    `root` is the path of the test helpers, and `part` their name among the parts that a server may lack.
     Raises NotOffered if the server offers no test helpers.
     """
     clock = (await api.read(f"{root}/clock", part=part)).record

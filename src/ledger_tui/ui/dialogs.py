@@ -60,8 +60,8 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
 
     @property
     def answers(self) -> str:
-        """The sentence that names the keys for an answer, which the dialog shows when the user presses enter;
-        "" if enter itself does something.
+        """The sentence that names the keys with which the user can answer. The dialog shows it when the user
+        presses enter; it is "" if enter has an effect of its own.
         """
         return ""
 

@@ -52,7 +52,7 @@ def handles(message: type[Message]) -> Callable[[Handler], Handler]:
 
 @dataclass
 class WorkerFailed(Message):
-    """A worker of this group ended with an unexpected error: a bug in the dashboard."""
+    """A worker of the group `group` ended with an unexpected error, which is a bug in the dashboard."""
 
     error: Exception
     group: str

@@ -28,7 +28,7 @@ from ledger_tui.ui.layer import Layer
 
 
 class Letter(NamedTuple):
-    """A letter's verb, and the actions with this verb, one for each kind of object."""
+    """A letter's verb, and the actions with this verb: what the letter does depends on screen and object."""
 
     verb: str
     actions: tuple[str, ...]
@@ -157,7 +157,7 @@ _STAYS_FROM = 98  # a screen of 100 columns without the padding of the bar
 
 
 def usefulness(action: str) -> int:
-    """Return the rank of an action in the key bar and the empty palette: 1 is first, 0 is not there."""
+    """Return the place of an action in `_BY_USE`; 1 is the first, and 0 means that it is not in there."""
     name = action.partition("(")[0]
     return next((n for n, each in enumerate(_BY_USE, 1) if each in (action, name)), 0)
 

@@ -23,7 +23,8 @@ _MODES = {
 }
 
 
-# The cells that the trail keeps in a narrow bar. Only a rate limit that is nearly used up takes them away.
+# A narrow bar leaves out the rate limit if the trail would otherwise have fewer cells than this. But if the
+# limit is nearly used up, the bar shortens the trail instead.
 _LEAST_TRAIL = 36
 
 

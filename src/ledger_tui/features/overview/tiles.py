@@ -136,9 +136,9 @@ class RequestFigures:
         self._outcomes: deque[RequestOutcome] = deque(maxlen=_ANSWERED_KEPT)  # newest last
 
     def take(self, rows: Sequence[Record], is_own: Callable[[object], bool]) -> None:
-        """Add the requests of the log that are new. `rows` holds its newest requests, newest first.
+        """Add the rows that are new here; `rows` holds the newest requests of the log, newest first.
 
-        `is_own` takes an id and returns whether the dashboard sent this request.
+        `is_own` takes the id of a request. If it returns that the dashboard sent this request, leave it out.
         """
         new: list[Record] = []
         for row in rows:
@@ -170,8 +170,8 @@ class RequestFigures:
         return sorted(counts.items(), key=lambda item: item[0] or 1000)
 
     def percentile_ms(self, percent: float) -> float | None:
-        """Return the duration that `percent` of the requests did not exceed (nearest rank); None without
-        requests.
+        """Return the duration that `percent` of the answered requests did not exceed (nearest rank); None if
+        no request was answered.
         """
         durations = sorted(each.duration_ms for each in self._outcomes if each.status is not None)
         return durations[max(0, ceil(len(durations) * percent / 100) - 1)] if durations else None

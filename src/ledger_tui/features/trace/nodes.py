@@ -228,7 +228,10 @@ def _object(event: Record, about: Record, step: TraceStep, names: AccountNames) 
 
 
 def _difference(event: Record, about: Record, step: TraceStep, names: AccountNames) -> tuple[Line, ...]:
-    """Return a line for each field that the event changed; for a posting, a line for the balance."""
+    """Return a line for each field that the event changed.
+
+    A new object has only one line: for a transaction the change of the balance, otherwise "new".
+    """
     currency = currency_of(about, names)
     if str(event.get("type")).endswith(".created"):
         before = balance_before(about)

@@ -258,7 +258,9 @@ async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace
 
 
 async def _first_steps(reader: _Reader, kind: str, record: Record) -> tuple[list[TraceStep], int]:
-    """Return a step for each request about the record, oldest first, and the number of earlier requests."""
+    """Return a step for each of the newest requests about the record, oldest first, and the number of earlier
+    requests, which are left out.
+    """
     record_id = str(record.get("id", ""))
     if kind == "requests":
         own = record_id.startswith(OWN_PREFIX)
@@ -296,7 +298,7 @@ async def _endpoints(reader: _Reader) -> tuple[list[Record], str]:
 
 
 async def _with_request(reader: _Reader, step: TraceStep) -> TraceStep:
-    """Return the step with its request; the request names the events that it caused."""
+    """Return the step with its request, as the request log holds it: with the ids of the events it caused."""
     if step.request_id is None or step.no_request or isinstance((step.request or {}).get("events"), list):
         return step
     try:

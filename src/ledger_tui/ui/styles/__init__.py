@@ -137,7 +137,8 @@ def theme_named(name: str, file: str, names: Collection[str]) -> str:
     return name
 
 
-# The entries that a theme of the config file can have. `base` names the theme that it changes.
+# The entries that a theme of the config file can have. `base` names the theme from which it takes all colours
+# that it does not set.
 BASE = "base"
 COLORS = (
     "primary",
@@ -151,7 +152,7 @@ COLORS = (
     "surface",
     "panel",
 )
-# For each further entry of a theme in the config file, the variables of the theme that get its colour.
+# Further entries of a theme in the config file. For each entry: the theme's variables that get its colour.
 ROLES = {
     "muted": ("muted",),
     "faint": ("faint",),
