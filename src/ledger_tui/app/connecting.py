@@ -192,7 +192,7 @@ class Connecting:
     def save(self, name: str, profile: Profile | None) -> None:
         """Save the current server and key as the profile `name`.
 
-        `profile` is the profile in use, if any; the new profile gets the settings of this one.
+        `profile` is the profile in use, if any; the new profile gets a copy of its settings.
         """
 
         def save_off_the_loop() -> None:

@@ -217,7 +217,7 @@ def _with_currency(row: Record, names: AccountNames) -> Record:
 
 
 class _Draft:
-    """The unfinished file.
+    """The file of an export until it is complete and gets its final name.
 
     `add` and `seal` can take long, so they run in a thread. The other methods run in the event loop, where a
     cancellation cannot interrupt them half way.

@@ -198,8 +198,8 @@ def _band(
 
 
 def tone_of(flow: Flow | None, choice: Flow | None) -> Tone:
-    """Return the tone of a flow. There is one for money into the ledger, one for money out of the ledger, one
-    for money between accounts, one for `choice`, and one for "others".
+    """Return the tone of a flow: one each for money that comes into the ledger, for money that leaves it, for
+    money between accounts, for the chosen flow, and for "others".
     """
     if flow is None or flow.source == OTHERS:
         return "dim"
@@ -217,8 +217,10 @@ def _merged(bits: list[int], owners: list[Flow | None], choice: Flow | None) -> 
 def _box_cell(
     boxes: Sequence[_Box], row: int, width: int, currency: str, name_of: Callable[[str], str], side: str
 ) -> Cell:
-    """Return the cell of one row on one side: the edge of the box in this row, if any, and in the middle rows
-    of the box the name and the sum of its account.
+    """Return the cell of one row on one side of the drawing.
+
+    If a box covers the row, the cell has the edge of this box. In the middle of the box, the cell also has
+    the name of the account or the sum of its flows; a box of one row has both in its cell, if they fit.
     """
     box = next((each for each in boxes if each.top <= row < each.top + each.rows), None)
     if box is None:

@@ -157,7 +157,7 @@ _STAYS_FROM = 98  # a screen of 100 columns without the padding of the bar
 
 
 def usefulness(action: str) -> int:
-    """Return the place of an action in `_BY_USE`; 1 is the first, and 0 means that it is not in there."""
+    """Return the place of an action in `_BY_USE`; 1 is the first, and 0 means that the list lacks it."""
     name = action.partition("(")[0]
     return next((n for n, each in enumerate(_BY_USE, 1) if each in (action, name)), 0)
 

@@ -68,8 +68,8 @@ class TileContent:
 
 
 class _Line(NamedTuple):
-    """A drawn line: texts, each with the name of its style. `under` is a suffix for all these names: _CHOSEN
-    for the line of the chosen row, which has another background, and "" for any other line.
+    """A drawn line: texts, each with the name of its style. `under` is a suffix for all these names:
+    `_CHOSEN` for the line of the chosen row, which has another background, and "" for any other line.
     """
 
     parts: tuple[tuple[str, str], ...]

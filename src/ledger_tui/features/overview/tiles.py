@@ -138,7 +138,7 @@ class RequestFigures:
     def take(self, rows: Sequence[Record], is_own: Callable[[object], bool]) -> None:
         """Add the rows that are new here; `rows` holds the newest requests of the log, newest first.
 
-        `is_own` takes the id of a request. If it returns that the dashboard sent this request, leave it out.
+        `is_own` takes the id of a request. If it returns true, the dashboard sent the request: leave it out.
         """
         new: list[Record] = []
         for row in rows:
@@ -170,9 +170,7 @@ class RequestFigures:
         return sorted(counts.items(), key=lambda item: item[0] or 1000)
 
     def percentile_ms(self, percent: float) -> float | None:
-        """Return the duration that `percent` of the answered requests did not exceed (nearest rank); None if
-        no request was answered.
-        """
+        """Return a percentile (nearest rank) of the durations of answered requests, or None without any."""
         durations = sorted(each.duration_ms for each in self._outcomes if each.status is not None)
         return durations[max(0, ceil(len(durations) * percent / 100) - 1)] if durations else None
 

@@ -32,7 +32,7 @@ _PART = re.compile(r"(\d+)([wdhms])")
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?")
 _DAY_MS = 86_400_000
-# A moment this little after now is accepted, because the server reports its time in whole seconds.
+# A moment up to this much after now is accepted, because the server reports its time in whole seconds.
 _UNSURE_MS = 1_000
 
 
@@ -93,8 +93,8 @@ class EventRun:
     def step(self, ms: int | None, steps: int) -> int | None:
         """Return the moment `steps` steps after `ms`, or before it if `steps` is negative.
 
-        If too few events are known, return the moment of the first one or, after the last one, now. The
-        argument `ms` and the result are None for now.
+        A step before the first known event leads to this event, and a step after the last one leads to now.
+        The argument `ms` and the result are None for now.
         """
         here = len(self._times) - 1 if ms is None else bisect_right(self._times, ms) - 1
         target = here + steps

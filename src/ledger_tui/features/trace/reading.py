@@ -33,9 +33,10 @@ _DEPTH_MAX = 4
 class TraceStep:
     """One request, or one command, with the events that it caused, oldest first.
 
-    The keys of three fields are ids of these events. If it was read, `before` holds the state of the event's
-    object before the event, `deliveries` the event's deliveries, and `entries` the event's number in the
-    transparency log. A field whose name begins with `no_` gives the reason why a part is missing.
+    The keys of `before`, `deliveries` and `entries` are ids of these events. As far as they were read,
+    `before` holds the state of an event's object before the event, `deliveries` the deliveries of an event,
+    and `entries` its number in the transparency log. A field whose name begins with `no_` says why a part is
+    missing.
     """
 
     request_id: str | None
@@ -352,8 +353,7 @@ async def _with_deliveries(reader: _Reader, step: TraceStep, no_deliveries: str,
     """Return the step with the deliveries of its events; the deliveries of the traced event are read first.
 
     `no_deliveries` is a known reason why deliveries cannot be read, or "". If the reason is that no endpoint
-    is registered, this reads the deliveries all the same, because an endpoint of that time may have been
-    deleted.
+    is registered, this reads the deliveries all the same, because their endpoints may have been deleted.
     """
     if no_deliveries not in ("", _NO_ENDPOINTS) or not step.events:
         return replace(step, no_deliveries=no_deliveries)
@@ -380,8 +380,8 @@ async def _with_deliveries(reader: _Reader, step: TraceStep, no_deliveries: str,
 
 
 def _after_deletion(step: TraceStep) -> TraceStep:
-    """Return the step without the reason that no endpoint is registered, because an endpoint was. The events
-    without known deliveries then have none.
+    """Return the step without the reason that no endpoint is registered, because endpoints existed and were
+    deleted later. An event without known deliveries is taken to have none.
     """
     if step.no_deliveries != _NO_ENDPOINTS:
         return step
