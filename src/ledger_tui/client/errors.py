@@ -1,6 +1,7 @@
 """Errors of requests that only the dashboard raises; `ledger_client.errors` contains the others.
 
-The text of each error is one sentence. Before it is drawn, it goes through `literal`.
+The text of each error is one sentence. It may contain text from the server, so before it is drawn,
+`formats.text.literal` makes it safe.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class NewPostings(NamedTuple):
     """The newest transactions of a ledger, newest first.
 
     `reached` is True if the ledger has no older transactions than these. `now` is the server's time after the
-    first request.
+    first request. `requests` is the number of requests that were sent to read them.
     """
 
     rows: list[Record]
@@ -103,7 +103,7 @@ class NewPostings(NamedTuple):
 
 
 async def read_balances(api: Api, pages: int) -> tuple[BalanceSums, list[Record]]:
-    """Return the newest accounts and their sums, in at most `pages` requests."""
+    """Return the sums of the newest accounts' balances, and these accounts, in at most `pages` requests."""
     accounts, whole = await _read_pages(api, "/v1/accounts", {}, pages, None)
     return BalanceSums(sums_of(accounts, "balance"), len(accounts), not whole), accounts
 
@@ -186,9 +186,10 @@ async def read_events(api: Api, limit: int) -> list[Record]:
 
 
 async def read_health(api: Api) -> list[EndpointHealth]:
-    """Return the health of the first endpoints, in at most 1 + ENDPOINTS_READ requests.
+    """Return the health of the endpoints, in at most 1 + ENDPOINTS_READ requests.
 
-    Raises NotOffered if the server shows no endpoints.
+    Deliveries are read only for the first ENDPOINTS_READ endpoints. While the screen shows an earlier moment,
+    more requests may be needed (see `read_deliveries`). Raises NotOffered if the server shows no endpoints.
     """
     endpoints, deliveries = await read_deliveries(api, DELIVERIES_DRAWN)
     return health_of(endpoints, deliveries)
@@ -206,7 +207,7 @@ async def read_deliveries(api: Api, each: int = PAGE_SIZE) -> tuple[list[Record]
         path = f"/v1/webhook_endpoints/{quote(str(endpoint.get('id')), safe='')}/deliveries"
         page = await _read_page(api, path, {}, limit=each)
         # While the screen shows an earlier moment, later deliveries are removed from each page. If a page is
-        # empty for this reason, read the next one.
+        # empty for this reason, read the next one, up to `_PAGES_BACK` times.
         for _ in range(_PAGES_BACK):
             if page.rows or page.older is None:
                 break

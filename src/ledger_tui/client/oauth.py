@@ -4,8 +4,8 @@
         open_in_a_browser(sign_in.url)
         answer = await sign_in.answer()     # the token response (docs/interface.md#token-response)
 
-The app is registered with `http://127.0.0.1/callback`. Each sign-in listens on any free port, because a
-server must accept every port of a registered loopback address.
+The app is registered with `http://127.0.0.1/callback`. Each sign-in listens on any free
+port: RFC 8252 requires servers to accept every port of a registered loopback address.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ class SignInFailed(LedgerError):
 
 @dataclass(frozen=True, slots=True)
 class OAuthApp:
-    """The dashboard as an OAuth app: its registration at the server `auth_url`, and the scopes to ask for."""
+    """The dashboard as an OAuth app: `client_id` is the app's id at the server `auth_url`.
+
+    `scope` holds the scopes to ask for, separated by spaces.
+    """
 
     auth_url: str
     client_id: str
@@ -62,7 +65,7 @@ def code_challenge(verifier: str) -> str:
 
 
 class SignIn:
-    """One sign-in with its own verifier, state and listener. A redirect with another state is ignored."""
+    """One sign-in with its own verifier, state and listener. A redirect with another state is refused."""
 
     def __init__(self, app: OAuthApp) -> None:
         self._app = app

@@ -27,6 +27,7 @@ _TAKES_AT = re.compile(
 )
 _STATEMENT = re.compile(r"/v1/accounts/[^/]+/statement")
 
+# what `at_moment` has chosen: a tuple with the moment or, for the present, with None; None without a choice
 _moment_choice: ContextVar[tuple[int | None] | None] = ContextVar("_moment_choice", default=None)
 
 
@@ -132,7 +133,7 @@ def happenings(rows: Sequence[Record]) -> list[Happening]:
 
 
 def _about(row: Record) -> str:
-    """Return an event in a few words: its type and the common name of its object."""
+    """Return an event in a few words: its type, and the number or name by which people know its object."""
     data = row.get("data")
     subject = data.get("object") if isinstance(data, dict) else None
     if not isinstance(subject, dict):

@@ -17,16 +17,18 @@ PAGE_SIZE = 100
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """A page to fetch, for a `Window`.
+    """A page to fetch for a `Window` of the package `lists`, which holds the loaded rows of a list.
 
     `kind` says what the window does with the page:
 
-    - `page`: fill the slot of the number `slot`
+    - `page`: put it into the slot with the number `slot`; each slot holds one page
     - `news`: look for new and changed rows in the first page
-    - `newer`: add the page, whose rows are newer than the row `cursor`, above this row
+    - `newer`: add the page, whose rows are newer than the row with the id `cursor`, above this row
     - `anew`: start the list again with the first page
 
-    If the window has a higher `generation` when the page arrives, the page is stale.
+    For the kind `page`, `cursor` is the cursor of the page; None stands for the first page. `limit` is the
+    maximum number of rows. The window counts `generation` up whenever it starts again: then it ignores the
+    pages of earlier generations.
     """
 
     generation: int

@@ -16,7 +16,8 @@ _FASTEST_POLL_SECONDS = 2.0
 PATIENT_SECONDS = 2.5
 # The pause between the pages of a search: seven requests a second, which the burst of every plan allows.
 _LOOK_SECONDS = 0.15
-# The largest offset to accept: a century. With a much larger one, no date could represent the ledger's time.
+# The largest offset of the ledger's clock to accept, in milliseconds: a century. With a much larger offset,
+# no date could represent the ledger's time.
 _OFFSET_MS_MAX = 100 * 365 * 86_400_000
 _WRITES = "write:projects"
 _LAST_TIME = 253_402_300_799.0  # the last second of the year 9999
@@ -46,7 +47,9 @@ class ConnectionState(Enum):
 class Session:
     """One server with one credential.
 
-    Every change except to the rate limit's numbers calls `on_change`.
+    `on_change` is called after a change of the state, the mode, the scopes, the missing parts, the ledger's
+    clock, or the time of the next try. It is not called for a new request, nor for new numbers of the rate
+    limit.
     """
 
     def __init__(self, *, read_only: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
@@ -55,7 +58,7 @@ class Session:
         self.url = ""
         self.profile = ""  # the user's name for this server
         self.state = ConnectionState.CONNECTING
-        self.sentence = ""
+        self.sentence = ""  # why the state is LOST or ENDED
         # the fraction of a demo's data that is loaded, while the demo's server starts
         self.progress: float | None = None
         self.retries = 0
@@ -288,7 +291,7 @@ class Session:
         return min(max(0.0, time.time() + self._server_ahead + self._ledger_ahead), _LAST_TIME)
 
     def saw_clock(self, offset_ms: object) -> None:
-        """Note how far the ledger's clock is ahead of its machine's clock, as the test helpers report it."""
+        """Note how far test helpers have moved the ledger's clock ahead of the server's real clock."""
         is_known = isinstance(offset_ms, int) and abs(offset_ms) <= _OFFSET_MS_MAX
         ahead = offset_ms / 1000 if is_known and isinstance(offset_ms, int) else 0.0
         if ahead != self._ledger_ahead:

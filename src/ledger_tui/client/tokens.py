@@ -99,7 +99,8 @@ class TokenManager:
 def refusal_of(error: LedgerError) -> str:
     """Return the reason why the server gave no tokens: usually the server's message.
 
-    For a 404 or 405 the message would mislead, because the server has no such request.
+    A 404 or 405 means that the server has no request for tokens. Its message, which says that something was
+    not found, would mislead the user, so the dashboard's own sentence replaces it.
     """
     if error.status in (404, 405):
         return "This server issues no tokens."

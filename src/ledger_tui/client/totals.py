@@ -107,8 +107,8 @@ class PostingRate:
 
     Times are the server's, in seconds. A transaction without a time counts at the time of the read that first
     returned the transaction. But if no transaction of the first read has a time, none of these counts. If a
-    read does not reach back to the newest transaction of the read before, the number of the transactions
-    between them is estimated.
+    read does not reach back to the newest transaction of the previous read, the number of the transactions
+    that neither read returned is estimated.
     """
 
     def __init__(self) -> None:

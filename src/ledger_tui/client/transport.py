@@ -1,4 +1,8 @@
-"""The client of a server, and the JSON of its answers. `ledger_client` is imported after the first paint."""
+"""The client of a server, and the JSON of its answers.
+
+Only `client_of` imports `ledger_client.ledger`, so this happens after the first paint: the import also loads
+httpx, which takes a tenth of a second.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
 
 _SURROGATE = re.compile(rb"\\u[dD]|\xed[\xa0-\xbf]")
 TIMEOUT_SECONDS = 20.0  # the longest wait for the next data from the server
-ANSWER_SECONDS_MAX = 60.0
+ANSWER_SECONDS_MAX = 60.0  # the longest time until an answer has arrived completely
 # the maximum size of an answer; parsing a larger page would take so long that keys would have to wait
 ANSWER_BYTES_MAX = 16_000_000
 _NUMBER_LENGTH_MAX = 24  # the length of the longest form of a float, such as -1.2345678901234567e-308

@@ -56,7 +56,8 @@ class Created(Message):
 _TYPING_SECONDS = 0.3  # after the user stops typing for this time, the form asks the server for unknown names
 
 
-# On a screen with fewer rows than this, a form with more fields than this has no empty lines between them.
+# On a screen with fewer than _ROOMY_ROWS rows, a form with more than _FEW_FIELDS fields has no empty lines
+# between its fields.
 _ROOMY_ROWS, _FEW_FIELDS = 30, 4
 _DISCARD = "What you typed is lost."
 _NOT_TAKEN = "The form was being sent, so it takes no text until you press tab."
@@ -393,7 +394,8 @@ class FormScreen(Dialog[Created | None]):
     def _finish_after_earlier_request(self, before: SentBefore) -> None:
         """Close the form, because an earlier request succeeded.
 
-        If there is more to tell the user, keep the form open, with its fields disabled, and show these notes.
+        But if the user must know more than the outcome, show this as notes, and keep the form open with its
+        fields disabled.
         """
         did = "An earlier try succeeded" if before.record is None else self._outcome(before.record)
         sentence = f"Already done. {did}"

@@ -47,8 +47,8 @@ def order_of(resource: Resource, settings: ListSettings, names: AccountNames) ->
 class _Order:
     """A function that returns the sort key of a record, for one column.
 
-    A column with `by` sorts by that field of the record, any other column by the text of its cells. But in a
-    right-aligned column, numbers sort by their value, and come before all other cells.
+    A column with `by` sorts by the text of that field of the record. Any other column sorts by the text of
+    its cells; but if it is right-aligned, numbers sort by their value, and come before all other cells.
     """
 
     def __init__(self, column: Column, names: AccountNames) -> None:

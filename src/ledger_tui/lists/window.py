@@ -69,7 +69,7 @@ class Window:
         self.generation += 1
         self.slots: list[Slot] = []
         self._run = range(1, 1)  # the slots after the first slot whose rows the window keeps
-        self._starts: list[int] = [0]  # the first row of each slot, then the row after all slots
+        self._starts: list[int] = [0]  # the number of each slot's first row, then the number of all rows
         self.frontier: str | None = None  # the cursor of the next older page; None if there is none
         self.newer_refused = False  # whether the server cannot page from the middle to newer rows
         self.newer: str | None = None  # the id of the top row if newer rows may exist, else None
@@ -348,7 +348,8 @@ class Window:
     def apply(self, want: Want, page: ListPage, top: int = 0) -> int | None:
         """Add a page that arrived. Return by how many rows the object under the cursor moved down.
 
-        Return None for a stale page, which the window no longer waits for.
+        Return None for a stale page, which the window no longer waits for. `top` is the number of the first
+        row on the screen; if the window now keeps too many rows, it drops pages far from this row.
         """
         if want != self.in_flight:
             return None

@@ -41,7 +41,7 @@ from ledger_tui.resources.filtering import choice
 
 _LOOKS: Mapping[str, tuple[str, Tone]] = {"active": ("●", "plus"), "deactivated": ("✕", "minus")}
 _ORDERS_READ, _ORDERS_SHOWN = 100, 10
-_BY_USER = "users.orders"  # the part beyond the contract that lists the orders of one user
+_BY_USER = "users.orders"  # an optional part of the interface: the list of the orders of one user
 _ROLES = ("member", "admin", "owner")
 
 

@@ -36,7 +36,7 @@ class SignInNeeded(Exception):
 
 
 class ProfileTokenStore:
-    """The tokens of one profile in the secret store."""
+    """The tokens of one profile in the secret store. Implements `TokenStore` of `ledger_client.tokens`."""
 
     def __init__(self, profile: str) -> None:
         self._profile = profile

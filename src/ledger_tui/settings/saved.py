@@ -93,7 +93,10 @@ def set_panes(file: Path, choice: PaneChoice) -> None:
 
 
 def save_or_explain(choice: str, save: Callable[..., None], *values: object) -> str:
-    """Save values in the config file; return "", or a sentence that says why `choice` could not be saved."""
+    """Save values with `save`, one of the `set_…` functions; return why this failed in a sentence, or "".
+
+    `choice` names the values at the beginning of this sentence, such as "The time format".
+    """
     try:
         save(config_file(), *values)
     except (BadConfig, OSError) as error:
@@ -102,7 +105,7 @@ def save_or_explain(choice: str, save: Callable[..., None], *values: object) -> 
 
 
 def _set(file: Path, entry: tuple[str, ...], value: Any, **expected: Any) -> None:
-    """Set an entry of the file, or an entry of a table in the file.
+    """Set the entry of the file to which `entry` is the path: the names of its tables, then its own name.
 
     `expected` are the fields of `Config` that change, with their new values. Raises BadConfig if the changed
     file would have any other config.
