@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ledger_client.exchanges import SentRequest
     from ledger_client.ledger import AsyncLedger
 
+# the pauses before each try to reach a lost server again; the last pause is repeated
 _BACKOFF_SECONDS = (0.5, 1.0, 2.0, 4.0, 5.0)
 _MAX_CONNECTIONS = 8
 _CHANGES_NOTHING = frozenset({"GET", "HEAD"})

@@ -111,7 +111,7 @@ class AccountNames(Directory[AccountName]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._absent: set[str] = set()
+        self._absent: set[str] = set()  # ids of accounts that the server does not know
         self.users = UserNames()
 
     def clear(self) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PART = "looking back"  # the name of this part of the interface, which the contract does not require
 NOT_OFFERED = "This server does not show earlier moments."
 
+# the paths whose requests accept the parameter `at`; a statement instead ends at the moment (`to`)
 _TAKES_AT = re.compile(
     r"/v1/(?:(?:accounts|invoices)(?:/[^/]+)?|transactions|events|requests)|/api/(?:users|orders)(?:/[^/]+)?"
 )

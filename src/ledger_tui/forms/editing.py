@@ -56,8 +56,8 @@ class EditedObject:
     async def find_other_changes(self, typed: Mapping[str, str]) -> OtherChanges | None:
         """Read the object, and return the changes of other people to the form's fields.
 
-        Return None if there are no such changes. A field whose new value equals the typed value does not count.
-        Raises LedgerError.
+        Return None if there are no such changes. A field whose new value equals the typed value does not
+        count. Raises LedgerError.
         """
         self.etag = None
         try:

@@ -24,8 +24,8 @@ _ARRIVAL_SECONDS = 1.0  # a person needs this long to read a row that came under
 class ListModel:
     """The list of one resource. Read `window` freely, but change it only with the methods of the model.
 
-    Each method `page_…` returns a `Want` for the page that the caller should read, or None. The caller then
-    calls `take_page` or `page_failed`.
+    Several methods return a `Want`, which describes the page to read, or None if there is nothing to read.
+    The caller reads this page, and then calls `take_page` or `page_failed`.
     """
 
     def __init__(self, resource: Resource, context: Context) -> None:

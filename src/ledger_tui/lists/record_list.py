@@ -63,7 +63,7 @@ class RecordList(Stack):
         self.model = model
         self.resource = model.resource
         self.context = model.context
-        self._tries_end_again = False
+        self._tries_end_again = False  # whether a timer will call `_reach_end_again`
         self._tell_change = tell_change
         self._stand_in_rows = stand_in_rows
 

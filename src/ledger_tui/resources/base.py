@@ -36,8 +36,8 @@ class Cell(NamedTuple):
 class Column:
     """A column of a list. When space is short, the column with the highest `rank` is hidden first.
 
-    `width` is in terminal cells; columns with `grow` share the remaining width. A column gets its `easy`
-    width before any column of a higher rank is shown.
+    `width` is in terminal cells; columns share the remaining width in proportion to `grow`. A column gets its
+    `easy` width before any column of a higher rank is shown.
     """
 
     title: str
@@ -206,7 +206,7 @@ class ResourceAction:
     creates: bool = False  # creates an object, so the request carries an idempotency key
     target: Callable[[Record], str] | None = None  # returns the path, if it is not `path/{id}/{verb}`
     shows_once: str | None = None  # the answer's field with a secret that is shown only once
-    part: str | None = None  # the part beyond the contract that offers the action, if any
+    part: str | None = None  # the part of the interface with this action, if the contract does not require it
     # The reason to show if the object does not allow the action and its status does not explain why.
     why_not: str = ""
     # Returns the sentence shown after the action. It takes the answer and the words for the object.
@@ -295,6 +295,7 @@ class Resource(Place):
     missing_text: str = ""  # the sentence shown if the server lacks the list
     empty: str = "Nothing here yet."
     invites: str = ""  # the sentence after `empty`, if the user is allowed to create an object
+    # Returns the ids of the accounts in a record, to read their names.
     account_ids: Callable[[Record], tuple[object, ...]] = field(default=lambda _record: ())
     names_users: bool = False  # whether the rows contain ids of users
     # Returns the server's counts of the whole list in words. It takes the summary and the parts that the

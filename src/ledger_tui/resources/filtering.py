@@ -125,7 +125,7 @@ def choice(
     matches: Callable[[Record, str, FilterContext], bool] | None = None,
     default: str = "",
 ) -> Filter:
-    """Return a filter that accepts only these values and suggests them."""
+    """Return a filter that accepts only these values and suggests them. `name` is also its parameter."""
     problem = f"Only {' or '.join(values)}."
     return Filter(
         name,

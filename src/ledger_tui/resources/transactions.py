@@ -161,7 +161,7 @@ async def _read_invoice(api: Api, record: Record) -> Record | str | None:
 
 
 async def _read_related(api: Api, record: Record) -> list[Record]:
-    """Return the other side of a transfer, the transaction's reversal, and the transaction it reverses."""
+    """Return the other side of a transfer, the reversal, and the reversed transaction, if these exist."""
     path = f"/v1/transactions/{quote(str(record.get('id')), safe='')}/related"
     return records_of((await api.read(path, part="transactions.related")).record.get("data"))
 
@@ -169,7 +169,8 @@ async def _read_related(api: Api, record: Record) -> list[Record]:
 class TransactionExtras(NamedTuple):
     """Data about a transaction from two further requests.
 
-    Each field holds the answer to its request, or the LedgerError that the request raised.
+    `invoice` is the result of `_read_invoice`, and `related` the result of `_read_related`. Instead of its
+    result, either field can hold the LedgerError that the function raised.
     """
 
     invoice: Any

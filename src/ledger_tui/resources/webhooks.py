@@ -352,9 +352,9 @@ class WebhookLog:
         self.listening = Listening.OFF
         self.received = 0  # the number of events from the stream
         self.wrong = 0  # the number of these events whose signature is not valid
-        self.endpoints: dict[str, Record] = {}
-        self._signatures: dict[str, bool] = {}
-        self._deliveries: dict[str, dict[str, Record]] = {}
+        self.endpoints: dict[str, Record] = {}  # by id
+        self._signatures: dict[str, bool] = {}  # by the event's id: whether its signature is valid
+        self._deliveries: dict[str, dict[str, Record]] = {}  # by the event's id, then the endpoint's id
 
     def forget(self) -> None:
         """Forget all events and deliveries, but keep the state of the connection."""
@@ -458,9 +458,9 @@ def _signature(record: Record, log: WebhookLog, *, long: bool = False) -> Cell:
 
 
 def _delivery_counts(record: Record, log: WebhookLog) -> Cell:
-    """Return how many of the endpoints have received the event, such as `✓ 2/2` or `◔ 0/1`.
+    """Return how many of the event's deliveries have succeeded, such as `✓ 2/2` or `◔ 0/1`.
 
-    If an endpoint needed several attempts, the largest number of attempts follows, such as `×3`. If no
+    If a delivery has had several attempts, the largest number of attempts follows, such as `×3`. If no
     delivery is known, return a dash.
     """
     deliveries = log.deliveries(record.get("id"))
@@ -490,7 +490,7 @@ _EVENT_TYPE = re.compile(r"[a-z_]+(\.[a-z_]*)?\*?")
 
 
 def _filters(log: WebhookLog) -> tuple[Filter, ...]:
-    """Return the filters of the events. The server filters no events, so the dashboard filters the rows."""
+    """Return the filters of the events. The server has no such filters, so the dashboard applies them."""
 
     def of_type(record: Record, value: str, _context: FilterContext) -> bool:
         kind = str(record.get("type"))
