@@ -28,7 +28,11 @@ from ledger_tui.ui.dialogs import Dialog
 
 
 class OtherChanges(NamedTuple):
-    """Changes by other people: the changed fields, and the values of the form's fields before and now."""
+    """Changes by other people: the fields that they have changed.
+
+    `before` and `now` hold values by field name: `before` the values that the form knew, `now` the object's
+    present values.
+    """
 
     fields: Sequence[Field]
     before: Mapping[str, str]

@@ -284,8 +284,8 @@ class _Row(Horizontal):
 class LinesField(Vertical):
     """The lines of an invoice.
 
-    At first the field has no rows, because the user can type an amount instead. `currency` returns the
-    currency of the sum.
+    For a new invoice, the field has no rows at first, because the user can type an amount instead. `currency`
+    returns the currency of the sum.
     """
 
     BINDINGS = [

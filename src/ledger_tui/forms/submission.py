@@ -409,7 +409,7 @@ def body_of(form: Form, values: Mapping[str, str], currency: str | None = None) 
 
 
 def missing(field: Field, form: Form, values: Mapping[str, str]) -> str:
-    """Return the error of a field if it is required but empty, and so are its alternatives; otherwise ""."""
+    """Return the error of a required field if the field and all its alternatives are empty; otherwise ""."""
     alternatives = form.either if field.name in form.either else (field.name,)
     if not field.required or any(values.get(name, "").strip() for name in alternatives):
         return ""

@@ -35,7 +35,7 @@ from ledger_tui.ui.view import Context, LinkFollowed, ScreenRow, toned, toned_li
 WIDE_COLUMNS = 120  # from this width on, both panes are shown, unless the user has chosen to see only one
 WIDER_COLUMNS = 150  # from this width on, the detail is wide enough for ids in JSON
 WIDER_DETAIL_COLUMNS = 60
-STEP = 4
+STEP = 4  # the number of columns by which one press of a key moves the border
 
 
 class Panes(ScreenRow):

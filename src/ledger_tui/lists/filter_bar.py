@@ -189,7 +189,10 @@ def _value_offers(before: str, value: str, filter_: Filter) -> list[FilterOffer]
 
 
 def _name_offer(before: str, entry: AccountName | UserName, same: Sequence[object]) -> FilterOffer:
-    """Return an offer that inserts the name of an account or user, or the id if the name is not unique."""
+    """Return an offer that inserts the name of an account or user, or the id if the name is not unique.
+
+    `same` holds all known objects with this name.
+    """
     beside = entry.currency if isinstance(entry, AccountName) else entry.email
     text = entry.name if len(same) == 1 and '"' not in entry.name else entry.id
     return FilterOffer(f'{before}"{text}" ' if " " in text else f"{before}{text} ", entry.name, beside)
@@ -414,6 +417,10 @@ class FilterBar(Vertical):
             self._find()
 
     def _find(self) -> None:
+        """Close the line, and keep only the loaded rows that contain the text.
+
+        If there are no such rows, search older pages; without older pages, the line stays open.
+        """
         self._offers = []
         self._narrow()
         window = self._model.window

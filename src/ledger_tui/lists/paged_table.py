@@ -349,7 +349,7 @@ class PagedTable(ScrollView, can_focus=True):
             self.post_message(self.OldestWanted())
         else:
             self.go_to(len(self.window) - 1)
-            # Going to this row makes the list load older rows, so at the second press it may not be the last.
+            # This makes the list load older rows, so at the second press this row may no longer be the last.
             self._went_to = self.window.cursor
 
     # ------------------------------------------------------------------ marks

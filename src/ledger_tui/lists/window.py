@@ -421,7 +421,7 @@ class Window:
 
         If the cursor does not follow new rows, only count them in `waiting`, and return no rows. If the first
         page becomes too long, it is cut, and the rows that were cut off are fetched again when needed, with
-        the id of the last remaining row as cursor. So a list with other page cursors must not call `push`.
+        the id of the last remaining row as cursor. So `push` works only for lists whose cursors are row ids.
         """
         head = self.slots[0] if self.slots else None
         if head is None or head.rows is None:

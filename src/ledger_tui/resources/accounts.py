@@ -38,7 +38,7 @@ from ledger_tui.resources.base import (
 from ledger_tui.resources.filtering import check_date
 from ledger_tui.resources.transactions import TRANSACTIONS, TRANSFER
 
-_DAYS = 30
+_DAYS = 30  # the statement that a key opens begins this many days ago
 _ENDS = {"opening_balance": "Opening balance", "closing_balance": "Closing balance"}
 
 
@@ -107,8 +107,8 @@ STATEMENT = Resource(
 )
 
 
-_HEIGHT = 5
-_POSTINGS = 100
+_HEIGHT = 5  # the number of lines of the plot
+_POSTINGS = 100  # the number of transactions to plot
 
 
 @dataclass(frozen=True)

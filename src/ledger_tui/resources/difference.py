@@ -37,6 +37,7 @@ from ledger_tui.resources.filtering import check_date
 
 _BAR = 8
 _EXPLANATION = "where it comes from"
+# the beginning of the description of a posting that pays an invoice
 _PAYMENT = re.compile(r"Invoice \S+: ")
 # fields that the detail of a change shows in another section, or that no user needs
 _SHOWN_ELSEWHERE = frozenset({"id", "object", "livemode", "created", "status", "balance"})
@@ -168,6 +169,7 @@ def _changed_fields(row: Record) -> tuple[Section, ...]:
     return (Section("what else changed", facts),) if facts else ()
 
 
+# the names of the counts in the server's summary, each with the word for one object
 _COUNTED_KINDS = (
     ("accounts", "account"),
     ("invoices", "invoice"),

@@ -211,7 +211,7 @@ class SavedChoices:
     ) -> None:
         self._saves = saves
         self._lists = dict(lists or {})
-        self._panes_before = panes or PaneChoice()
+        self._panes_before = panes or PaneChoice()  # the choice that was saved last
         self.panes = replace(self._panes_before)
         self._connection = connection
         self._used: dict[str, list[str]] | None = None  # filter lines by list; None until the file is read
