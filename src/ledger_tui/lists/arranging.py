@@ -47,8 +47,8 @@ def order_of(resource: Resource, settings: ListSettings, names: AccountNames) ->
 class _Order:
     """A function that returns the sort key of a record, for one column.
 
-    A column with `by` sorts by the text of that field of the record. Any other column sorts by the text of
-    its cells; but if it is right-aligned, numbers sort by their value, and come before all other cells.
+    A column with `by` sorts by that field of the record. Any other column sorts by its cells. Numbers in the
+    field, or in the cells of a right-aligned column, sort by their value and come before all texts.
     """
 
     def __init__(self, column: Column, names: AccountNames) -> None:
@@ -64,7 +64,10 @@ class _Order:
     def __call__(self, record: Record) -> tuple[int, Decimal, str]:
         column = self._column
         if column.by:
-            return 1, Decimal(0), str(record.get(column.by) or "")
+            value = record.get(column.by)
+            if isinstance(value, int | float):
+                return 0, Decimal(str(value)), ""
+            return 1, Decimal(0), str(value or "")
         text = column.cell(record, self._names).text
         if column.align == "right":
             try:

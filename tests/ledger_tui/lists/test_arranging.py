@@ -7,6 +7,7 @@ import pytest
 from ledger_tui.client.names import AccountNames
 from ledger_tui.lists.arranging import check_lists, columns_of, order_of, selected_by
 from ledger_tui.resources.base import FilterContext
+from ledger_tui.resources.difference import DIFFERENCE
 from ledger_tui.resources.invoices import INVOICES
 from ledger_tui.resources.requests import requests_resource
 from ledger_tui.resources.webhooks import WebhookLog, events_resource
@@ -49,6 +50,14 @@ def test_numbers_are_sorted_by_value_and_times_by_when_they_were() -> None:
         assert order is not None
         assert "".join(row["id"] for row in sorted(rows, key=order)) == ids
     assert order_of(INVOICES, ListSettings(), NAMES) is None
+
+
+def test_differences_sort_by_their_value() -> None:
+    rows = [{"difference": value} for value in (25, None, -20_000, 900, -5, 10_000)]
+    order = order_of(DIFFERENCE, ListSettings(sort="difference"), NAMES)
+    assert order is not None
+    values = [row["difference"] for row in sorted(rows, key=order)]
+    assert values == [-20_000, -5, 25, 900, 10_000, None]
 
 
 def test_own_requests_are_hidden_by_default() -> None:
