@@ -188,7 +188,7 @@ class Journal(Writer):
     def entry(self, date: str, text: str, sides: list[tuple[str, str]], **ids: str) -> str:
         """Return an entry. Each of `sides` is the name of an account, and an amount with its currency.
 
-        `ids` are the ids that the entry shows, by the fields of a transaction that contain them.
+        `ids` maps the names of fields of a transaction, such as `transfer`, to the ids that the entry shows.
         """
 
     @abstractmethod

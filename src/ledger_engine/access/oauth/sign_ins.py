@@ -69,7 +69,7 @@ def find(unit: Unit, value: str) -> SignedInUser | None:
 def expired_at(unit: Unit, value: str) -> int | None:
     """Return when the sign-in with this value of the cookie expired, in milliseconds.
 
-    Return None if this sign-in has not expired, and if there is none.
+    Return None if this sign-in has not expired, or does not exist.
     """
     row = unit.first(
         "SELECT expires FROM sign_ins WHERE hash = :hash AND expires <= :now",

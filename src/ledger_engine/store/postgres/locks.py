@@ -86,8 +86,8 @@ def lock_of(book: tuple[str, bool]) -> int:
 class Locks:
     """The locks of the server with this number.
 
-    `own` is the number of the lock of the book `OWN`, whose rows no other server writes. It is the first
-    number of the server, and stays the same when the server gets a new number. If `rows_apart` is true,
+    `own` is the lock number of the book `OWN`, whose rows no other server writes. It equals the first number
+    of this server, and does not change when the server gets a new number. If `rows_apart` is true,
     PostgreSQL tracks reads by rows, and transactions of single books are serializable; otherwise only
     transactions of the whole ledger are.
     """
@@ -106,9 +106,10 @@ class Locks:
         """Acquire locks of books and begin a transaction. If `locks` is empty, acquire the ledger's lock.
 
         First wait for the locks in `waits_for`. Then acquire at most `at_most` locks from `locks`, in this
-        order, but only locks that are free. Return the acquired locks, and the time that other servers have
-        reached under these locks; None if no other server made the last commit under any of these locks. The
-        set of acquired locks can be empty; it does not contain the ledger's lock.
+        order, but only locks that are free. Return the acquired locks and a time: the latest
+        time that another server stored under these locks. The time is None if this server made the last
+        commit under each of these locks, or if there was no commit. The set of acquired locks can be empty;
+        it does not contain the ledger's lock.
 
         Raises DatabaseFailed and ConnectionLost.
         """

@@ -175,7 +175,8 @@ class CountedTogether:
 def _merge(waiters: list[_Waiter]) -> CountRequest:
     """Return one request that counts all waiting requests of a caller.
 
-    Its limits are those of the newest request that is counted, or of the newest of all if none is counted.
+    A request that only reads the count adds 0 to it. The limits are those of the newest other request, or of
+    the newest request if all requests only read the count.
     """
     last = waiters[-1].request
     counting = [waiter.request for waiter in waiters if waiter.request.requests] or [last]
