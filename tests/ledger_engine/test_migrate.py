@@ -125,7 +125,7 @@ def demo_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     async def load() -> None:
         engine = open_engine(file)
         try:
-            async with demo.staged(engine, lambda share: None):
+            async with demo.stage(engine, lambda share: None):
                 pass
             await Sealer(engine, Seal(None)).seal()
         finally:

@@ -18,7 +18,10 @@ def database() -> str:
 
 async def test_two_servers_count_requests_together_in_the_database(database: str) -> None:
     settings = ServeSettings(database)
-    async with ledger.opened(settings, database) as first, ledger.opened(settings, database) as second:
+    async with (
+        ledger.open_engine_to_serve(settings, database) as first,
+        ledger.open_engine_to_serve(settings, database) as second,
+    ):
         used = 0
         while not used:
             verdict = await first.shared_state.rate_limits.count("address/1", 60, 10)

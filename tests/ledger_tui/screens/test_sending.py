@@ -206,7 +206,7 @@ async def test_ctrl_q_in_a_half_typed_form_quits_only_after_a_question_that_name
 ) -> None:
     async with account_form(server) as (driver, _line):
         question = "Quit the dashboard? What you typed is lost."
-        await driver.press("ctrl+q", sees=(question, "y quit   n stay"))
+        await driver.press("ctrl+q", sees=(question, "y quit   esc stay"))
         await driver.press("escape", gone=question)
         await driver.press("escape", sees="Leave the form?")
         await driver.press("ctrl+q", sees=question, gone="Leave the form?")
