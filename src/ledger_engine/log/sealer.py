@@ -63,8 +63,8 @@ class Sealer:
     async def begin(self) -> None:
         """Make the ledger's first key if it has none, unless a folder contains checkpoints of an earlier log.
 
-        A server makes the key before it stores that it has served the ledger. So if a served ledger has no
-        key, somebody has removed the key and the log, and `verify` reports this.
+        A server makes the key first, and only then marks the ledger as served. So if a ledger is marked as
+        served and has no key, somebody has removed the key and the log, and `verify` reports this.
         """
         if await self._engine.read(keys.current) is None and await self._may_begin():
             name = self._name or f"ledger-{secrets.token_hex(8)}"

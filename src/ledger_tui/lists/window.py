@@ -303,7 +303,7 @@ class Window:
         )
 
     def want_news(self) -> Want | None:
-        """Return the first page, to fetch it again, because it may contain new or changed rows.
+        """Return the request for the first page, which may contain new or changed rows.
 
         Return None while another page is awaited, before the list is loaded, and if the window opened in the
         middle of the list and has not reached the newest row.
@@ -313,12 +313,12 @@ class Window:
         return self._send(Want(self.generation, "news", 0, None, self.page_size))
 
     def want_anew(self) -> Want:
-        """Return the first page, to start the list again. The shown rows stay until the page arrives."""
+        """Return the request that starts the list again. The shown rows stay until the page arrives."""
         self.generation += 1
         return self._send(Want(self.generation, "anew", 0, None, self.page_size))
 
     def want_again(self, top: int, height: int) -> Want | None:
-        """Return the page in the middle of the screen, to fetch it again: its rows may have changed.
+        """Return the request for the page in the middle of the screen, whose rows may have changed.
 
         Return None for the first page, which `want_news` fetches, and while another page is awaited.
         """
@@ -379,9 +379,9 @@ class Window:
         self._stays.add(record_id)
 
     def _with_stays(self, page: ListPage, number: int) -> ListPage:
-        """Return the page, with the rows added that `let_stay` protects and that the page does not contain.
+        """Return the page together with the rows that `let_stay` protects and that are missing from it.
 
-        Each protected row keeps its place: before the row that followed it when the page was last read.
+        Each protected row is inserted before the next old row that is still on the page.
         """
         ids = {row.get("id") for row in page.rows}
         old = (self.slots[number].rows or []) if number < len(self.slots) else []

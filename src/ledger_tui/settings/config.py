@@ -115,8 +115,8 @@ class BadConfig(Exception):
 class Profile:
     """One server, under the name that the user gave it.
 
-    `key` says where the API key is: "stored", in the secret store, or "env:VARIABLE", in that environment
-    variable.
+    `key` says where the API key is: "stored" means in the secret store, "env:VARIABLE" means in that
+    environment variable.
     """
 
     name: str

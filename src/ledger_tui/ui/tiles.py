@@ -349,8 +349,8 @@ class TiledView(View, can_focus=True):
             self.go_to(message.tile)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        # esc goes back only from a screen without a number key. In the past, esc first returns to the
-        # present, which is another action.
+        # On a main screen, which has a number key, esc does not go back. While an earlier moment is shown,
+        # esc runs another action, which returns to the present.
         leads = self.place not in PLACES and self.context.session.moment_ms is None
         return action != "back" or leads
 
