@@ -460,6 +460,7 @@ def text_of_items(items: list[Any]) -> str:
     return ",".join(items)
 
 
-def end_of_page(page: Page[Any]) -> str:
-    """Return the end of a list envelope: its JSON text after the last item."""
-    return f'],"has_more":{dumps(page.has_more)},"next_cursor":{dumps(page.next_cursor)}}}'
+def end_of_page(page: Page[Any], summary: JsonObject | None = None) -> str:
+    """Return the end of a list envelope: its JSON text after the last item, with a `summary` if given."""
+    after = "" if summary is None else f',"summary":{as_text(summary)}'
+    return f'],"has_more":{dumps(page.has_more)},"next_cursor":{dumps(page.next_cursor)}{after}}}'

@@ -13,13 +13,12 @@ from pydantic import Field
 
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.ids import CHANGED, ChangedId
-from ledger_engine.core.records import as_text, dumps
 from ledger_engine.events import request_log
 from ledger_engine.events.outbox import Event
 from ledger_engine.events.request_log import LoggedRequest, RequestWithEvents
 from ledger_engine.http.errors import Rendered
 from ledger_engine.http.lists import DIGITS, GenericList, LookingBack, Time, moment_until_now
-from ledger_engine.http.operations import Call, Routes, StreamedAnswer
+from ledger_engine.http.operations import Call, Routes, StreamedAnswer, end_of_page, text_of_items
 from ledger_engine.ledger import differences
 from ledger_engine.ledger.differences import Change, ChangeCount, ChangedPage, Summary
 from ledger_engine.limits import Semaphore
@@ -78,11 +77,9 @@ async def _difference(call: Call, start: int, end: int, request: PageRequest) ->
         sent = 0
         while sent < len(page.postings):
             texts = await call.read_step(differences.next_changes, page, sent)
-            yield ("," if sent else "") + ",".join(texts)
+            yield ("," if sent else "") + text_of_items(texts)
             sent += len(texts)
-        has_more = page.next_cursor is not None
-        yield f'],"has_more":{dumps(has_more)},"next_cursor":{dumps(page.next_cursor)}'
-        yield f',"summary":{as_text(page.summary)}}}'
+        yield end_of_page(Page([], page.next_cursor is not None, page.next_cursor), page.summary)
 
 
 async def _changed_page(call: Call, start: int, end: int, request: PageRequest) -> ChangedPage:
