@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 from urllib.parse import quote
 
@@ -137,8 +136,7 @@ async def read_invoices(api: Api, pages: int) -> Stages:
         rows, whole = await _read_pages(api, "/v1/invoices", {"status": status}, most, "invoices.list")
         stages.append(Stage(status, len(rows), not whole, sums_of(rows, "amount")))
         if status == "open":
-            today = datetime.fromtimestamp(api.session.server_time, UTC).date()
-            overdue = overdue_by_age(rows, today)
+            overdue = overdue_by_age(rows, api.session.today)
     return Stages(stages, overdue)
 
 

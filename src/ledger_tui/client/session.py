@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from typing import Any
 
@@ -284,6 +284,11 @@ class Session:
         While the screen shows an earlier moment, this returns that moment.
         """
         return self.present_time if self.moment_ms is None else self.moment_ms / 1000
+
+    @property
+    def today(self) -> date:
+        """Return the date of `server_time` in UTC."""
+        return datetime.fromtimestamp(self.server_time, UTC).date()
 
     @property
     def present_time(self) -> float:

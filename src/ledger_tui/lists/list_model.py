@@ -8,7 +8,6 @@ takes the page that its caller has read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from urllib.parse import quote, urlencode
 
 from ledger_tui.client.records import ListPage, Record, Want
@@ -70,9 +69,8 @@ class ListModel:
     @property
     def condition(self) -> Keep | None:
         """The test that selects which of the server's rows to show; None shows all rows."""
-        session = self.context.session
-        today = datetime.fromtimestamp(session.server_time, UTC).date()
-        return selected_by(self.resource, self.filters, FilterContext(self.context.names, today), self.text)
+        context = FilterContext(self.context.names, self.context.session.today)
+        return selected_by(self.resource, self.filters, context, self.text)
 
     def hides(self, record: Record) -> bool:
         """Return whether the filters or the text hide this object; False for an object of another kind."""
