@@ -146,6 +146,15 @@ def test_the_failing_endpoints_are_named_next_to_the_title_if_they_fit() -> None
     assert [cell.text for cell in tiles.webhooks(healths, 30, 4, TODAY).fact] == ["2 of 3 failing"]
 
 
+def test_the_failing_endpoints_come_first() -> None:
+    healths = [
+        EndpointHealth({"id": f"whe_{name}", "url": f"http://h/{name}"}, [mark], None)
+        for name, mark in (("shop", "sent"), ("till", "sent"), ("books", "failed"))
+    ]
+    rows = tiles.webhooks(healths, 60, 3, TODAY).rows
+    assert [row.cells[1].text.strip() for row in rows] == ["/books", "/shop", "/till"]
+
+
 def test_an_endpoint_whose_newest_delivery_arrived_does_not_fail() -> None:
     health = EndpointHealth({"id": "whe_1", "url": "http://h/a"}, ["failed", "retrying", "sent"], None)
     shown = tiles.webhooks([health], 60, 4, TODAY)
