@@ -407,7 +407,7 @@ class FilterBar(Vertical):
         highlighted = self.query_one(Offers).highlighted
         if highlighted is not None and self._offers and not self._take(highlighted).complete:
             return
-        line = self.line
+        line = self._filter_meant(self.line)
         if self._id_prefix and line.startswith(self._id_prefix) and " " not in line:
             self.show("Opening…")
             self.post_message(self.OpenId(line))
@@ -415,6 +415,16 @@ class FilterBar(Vertical):
             self._filter(line)
         else:
             self._find()
+
+    def _filter_meant(self, line: str) -> str:
+        """Return `line`; or, if no loaded row contains the line and it is a value that exactly one filter
+        suggests, return this filter: in the request log `4xx` becomes `status:4xx`.
+        """
+        filters = [filter_ for filter_ in self._filters if line in filter_.suggests()]
+        if len(filters) != 1:
+            return line
+        self._narrow()
+        return line if self._model.text and len(self._model.window) else f"{filters[0].name}:{line}"
 
     def _find(self) -> None:
         """Close the line, and keep only the loaded rows that contain the text.

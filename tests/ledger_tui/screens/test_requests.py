@@ -72,6 +72,14 @@ async def test_the_answers_of_a_class_of_status_are_selected_from_the_loaded_row
     await driver.type("status:44", "enter", sees="A status is like 404 or 4xx.")
 
 
+async def test_a_typed_value_that_no_row_contains_becomes_its_filter(driver: Driver) -> None:
+    await show_own(driver, "method:POST")
+    await driver.press("slash", "ctrl+u")
+    await driver.type("4xx", "enter")
+    await until(lambda: driver.view.model.filters.get("status") == "4xx", "the filter")
+    assert not driver.view.model.text
+
+
 async def test_a_logged_request_is_copied_as_curl(driver: Driver) -> None:
     await show_own(driver, "method:POST")
     await driver.sees("✓ 201")
