@@ -171,7 +171,7 @@ _HELD_SECONDS = 0.2  # the maximum time between two steps of a key that is held 
 _STRIDES = ((60, 25), (20, 5))
 _SEE_SECONDS = 0.1  # the minimum time between two reads of the view
 _PLAY_SECONDS = 0.6
-_KEYS = ", . step   space plays   a earlier   b later   d compares"
+_JUMP = ":at -2h  any moment"  # the key bar shows the keys, but a command has no key
 _ABOUT_LEAST = 30  # the minimum cells for the events of the moment
 
 
@@ -417,7 +417,7 @@ class TimeMachine(Widget):
             return Content("")
         names = [literal(each.about) for each in self._event_run.at(ms)]
         what = f"{names[-1]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "nothing yet"
-        keys = "▶ playing, space pauses" if self.playing else self._marks_text() or _KEYS
+        keys = "▶ playing, space pauses" if self.playing else self._marks_text() or _JUMP
         left = Content.assemble(("◀ ", "bold $warning"), (long(ms), "bold"), "  ")
         room = width - left.cell_length
         right = Content.styled(f"  {keys}" if room > len(keys) + _ABOUT_LEAST else "", "$muted")
