@@ -36,8 +36,8 @@ class Row(Protocol):
 class GroupCache(Protocol):
     """The database as `CachedValues` objects see it: they read and write their tables through this protocol.
 
-    Unlike a statement of a work, a statement of such an object does not see changes that are only in the
-    cache.
+    A statement of a `CachedValues` object does not see changes that are only in the cache. A statement of a
+    work does see these changes.
     """
 
     def execute(self, sql: str, parameters: Parameters, /) -> list[Row]:
@@ -53,7 +53,10 @@ class GroupCache(Protocol):
         ...
 
     def cached(self, kind: type[H], tenant: Tenant, /) -> H:
-        """Return the object of another kind for the tenant's book, and create it if necessary."""
+        """Return the object of the class `kind` for the tenant's book, and create it if necessary.
+
+        A `CachedValues` object calls this to use an object of another class.
+        """
         ...
 
     def change(self, cache: CachedValues, /) -> None:
@@ -68,11 +71,11 @@ class GroupCache(Protocol):
 class CachedValues(Protocol):
     """Values of one book that the works of a transaction share: read once, changed in memory, written once.
 
-    A work makes all its checks first and then changes the values, so that it cannot fail halfway through the
-    change. After a commit the next group uses the same values, unless another process has written.
+    A work makes all its checks first and then changes the values. So a work cannot fail halfway through a
+    change. After a commit the next transaction uses the same values, unless another process has written.
     """
 
-    # All tables in which the values are stored, including the tables that another object in the cache writes.
+    # All tables in which the values are stored, even if another object in the cache writes some of them.
     tables: ClassVar[frozenset[str]]
 
     def __init__(self, cache: GroupCache, tenant: Tenant, /) -> None:
@@ -108,7 +111,7 @@ class Unit(Protocol):
     ) -> list[Sequence[Any]]:
         """Run one SELECT of these columns and return the values of all its rows.
 
-        Use this if a long work reads many short rows. SQLite returns all rows in one step; with a step for
+        Use this if a long work reads many short rows. SQLite returns all rows in one step. With a step for
         each row, the work would take the interpreter's lock from the event loop after every row.
         """
         ...
@@ -267,10 +270,10 @@ class Rewinder(Protocol):
         ...
 
     async def replace_by(self, file: Path, mark: IdMark, then: Callable[[], None]) -> None:
-        """Replace everything by the content of `file`, in one commit; new ids continue after `mark`.
+        """Replace the whole content of the database by that of `file`, in one commit.
 
-        Calls `then` after the replacement and before the next work. Raises StorageUnavailable if nothing was
-        changed.
+        New ids continue after `mark`. Calls `then` after the replacement and before the next work. Raises
+        StorageUnavailable if nothing was changed.
         """
         ...
 
@@ -297,15 +300,18 @@ class Database(Protocol):
         ...
 
     async def write(self, work: Work[T]) -> T:
-        """Run `work` and return its result once its changes are on the disk. Raises StorageUnavailable."""
+        """Run `work` and return its result when the changes are on the disk. Raises StorageUnavailable."""
         ...
 
     async def check(self) -> None:
-        """Raise StorageUnavailable if a read fails, or if both the last write and a test write fail."""
+        """Raise StorageUnavailable if a test read fails.
+
+        If the last write failed, this also makes a test write, and raises if the test write fails too.
+        """
         ...
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` with the topics of each commit, before the callers of its works get answers."""
+        """Call `listener` with the topics of each commit, before the callers of `write` get their answers."""
         ...
 
     def observe_commits(self, observer: CommitObserver) -> None:

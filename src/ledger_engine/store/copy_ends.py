@@ -3,8 +3,8 @@
 A source is read in its state at one moment. A target is filled table by table, with the rows in the order of
 the primary key, and other connections see the target only when it is complete.
 
-Rows are compared as the text that PostgreSQL's COPY writes, because equal rows then give equal bytes on both
-engines.
+To compare the rows of the two ends, the copy turns them into the text that PostgreSQL's COPY writes. Equal
+rows then give equal bytes on both engines.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ledger_engine.store import Value
 from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows
 from ledger_engine.store.sql_text import substituted
 
-ROWS_AT_ONCE = 20_000  # rows that are held in memory
+ROWS_AT_ONCE = 20_000  # at most this many rows are in memory at the same time
 Line = Sequence[Value]  # the values of all columns of a row
 Applied = list[tuple[str, str]]  # the names of migrations, each with the time at which it was applied
 
@@ -48,7 +48,10 @@ class End(Protocol):
     """One end of a copy. Its methods raise Conflict if the copy is impossible."""
 
     def lines(self, table: CopiedTable) -> Iterator[tuple[bytes, int]]:
-        """Yield all rows in the order of the key, in blocks: each as COPY's text, with its number of rows."""
+        """Yield all rows in the order of the key, in blocks.
+
+        A block consists of some rows as the text that COPY writes, and of the number of these rows.
+        """
         ...
 
 

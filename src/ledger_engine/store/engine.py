@@ -140,11 +140,14 @@ class Engine:
         return answer
 
     async def check(self) -> None:
-        """Raise StorageUnavailable if a read fails, or if both the last write and a test write fail."""
+        """Raise StorageUnavailable if a test read fails.
+
+        If the last write failed, this also makes a test write, and raises if the test write fails too.
+        """
         await self._database.check()
 
     async def check_writable(self) -> None:
-        """Raise StorageUnavailable if `check` does, or if a commit made as a test fails."""
+        """Raise StorageUnavailable if `check` raises it, or if a test write fails."""
         now = time.monotonic()
         if self._write_tried is None or now - self._write_tried_at >= WRITE_TRIED_EVERY_S:
             self._write_tried, self._write_tried_at = asyncio.create_task(self._try_to_write()), now
@@ -160,17 +163,20 @@ class Engine:
         await self._database.write(kept_time.reach)
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` with the topics of each commit, before the callers of its works get answers."""
+        """Call `listener` with the topics of each commit, before the callers of `write` get their answers."""
         self._database.listen(listener)
 
     def observe_commits(self, observer: CommitObserver) -> None:
-        """Call `observer` after each commit with its number of works and seconds, in the writer's thread."""
+        """Call `observer` after each commit, in the writer's thread.
+
+        The arguments of `observer` are the number of works in the commit and the seconds that it took.
+        """
         self._database.observe_commits(observer)
 
     async def figures(self) -> list[Figure]:
         """Return the measured values of the storage.
 
-        While the database cannot be reached, the values that it measures itself are missing.
+        While the database cannot be reached, the values that the database itself measures are missing.
         """
         return [] if self._measure is None else await self._measure()
 

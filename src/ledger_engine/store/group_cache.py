@@ -1,11 +1,11 @@
 """The cache that the works of one transaction share: values that are read once, and rows to insert.
 
-The values and rows of all works of a group are written together, at the latest before the commit. If a
-statement uses one of their tables, they are written before this statement, so that the statement sees them.
-If the statement changes the table, the cached values are dropped and later read again. So a work needs no
-knowledge of other works, and the postings of several requests are written together, as the postings of one
-batch are. The next transaction uses the same values. If another process has written, the committer calls
-`forget` first.
+The cache writes the values and rows of all works of a group together, at the latest before the commit. If a
+statement names a table that has changes in the cache, the cache writes these changes before the statement
+runs. So the statement sees the changes. If the statement itself changes a table, the cache also drops the
+values of this table; a later work reads the values again. So a work needs no knowledge of other works, and
+the postings of several requests are written together, like the postings of one batch. The next transaction
+uses the same values. If another process has written, the committer calls `forget` first.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class _Direct:
 
 
 class CachingUnit(ABC):
-    """The base class of units, each of which runs the works of one group in sequence.
+    """The base class of units. A unit runs the works of a group in sequence.
 
-    It holds the state of the current work, the cached values, and the rows to insert. Each engine has a
+    A unit holds the state of the current work, the cached values, and the rows to insert. Each engine has a
     subclass, which executes the statements.
     """
 
@@ -151,10 +151,10 @@ class CachingUnit(ABC):
             self.forget()
 
     def _prepare(self, words: frozenset[str], *, reads: bool) -> None:
-        """Before a statement runs, write the waiting changes of every table whose name is in its `words`.
+        """Before a statement runs, write the waiting changes of every table whose name it contains.
 
-        So the statement sees these changes. If `reads` is false, the statement may change these tables, so
-        also forget the values that are cached from them.
+        So the statement sees these changes. `words` are the words of the statement. If `reads` is false, the
+        statement may change these tables, so this also drops the values that are cached from them.
         """
         for table in [table for table in self._tables if table in words]:
             self._write_values(table)

@@ -61,8 +61,8 @@ class GroupCommit(Generic[J]):
     def add(self, job: J) -> None:
         """Add a job to the next group."""
         self._waiting.append(job)
-        # No check is scheduled if this is the first waiting job, or if an earlier call had too little memory
-        # to schedule one.
+        # Two cases have no scheduled check: this job is the first that waits, or an earlier call had too
+        # little memory to schedule a check.
         if not self._in_flight and self._next_check is None:
             self._check_soon()
 

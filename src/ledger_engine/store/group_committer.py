@@ -50,8 +50,8 @@ class DatabaseTransaction(ABC, Generic[U]):
     def commit(self, unit: U, works: list[QueuedWork], topics: set[str], *, wrote: bool) -> bool:
         """Commit the flushed changes, and return whether there was anything to commit.
 
-        `topics` are the topics that the works announced, and `wrote` is whether any work changed something.
-        Raises WorkFailed if the database refuses a change of a work.
+        `topics` are the topics that the works announced. `wrote` is true if a work changed something. Raises
+        WorkFailed if the database refuses a change of a work.
         """
 
     @abstractmethod
@@ -75,7 +75,7 @@ class GroupCommitter(Generic[U]):
         self.observer: CommitObserver | None = None
         self._cautious_groups = 0
         self._unit: U | None = None  # the unit of the last transaction, as long as its cache is valid
-        # The `state` with which `unit_for` was last called. If it changes, the cache may be out of date.
+        # The `state` of the last call of `unit_for`. If the state changes, the cache may be out of date.
         self._state: object = None
 
     def commit_group(self, transaction: DatabaseTransaction[U]) -> set[str]:

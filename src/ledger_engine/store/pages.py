@@ -1,6 +1,6 @@
 """Pages of lists, ordered by id with the newest object first.
 
-A page begins after a cursor, the id of an object, so paging repeats no object and leaves out none. See
+A page begins after a cursor, which is the id of an object. So paging repeats no object and omits none. See
 docs/decisions.md#lists.
 """
 
@@ -95,8 +95,8 @@ class Listing(Generic[R]):
     name of the column with the ids. `hint`, such as ` INDEXED BY …` for SQLite, follows the table's name in
     the statement that reads a page. `was_listed` returns whether an id that is missing from the table was
     once in the tenant's list; such an id is still accepted as a cursor. `long` contains the names of the
-    columns whose texts can be as large as a request. `short_columns` are `columns` with '' instead of each
-    such text of more than SHORT_MAX letters.
+    columns whose texts can be as large as a request. `short_columns` are the same columns as `columns`, but
+    they select '' instead of each such text of more than SHORT_MAX letters.
     """
 
     table: str

@@ -40,7 +40,7 @@ class AuditUnit(Unit, Protocol):
         ...
 
     def is_damage(self, error: Exception, /) -> bool:
-        """Return whether damaged data caused `error`; False if the data only could not be read just now."""
+        """Return whether damaged data caused `error`; False if a later read of the data may succeed."""
         ...
 
     def note_read(self, rows: int, /) -> None:

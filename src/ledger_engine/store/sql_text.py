@@ -9,9 +9,9 @@ from typing import NamedTuple
 KEPT = 4096  # how many statements are remembered with their words
 _READS = re.compile(r"\s*(?:SELECT|WITH|VALUES|EXPLAIN|SHOW|PRAGMA)\b", re.IGNORECASE)
 _WORD = re.compile(r"[a-z_]+")
-# JSON and SQLite allow the character NUL in texts, but PostgreSQL does not. On PostgreSQL, SUBSTITUTE and the
-# digit 0 are stored for NUL. Unicode reserves the character SUBSTITUTE for programs; if a text contains it,
-# SUBSTITUTE and the digit 1 are stored for it.
+# JSON and SQLite allow the character NUL in texts, but PostgreSQL does not. On PostgreSQL the ledger stores
+# SUBSTITUTE and the digit 0 instead of NUL. Unicode reserves the character SUBSTITUTE for the internal use of
+# programs. If a text contains SUBSTITUTE, the ledger stores SUBSTITUTE and the digit 1 instead.
 SUBSTITUTE = "\ufdd0"
 
 

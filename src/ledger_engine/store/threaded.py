@@ -24,7 +24,9 @@ from ledger_engine.store.group_commit import GroupCommit
 ANSWER_S = 10  # if a work of a server takes more seconds than this, it fails (docs/storage.md)
 CHECK_S = 3  # if a check takes more seconds than this, it fails
 CLOSE_S = 20  # seconds for the readers to finish, and then for the writer
-WAITING_MAX = 4096  # works that may wait for the writer or for the readers; further works are refused
+# If this many works wait for the readers, or this many works of an event loop wait for the writer, further
+# works are refused.
+WAITING_MAX = 4096
 SILENT = "it does not answer"
 MEMORY_AGAIN_S = 0.1  # seconds to wait before a step that failed for lack of memory is repeated
 LONG_AT_ONCE = 2  # long works that the reading threads run at once
@@ -53,7 +55,7 @@ class QueuedWork:
 
     @property
     def project(self) -> str | None:
-        """Return the project for which the work takes a turn; None if it belongs to no single project."""
+        """Return the project for which the work takes a turn; None if the work belongs to no project."""
         return project_of(self.work)
 
     def settle(self) -> None:
@@ -139,7 +141,7 @@ class ReadingThreads(ABC):
     A long work takes some milliseconds; for example, it reads a part of an account statement. At most
     `LONG_AT_ONCE` long works run at once, and at most one of each project, because long works compete with
     the event loop for the interpreter. If shorter works are running, a long work first waits up to
-    GIVES_WAY_S seconds. A write counts as a shorter work; `is_writing` returns whether one is running.
+    GIVES_WAY_S seconds. A write counts as a shorter work; `is_writing` returns whether a write is running.
     """
 
     def __init__(self, threads: int, is_writing: Callable[[], bool]) -> None:
@@ -272,8 +274,8 @@ def _turn_of(job: QueuedWork) -> Turn:
 class _LoopState:
     """The state of one event loop: its works for the writer, and the works that wait for their results.
 
-    A finished long work stays in `answered_later` until the group that waited for it is committed: if the
-    event loop rendered the answer to a batch at once, the writer would wait for the interpreter.
+    A finished long work, such as a batch, stays in `answered_later` until the next group is committed. If
+    the event loop rendered the answer of the long work at once, the writer would wait for the interpreter.
     """
 
     group_commit: GroupCommit[QueuedWork]
@@ -285,7 +287,7 @@ class ThreadedDatabase:
     """Accepts works from event loops, and gives their results back.
 
     The thread that writes takes groups from `_writes` and calls `_settle` with each group, until it receives
-    None. While it cannot write, this thread sets `_is_lost`. On a server a work fails after ANSWER_S seconds.
+    None. The thread sets `_is_lost` while it cannot write. On a server a work fails after ANSWER_S seconds.
     """
 
     _readers: ReadingThreads
@@ -340,8 +342,8 @@ class ThreadedDatabase:
             return
         self._closing = True
         self._flush()
-        # Stop the readers first: the last connection that closes a SQLite file checkpoints the log, so the
-        # writer's connection must be the last.
+        # Stop the readers first, so that the writer's connection is the last that closes a SQLite file. The
+        # last connection copies SQLite's write-ahead log into the file.
         await asyncio.to_thread(self._readers.stop, CLOSE_S)
         self._writes.put(None)
         await asyncio.to_thread(self._thread.join, CLOSE_S)
