@@ -39,7 +39,7 @@ TRIES = 8  # attempts to commit a group, if other transactions prevent this or t
 # For this many seconds after a group needed a book that another server had locked, this server locks at most
 # half of a group's books at a time.
 MET_S = 1.0
-_WAIT_S = 0.005  # the longest wait before the second attempt; it doubles for each further attempt
+_WAIT_S = 0.005  # the longest wait before the second attempt; this limit doubles for each further attempt
 # If a commit is unconfirmed, the server waits this many seconds before it tells the client. Other servers
 # look for unconfirmed commits twice a second. So when the client gets the answer, the other servers also know
 # that the commit is unconfirmed, and give no answer that depends on it.
@@ -68,9 +68,10 @@ class CommitResult(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """Counts of the transactions that write: all, repeated attempts, and waits for locked books.
+    """Counts of the transactions that write.
 
-    `lock_wait_s` is the total time of these waits in seconds.
+    `groups` counts all transactions, `retries` counts the repeated attempts, and `lock_waits` counts the
+    waits for locked books. `lock_wait_s` is the total time of these waits in seconds.
     """
 
     groups: int = 0
@@ -248,9 +249,10 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         committer, connection, locks = self._committer, self._connection, self._committer.locks
         assert connection is not None, "it has begun"
         if not wrote and not self._rests_on_unconfirmed():
-            # Drop the cache. It can be kept only after a commit: a commit stores a time for each lock, and
-            # each later commit of another server under one of these locks stores a later time, which
-            # `_unit_of` notices. This transaction stores no time, so such a commit could remain unnoticed.
+            # Drop the cache, because this transaction stores no time for its locks. A transaction that
+            # commits stores a time for each lock. If another server then commits under one of these locks,
+            # it stores a later time, and `_unit_of` notices the difference. Without a stored time, `_unit_of`
+            # could miss the commit of the other server.
             committer.forget()
             connection.send(_ROLLBACK)
             locks.release(connection)
@@ -315,8 +317,8 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         `moment` is the time up to which other servers have issued ids under the locks of this transaction.
 
         The cache of the last transaction is still valid if this transaction locks the same books, and if
-        `moment` is unchanged. A commit of another server under one of these locks would have changed it,
-        because each commit under a lock stores a later time than the previous commit.
+        `moment` is unchanged. A commit of another server under one of these locks would have changed
+        `moment`, because each commit under a lock stores a later time than the previous commit.
         """
         committer = self._committer
         if moment is not None:

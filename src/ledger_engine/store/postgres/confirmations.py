@@ -2,7 +2,7 @@
 
 If commits wait for a standby, a commit is invisible until the standby has received it. But the wait also ends
 when somebody cancels it, when the connection ends and when PostgreSQL restarts. The commit is then visible,
-although a failover would lose it. An answer that depends on such a commit would acknowledge it.
+although a failover would lose it. An answer that depends on such a commit would acknowledge the commit.
 
 So a server counts confirmed commits, which the standby has received. It counts its own commit when COMMIT has
 returned without a warning. It counts a commit of another server when the notification arrives, because a

@@ -168,9 +168,9 @@ class PostgresConnection:
     def sync(self) -> None:
         """Send a synchronisation, which ends a part of the pipeline.
 
-        Statements after it see all commits of the statements before it, and run even if one of these has
-        failed. Without a synchronisation, all sent statements outside a transaction would form one
-        transaction.
+        Later statements see all commits of the statements before the synchronisation, and run even if an
+        earlier statement has failed. Without a synchronisation, all sent statements outside a transaction
+        would form one transaction.
         """
         try:
             self._pg.pipeline_sync()
@@ -252,8 +252,8 @@ class PostgresConnection:
     def wait_for_notifications(self, seconds: float, waker: int) -> list[str]:
         """Return the texts of the notifications that have arrived.
 
-        If none has arrived, first wait for one, but at most `seconds`, and only until the descriptor `waker`
-        is readable.
+        If no notification has arrived, first wait for at most `seconds`. The wait ends when a notification
+        arrives or when the descriptor `waker` is readable.
         """
         poll = select.poll()
         poll.register(self._pg.socket, _READABLE)
@@ -277,8 +277,9 @@ class PostgresConnection:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[psycopg.Connection]:
-        """Let psycopg use the session within the block, for COPY: a cursor can copy, but a pipeline cannot.
+        """Let psycopg use the session within the block, to run COPY.
 
+        A cursor of psycopg can run COPY, but libpq cannot run COPY while it is in pipeline mode.
         Raises the errors of `settle`, and psycopg.Error.
         """
         self.settle()

@@ -1,8 +1,9 @@
 """The PostgreSQL database: one thread that writes in groups, and a few threads that read.
 
-As on SQLite, all waiting works run in one transaction, and their callers get answers after the commit. Other
-servers can write too, but only one server at a time writes a book (`locks`). The listeners of this process
-are also called after commits of other servers (`notifications`).
+As on SQLite, the works of a group share a transaction, and their callers get answers after the commit. Other
+servers can write too, but only one server at a time writes a book (`locks`). If another server has locked
+some of a group's books, the group needs further transactions (`committer`). The listeners of this process are
+also called after commits of other servers (`notifications`).
 """
 
 from __future__ import annotations
@@ -364,7 +365,8 @@ def _can_post(unit: Unit) -> None:
 
     This writes as many pages as postings need, because a full disk may still have space for one page.
 
-    The rows go to the table of rate counts: it is unlogged, so they add nothing to the write-ahead log.
+    The test rows go to the table of rate counts. This table is unlogged, so the test rows add nothing to the
+    write-ahead log.
     """
     kept_time.reach(unit)
     unit.execute(

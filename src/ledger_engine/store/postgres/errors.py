@@ -17,14 +17,15 @@ _LOCK_NOT_AVAILABLE, _CANCELED = "55P03", "57014"
 # connections, missing resources (a full disk, too many connections), an operator's intervention, system
 # errors and internal errors.
 _OF_STORAGE = ("08", "53", "57", "58", "F0", "XX", "25P03", "25P04", "25006", "55P03", "28", "3D", "42501")
-_CONSTRAINT = ("23", "P0001")  # refused by a constraint or a unique index; by a trigger's RAISE EXCEPTION
+# A constraint or a unique index refused a change; a trigger refused a change with RAISE EXCEPTION.
+_CONSTRAINT = ("23", "P0001")
 _NOT_SEEN = ("42P01", "3F000")  # no such table, no such schema
 _UNAVAILABLE = (*_OF_STORAGE, *_NOT_SEEN)
 _ENDS_CONNECTION = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "08")
 _READ_ONLY = "25006"  # the server is a standby now, and another server is the primary
 _TOO_MANY, _STARTING, _NOT_LET_IN = "53300", "57P03", "28"
 UNCONFIRMED = "01"  # a warning came with a commit: no standby has the commit, and a failover may lose it
-# The codes if somebody ended the wait of a commit for the standby: cancelled it, or ended the connection.
+# The codes of a commit if somebody cancelled its wait for the standby, or ended the connection.
 CANCELLED_BY_SOMEBODY = (UNCONFIRMED, "57P01")
 UNCONFIRMED_REASON = "no standby has confirmed the change"
 OLDER = "older"  # our own code: the database lacks acknowledged changes (`seen`)

@@ -1,11 +1,12 @@
 """Locks of writers: one server at a time writes a book, with ids greater than all ids in the book.
 
 The transaction of a group of works acquires the lock of the whole ledger, or the locks of books that no other
-server has locked. If it waits for the lock of a book, it either holds no other lock of a book, or acquires
-all its locks in the order of their numbers. So transactions never wait for each other in a circle. For each
-lock, the table `heads` stores the time up to which ids were issued, and the server that issued them. Before a
-server makes an id, it advances its clock past the times of other servers. So the ids of a book are in the
-order of its commits, even if the servers' clocks differ.
+server has locked. A transaction that waits for the lock of a book either holds no other lock of a book, or
+acquires all its locks in the order of their numbers. So transactions never wait for each other in a circle.
+
+For each lock, the table `heads` stores the time up to which ids were issued, and the server that issued them.
+Before a server makes an id, it advances its clock past the times of other servers. So the ids of a book are
+in the order of its commits, even if the servers' clocks differ.
 
 `heads` also contains a row for each server, which each commit of the server updates. The row stores the time
 that the server has reached, and in `announced` how many of its commits announced something. Other servers
@@ -84,12 +85,12 @@ def lock_of(book: tuple[str, bool]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Locks:
-    """The locks of the server with this number.
+    """The locks of the server with the number `server`.
 
     `own` is the lock number of the book `OWN`, whose rows no other server writes. It equals the first number
     of this server, and does not change when the server gets a new number. If `rows_apart` is true,
-    PostgreSQL tracks reads by rows, and transactions of single books are serializable; otherwise only
-    transactions of the whole ledger are.
+    PostgreSQL tracks reads by rows, and all transactions are serializable. If `rows_apart` is false, only
+    transactions of the whole ledger are serializable.
     """
 
     server: int

@@ -128,9 +128,9 @@ def _as_it_is(statement: str) -> SqlStatement:
 def schema_differences(connection: PostgresConnection) -> list[tuple[str, str]]:
     """Compare the database with the tables that the migrations make; see `AuditUnit.schema_differences`.
 
-    The database must be up to date. Its tables are compared with temporary tables, which are created in a
-    transaction that is rolled back. If PostgreSQL cannot create temporary tables, as on a standby, only the
-    names of the objects are compared.
+    The database must be up to date. This function makes temporary tables with the migrations, compares the
+    database's tables with them, and rolls back. If PostgreSQL cannot create temporary tables, as on a
+    standby, this function compares only the names of the objects.
     """
     if not connection.rows(_CAN_COMPARE, {})[0]["can"]:
         PostgresTables(connection).require_all_there()

@@ -2,7 +2,7 @@
 
 A notification arrives sooner than the next look at `heads`, but a notification can be lost. So this module
 also reads at intervals how many commits of other servers announced something. If this count differs from the
-number of notifications, all topics are announced. Nothing here depends on a clock.
+number of notifications, this module announces all topics. Nothing here depends on a clock.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Counts requests in a table that all servers of one database share.
 
-Requests are counted on a connection of their own, so counting and postings never wait for each other. The
+This module counts requests on a separate connection, so counting and postings never wait for each other. The
 database's clock decides when a minute and a second begin, so the clocks of the servers do not matter.
 """
 
@@ -25,10 +25,11 @@ CLEAN_EVERY_S = 60
 _TYPES = (rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.INT8)
 _NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LEAST = "least(requests, per_minute, per_second)"
-# If a statement had to wait until another server's statement unlocked a row, it may have read the clock
-# before the other statement did. So if the row's time is newer, it is kept. But if the row's time is newer by
-# more than 10 seconds, somebody has set the clock of the database back. `granted` is the number of requests
-# that are let through. The callers are sorted, so two servers never wait for each other in a circle.
+# A statement that had to wait for another server's lock on a row may have read the clock before the statement
+# of the other server did. So if the row's time is newer, this statement keeps the row's time. But if the
+# row's time is newer by more than 10 seconds, somebody has set the clock of the database back, and this
+# statement stores its own time. `granted` is the number of requests that are let through. The callers are
+# sorted, so two servers never wait for each other in a circle.
 _COUNT = SqlStatement(
     f"""
 INSERT INTO rate_counts AS c
@@ -67,7 +68,7 @@ _CLEAN = rendered(
 
 
 class CountRequest(NamedTuple):
-    """Requests of one caller to be counted. With `requests` 0 the counts are only read."""
+    """Requests of one caller to count. If `requests` is 0, the statement only returns the counts."""
 
     who: str
     requests: int

@@ -175,8 +175,8 @@ class CountedTogether:
 def _merge(waiters: list[_Waiter]) -> CountRequest:
     """Return one request that counts all waiting requests of a caller.
 
-    A request that only reads the count adds 0 to it. The limits are those of the newest other request, or of
-    the newest request if all requests only read the count.
+    A request that only reads the count adds 0. The limits come from the newest request that adds to the
+    count. If no request adds to the count, the limits come from the newest request.
     """
     last = waiters[-1].request
     counting = [waiter.request for waiter in waiters if waiter.request.requests] or [last]

@@ -13,8 +13,8 @@ from ledger_engine.store.postgres.rendering import rendered
 OLDEST = 160_000  # PostgreSQL 16
 _VERSION = rendered("SELECT version() AS version")
 # By default PostgreSQL tracks a whole page once a transaction has read three rows of the page, and a whole
-# table once the transaction has read 33 rows or pages of the table. A ledger needs at least the limits below:
-# for a page, for a table, and for all transactions together.
+# table once the transaction has read 33 rows or pages of the table. To track single rows of a ledger,
+# PostgreSQL needs at least the limits below: for a page, for a table, and for all transactions together.
 _ROWS_OF_PAGE, _ROWS_OF_TABLE, _ROWS_OF_ALL = 100, 10_000, 50_000
 _ROWS_APART = rendered(
     "SELECT current_setting('max_pred_locks_per_page')::bigint AS of_page,"

@@ -4,7 +4,7 @@ After a failover the earlier primary may come back, and a promoted standby may l
 table `heads` contains a row for each server, which counts the server's commits that announced something. If a
 count is lower than a count that this server has seen, acknowledged changes are missing. A cluster can only
 lose its last commits, so these counts reveal every loss. If a cluster has two primaries after a failover,
-their timelines differ.
+their timelines differ, and the server refuses the primary on the older timeline.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class SeenCommits:
     After connecting, set the attribute `has_timelines` to the result of the function of the same name.
     `on_move` is called with the former timeline (None at first) and the new timeline. `on_accepted_loss` is
     called with the connection on which a loss was accepted. After an accepted loss the attribute `server`,
-    the number of the server, changes: under the old number the next commits would be counted like the lost
-    ones.
+    the number of the server, changes. Under the old number, the next commits would get the same counts as
+    the lost commits.
     """
 
     def __init__(self, *, accepts_loss: bool = False) -> None:
@@ -140,7 +140,7 @@ class SeenCommits:
                 self._write_own(self._descriptor, commits)
 
     def note_confirmation(self) -> None:
-        """Note that a commit of this server was confirmed, and with it all commits visible before it."""
+        """Note that a commit of this server was confirmed, together with all earlier visible commits."""
         with self._lock:
             own, self._own_unconfirmed = self._own_unconfirmed, _NO_COMMITS
             if own.announced > self._commits[self.server].announced:
