@@ -123,7 +123,7 @@ def put_in_place(file: Path, target: Path, *, overwrite: bool) -> None:
     """Rename `file` to `target`, in one step and durably.
 
     Raises FileExistsError if the target exists and `overwrite` is false. Raises StorageUnavailable if a part
-    of `file` is still in its log, or if SQLite would apply the log of an earlier `target` to the new one.
+    of `file` is still in its log, or if SQLite would apply the log of an earlier `target` to the new file.
     """
     if any(log.exists() and log.stat().st_size for log in companions(file)):
         raise StorageUnavailable(f"{file} was not closed properly, and part of it is in its log file")
@@ -180,8 +180,8 @@ def _replace_if_sound(database: Path, new: Path, aside: Path, folder: Path) -> b
             put_in_place(new, database, overwrite=True)
             return True
     except sqlite3.OperationalError as error:
-        # `code_of` is None for the error raised above. SQLITE_PROTOCOL does not count: it means that SQLite
-        # failed to unlock the file, and not that another process uses it.
+        # `code_of` is None for the error raised above. SQLITE_PROTOCOL is not in this set, because it means
+        # that SQLite failed to unlock the file, and not that another process uses the file.
         in_use = code_of(error) in {None, sqlite3.SQLITE_BUSY}
         raise StorageUnavailable(f"{database}{' is in use' * in_use}: {error}") from error
     except sqlite3.DatabaseError:

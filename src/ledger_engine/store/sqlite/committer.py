@@ -78,7 +78,8 @@ class _Transaction(DatabaseTransaction[SqliteUnit]):
             self._connection.execute("COMMIT")
         except (sqlite3.Error, MemoryError) as error:
             # A MemoryError can come before or after the commit. If the transaction has not ended, the commit
-            # failed. If it has ended, the commit may have succeeded, but some failures end it too.
+            # failed. If the transaction has ended, the commit may have succeeded or failed: some failures
+            # also end the transaction.
             ended = isinstance(error, MemoryError) and not self._connection.in_transaction
             raise CommitFailed(error, may_be_done=ended) from error
         self._committer.newest_event = max(self._committer.newest_event, unit.newest_event)

@@ -129,8 +129,9 @@ def close_to_others(path: Path) -> None:
 def require_one_name(path: Path) -> None:
     """Raise StorageUnavailable for a file with hard links.
 
-    SQLite derives the name of the log from the name of the file, and we derive the name of our lock file from
-    it. So two processes that open one file under two names use two logs, and overwrite each other's data.
+    SQLite derives the name of the log from the name of the file, and we derive the name of our lock file in
+    the same way. So two processes that open one file under two names use two logs, and overwrite each
+    other's data.
     """
     if path.is_file() and path.stat().st_nlink > 1:
         raise StorageUnavailable(

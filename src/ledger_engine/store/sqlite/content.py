@@ -46,7 +46,9 @@ class FileContent:
         self._header = self._read(_HEADER)
 
     def why_not_ours(self, log_lock: int) -> str | None:
-        """Return why the content does not belong to our log; None if it does, or if it cannot be read.
+        """Return why the content does not belong to our log.
+
+        Return None if the content belongs to our log, or if the content cannot be read.
 
         `log_lock` is a descriptor of the log. A checkpoint also changes the header, so if the content belongs
         to the log, this method accepts the new header.

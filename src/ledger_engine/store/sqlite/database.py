@@ -236,7 +236,8 @@ class SqliteDatabase(ThreadedDatabase):
         """Open the file again and write one page; return False if that fails.
 
         A failed commit may have left all its pages in the log. These pages are not valid now, but after a
-        crash SQLite would accept them. The page that is written here overwrites the first of them.
+        crash SQLite would accept them. This method overwrites the first of these pages, so that SQLite
+        accepts none of them.
         """
         try:
             writer = self._sound_writer()

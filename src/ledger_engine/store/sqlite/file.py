@@ -32,7 +32,8 @@ OVERWRITTEN_NOTICE = (
 )
 REPLACED = "the file was moved or replaced; put it back, or start the server again"
 # If SQLite failed to release a lock, it considers the lock held until this process closes all its
-# connections. Until then, SQLite tries for ten seconds to begin each read, and reports `SQLITE_PROTOCOL`.
+# connections. Until then, SQLite tries for ten seconds to begin each read, and then reports
+# `SQLITE_PROTOCOL`.
 _LOCKING_FAILED = {
     sqlite3.SQLITE_PROTOCOL,
     sqlite3.SQLITE_IOERR_LOCK,

@@ -1,10 +1,12 @@
 """Checks, before a database file is opened, that it is complete and that its log belongs to it.
 
 SQLite does not check this. It deletes the log of an empty database, and applies any other log to any file
-that has the right name. So each process calls this module before it opens a file. A process must not call it
-while it is connected to the file: a process that closes any descriptor of a file loses all POSIX locks on the
-file, including SQLite's (https://www.sqlite.org/howtocorrupt.html). Another process would then take the file
-for unused, and delete the log. The format of a log: https://www.sqlite.org/fileformat2.html#walformat
+that has the right name. So each process calls this module before it opens a file.
+
+A process must not call this module while it is connected to the file. A process that closes any descriptor of
+a file loses all POSIX locks on the file, including SQLite's locks
+(https://www.sqlite.org/howtocorrupt.html). Another process would then conclude that nobody uses the file, and
+delete the log. The format of a log: https://www.sqlite.org/fileformat2.html#walformat
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _FRAME_HEADER = struct.Struct(">2I8s8s")
 _FILE_HEADER_SIZE = 100
 _SECTOR = 512  # bytes; a disk writes at least this much in one step
 _LOCK_BYTE = 0x40000000  # SQLite never uses the page with this byte
-_TRIES = 3  # several attempts, because a server may write between the read of the log and that of the file
+_TRIES = 3  # attempts, because a server may write after we read the log and before we read the file
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,15 @@ _TABLES = (
     "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
 )
 _OBJECTS = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
-# The added indexes that can refuse rows: those that are unique, partial, or of an expression.
+# Lists the indexes that can refuse rows, including the ledger's own: the unique indexes, the partial indexes,
+# and the indexes of an expression.
 _REFUSING_INDEXES = (
     "SELECT DISTINCT i.name, m.name FROM sqlite_schema AS m, pragma_index_list(m.name) AS i,"
     " pragma_index_xinfo(i.name) AS x WHERE m.type = 'table' AND i.origin = 'c'"
     ' AND (i."unique" OR i.partial OR x.cid = -2)'
 )
-# The tables with foreign keys: a foreign key prevents the deletion of the row to which it refers.
+# Lists the tables with foreign keys, because a foreign key prevents the deletion of the row to which it
+# refers.
 _REFUSING_TABLES = (
     'SELECT DISTINCT m.name, f."table" FROM sqlite_schema AS m, pragma_foreign_key_list(m.name) AS f'
     " WHERE m.type = 'table'"

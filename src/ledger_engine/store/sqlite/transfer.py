@@ -103,8 +103,8 @@ class FileTarget(_File):
             [(at, name) for name, at in migrations_applied],
         )
         # On PostgreSQL each book also stores a time, and `moment` is the latest of all stored times. A server
-        # on a file starts its clock after the newest event and after `reached`. So store `moment` as
-        # `reached` if it is later than the newest event.
+        # on a file starts its clock after the newest event and after `reached`. So if `moment` is later than
+        # the newest event, store `moment` as `reached`.
         (newest,) = self._connection.execute(kept_time.NEWEST_EVENT).fetchone()
         if newest is None or moment_of(newest) < moment:
             self._connection.execute("UPDATE kept_time SET reached = max(reached, ?)", (moment,))
