@@ -24,7 +24,9 @@ from ledger_engine.store.rows import insert
 
 @dataclass(slots=True)
 class Credential:
-    """A valid credential and its rights. It expires at `expires_at`, in milliseconds; an API key never does.
+    """A valid credential and its rights.
+
+    A token expires at `expires_at`, in milliseconds. An API key never expires, so its `expires_at` is None.
 
     For an API key and for its tokens, `id` is the id of the key. For a token of an app, `id` is the id of the
     app, and `user` is the user for whom the app acts.
@@ -87,7 +89,7 @@ _GRANT = (
 def find(unit: Unit, value: str) -> Credential:
     """Return the credential with this bearer value.
 
-    Raises AuthenticationError if there is none, or if it is not valid any more.
+    Raises AuthenticationError if no credential has this value, or if the credential is not valid any more.
     """
     return _find_token(unit, value) if value.startswith("at_") else find_key(unit, value)
 

@@ -137,7 +137,7 @@ def store_ids(unit: Unit, tenant: Tenant, key: str | None, ids: Sequence[str]) -
     """Store the ids of all objects of a request with its key. If `key` is None, do nothing.
 
     Call `take` first. For a batch, `ids` are the ids of its objects in the order of the batch. For an action,
-    the first id is that of the object to which the action was applied, and the others are those of the
+    the first id belongs to the object to which the action was applied, and the other ids belong to the
     objects that the action created.
     """
     if key is not None:

@@ -156,9 +156,10 @@ def first(unit: Unit) -> Project | None:
 
 
 def first_or_new(unit: Unit) -> tuple[Project, bool]:
-    """Return the project of `first`, or a new project if there is none, and whether it is new.
+    """Return the project of `first`, or a new project if `first` returns None.
 
-    The new project is on the plan enterprise, because its owner also runs the server.
+    The second value is true if the project is new. A new project is on the plan enterprise, because its owner
+    also runs the server.
     """
     project = first(unit)
     return (
@@ -167,7 +168,9 @@ def first_or_new(unit: Unit) -> tuple[Project, bool]:
 
 
 def to_add_to(unit: Unit, id: str | None) -> Project:
-    """Return the project with this id, to add objects to it; if `id` is None, the project of `first_or_new`.
+    """Return the project to which new objects are added.
+
+    This is the project with this id; if `id` is None, the project of `first_or_new`.
 
     Raises NotFound, and Conflict if the project is archived, because nobody could see new objects in it.
     """
@@ -265,9 +268,9 @@ def create_child_with_key(
 
 
 def create_child(unit: Unit, tenant: Tenant, new: NewChild, key: str | None = None) -> Project:
-    """Create a child of the caller's project; by default, the child has the same plan and limits.
+    """Create a child of the caller's project; by default, the child has its parent's plan and limits.
 
-    Raises PermissionDenied if the child's plan would be higher than the parent's, unless the caller may also
+    Raises PermissionDenied if the child's plan would be higher than the parent's plan, and the caller may not
     change the parent's plan.
     """
     parent = get(unit, tenant.project)

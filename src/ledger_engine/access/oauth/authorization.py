@@ -1,8 +1,9 @@
 """The operations of OAuth 2.0 (RFC 6749, 7009, 7636). Each operation makes one call to the module `server`.
 
 This module sets defaults for the parameters that the contract lets an app leave out
-(docs/decisions.md#oauth). An operation that is refused may have to store a change: for instance, the second
-use of a code ends the grant. Such an operation returns the error, because an exception would undo the change.
+(docs/decisions.md#oauth). An operation that refuses a request may have to store a change: for instance, the
+second use of a code ends the grant. Such an operation returns the error, because an exception would undo the
+change.
 """
 
 from __future__ import annotations
@@ -100,8 +101,8 @@ def consider(
 def decide(unit: Unit, authorization: AuthorizationRequest, sign_in: str, code: str | None) -> None:
     """Record under the new `code` that the user who is signed in with `sign_in` allows the request.
 
-    If `code` is None, the user denies the request. The request is checked again. Raises the errors of
-    `consider`, and RefusedToApp `access_denied` if the user denies the request or has signed out.
+    If `code` is None, the user denies the request. This function checks the request again. Raises the errors
+    of `consider`, and RefusedToApp `access_denied` if the user denies the request or has signed out.
     """
     server, request = Server(unit, code=code), OAuthRequest([*authorization.parameters().items()])
     user = sign_ins.find(unit, sign_in)
@@ -143,7 +144,7 @@ def revoke_token(unit: Unit, token: str, client_id: str | None = None) -> Ledger
 
 
 def _find_stored(unit: Unit, parameters: Mapping[str, str]) -> Code | Token | None:
-    """Return the stored code or refresh token that the request uses; `grant_type` says which of the two."""
+    """Return the stored code that the request uses, or the refresh token if `grant_type` names one."""
     if parameters.get("grant_type", AUTHORIZATION_CODE) == AUTHORIZATION_CODE:
         return grants.find_code(unit, parameters.get("code", ""))
     return grants.find_token(unit, parameters.get("refresh_token", ""))

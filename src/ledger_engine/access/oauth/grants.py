@@ -1,7 +1,7 @@
 """Grants: the permissions that users gave to apps, each with its one-time code and its tokens.
 
-A code or a refresh token works once. If it is used a second time, one of the two uses may be by a thief. The
-server cannot know which one, so it ends the whole grant (RFC 6749, 4.1.2; RFC 9700, 4.14.2).
+A code or a refresh token works once. If a code or token is used twice, one of the two users may be a thief.
+The server cannot know which user this is, so it ends the whole grant (RFC 6749, 4.1.2; RFC 9700, 4.14.2).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ledger_engine.store import Unit, kept_time
 from ledger_engine.store.rows import insert
 
 CODE_SECONDS = 60
-# For some scopes, the lowest role that can grant the scope; every role can grant the other scopes
-# (docs/interface.md#scopes).
+# Maps a scope to the lowest role that can grant the scope. Every role can grant a scope that is not listed
+# here (docs/interface.md#scopes).
 LEAST_ROLE = {"admin:billing": "owner"}
 # A result column of a query on `grants AS g`: whether the grant has ended.
 _ENDED = "coalesce(g.revoked_at, a.deleted_at, u.deactivated_at, p.archived_at) IS NOT NULL AS ended"
@@ -128,7 +128,7 @@ def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
 
 
 def find_code(unit: Unit, code: str) -> Code | None:
-    """Return the stored code with this value, used or not; None if there is none.
+    """Return the stored code with this value, used or not; None if no stored code has this value.
 
     A code that was found to be expired stays expired, even if a restart of the server sets the clock back.
     """
@@ -167,7 +167,7 @@ def take_code(unit: Unit, code: Code) -> bool:
 
 
 def find_token(unit: Unit, value: str) -> Token | None:
-    """Return the stored access or refresh token with this value, used or not; None if there is none."""
+    """Return the stored access or refresh token with this value, used or not; None if no token has it."""
     row = unit.first(
         f"SELECT t.*, g.app, g.user_id, {_ENDED} FROM oauth_tokens AS t JOIN grants AS g ON g.id = t.grant_id"
         f" {_OWNERS_AND_PROJECT} WHERE t.hash = :hash",
