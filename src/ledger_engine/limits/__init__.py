@@ -1,6 +1,6 @@
 """Limits: rate windows, semaphores and leases.
 
-Rate limits apply to fixed minutes and seconds of the wall clock, and are counted per API key
+Rate limits apply to fixed minutes and seconds of the wall clock. A server counts the requests of each API key
 (docs/interface.md#rate-limits). Only one server serves a SQLite file; it counts in a dict (`RateWindows`).
 Servers on one PostgreSQL database count together in a table (`store/postgres/rate_limits.py`). Semaphores
 limit the memory of one process, so every server has its own semaphores.
@@ -81,8 +81,8 @@ class Leases(Protocol):
     rely on its leases until the time `until` of the monotonic clock, in seconds; each renewal moves `until`.
 
     `releasing` contains the names of leases that this server must hand over to a server with fewer leases.
-    This server must first finish its work for these leases. From then on it must leave their names out when
-    it calls `hold`, until they are no longer in `releasing`.
+    This server must first finish its work for these leases. After that, it must leave out their names when it
+    calls `hold`, as long as the names are in `releasing`.
     """
 
     @property
@@ -202,7 +202,7 @@ class Semaphores:
     async def hold(self, *semaphores: Semaphore, wait: bool = False) -> AsyncIterator[None]:
         """Acquire each semaphore for the duration of the context.
 
-        If a semaphore is full, this raises Full, or with `wait` waits until none is full.
+        If a semaphore is full, this raises Full. With `wait`, this waits instead, until all have room.
         """
         await self.acquire(semaphores, wait=wait)
         try:
@@ -213,7 +213,7 @@ class Semaphores:
     async def acquire(self, semaphores: Sequence[Semaphore], *, wait: bool = False) -> None:
         """Acquire each semaphore. The caller must call `release` later.
 
-        If a semaphore is full, this raises Full, or with `wait` waits until none is full.
+        If a semaphore is full, this raises Full. With `wait`, this waits instead, until all have room.
         """
         while (full := self._full(semaphores)) is not None:
             if not wait:
