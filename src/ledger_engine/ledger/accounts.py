@@ -156,7 +156,7 @@ def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Accoun
 
 
 def page(unit: Unit, tenant: Tenant, request: PageRequest, *, until: str | None = None) -> Page[Account]:
-    """Return a page of the accounts, newest first; if `until` is given, their ids are less than `until`."""
+    """Return a page of the accounts, newest first; with `until`, only accounts with ids less than `until`."""
     return _LISTING.page(unit, tenant, request, {}, until=until)
 
 
@@ -186,7 +186,7 @@ def balance_at(unit: Unit, tenant: Tenant, id: str, at: int) -> Balance:
 
 
 # Selects an account's newest transaction of one type before the id `:first`, as a text: the transaction's id,
-# a space, and the balance after it.
+# a space, and the balance after the transaction.
 _LAST_OF_TYPE = """(SELECT t.id || ' ' || t.balance_after FROM transactions AS t
     WHERE t.account = accounts.id AND t.type = '{}' AND t.id < :first ORDER BY t.id DESC LIMIT 1)"""
 

@@ -1,8 +1,8 @@
 """Differences between two moments: which objects changed, and their states at both moments.
 
-See docs/decisions.md#past-diff. First all changes of the period are counted, in steps of some milliseconds.
-After that a page of these changes is read, in parts of a limited size, because each change may contain two
-objects that are as large as a request.
+See docs/decisions.md#past-diff. First, `next_rows` reads all changes of the period, in steps of some
+milliseconds, and `ChangeCount` counts them. Then `next_changes` reads a page of these changes, in parts of a
+limited size, because each change may contain two objects that are as large as a request.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class ChangeCount:
 
     `changed` has an entry for each prefix of ids, such as `acc`. The entry maps the id of each changed object
     to the number of transactions on that object, which is 0 for an object with an event but no transaction.
-    The next rows to count are the rows with ids greater than `after`; it is None when all rows of the period
-    are counted.
+    The next rows to count are the rows with ids greater than `after`. When all rows of the period are
+    counted, `after` is None.
     """
 
     start: int

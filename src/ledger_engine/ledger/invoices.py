@@ -254,8 +254,8 @@ def _columns(unit: Unit, tenant: Tenant, fields: InvoiceChanges) -> dict[str, Va
 def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
     """Return whether the changes concern the amount that is due.
 
-    An invoice is made with one of the fields `amount` and `lines`. To set the other of these two fields to
-    None has no effect, so it is not such a change.
+    A caller makes an invoice with either `amount` or `lines`. To set the field that the caller did not use to
+    None has no effect, so this does not count as a change of the amount.
     """
     names = [name for name in ("amount", "lines") if name in changes]
     made_of_lines = invoice.lines is not None

@@ -44,7 +44,7 @@ def _past_state(row: Row, read: Callable[[Row], Any]) -> PastObject:
 
 def _past_user(row: Row) -> PastObject:
     user = _past_state(row, users.read)
-    # If an event still contains the fields of an erased user, they must not be shown.
+    # The name and address of an erased user must not be shown, even if an event still contains them.
     return user if row["erased_at"] is None else {**user, "name": None, "email": None}
 
 

@@ -131,7 +131,7 @@ def post_batch(
 
 @in_one_book
 def reverse(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Transaction:
-    """Post the opposite of a transaction; if it belongs to a transfer, reverse both sides of the transfer.
+    """Post the opposite of a transaction; for a transaction of a transfer, reverse both sides.
 
     Raises NotFound, and Conflict if the transaction was already reversed.
     """
@@ -230,8 +230,8 @@ def oldest_first(
 ) -> list[Transaction]:
     """Return the next `limit` transactions after the id `after`, oldest first.
 
-    If `after` is None, begin at the millisecond `since`, or else at the first transaction. `until` is the
-    last included millisecond; if it is None, there is no such limit.
+    If `after` is None, begin at the millisecond `since`; if `since` is None too, begin at the first
+    transaction. `until` is the last included millisecond; None means no limit.
     """
     rows = unit.execute(
         f"SELECT {_COLUMNS} FROM transactions WHERE {OF_BOOK} AND id > :after AND id < :beyond"
@@ -257,7 +257,10 @@ def _post(
 
 
 class PostedBook:
-    """What the works of a group share when they post to one book. Implements `store.CachedValues`."""
+    """The values that the works of a group share when they post to one book.
+
+    Implements `store.CachedValues`.
+    """
 
     # The tables that contain the book's number, the number of stored objects, and the balances.
     tables: ClassVar = books.TABLES | quotas.StoredObjects.tables | Balances.tables
@@ -280,9 +283,10 @@ class PostedBook:
 class Postings:
     """The transactions that one work posts.
 
-    The transactions are checked one by one, and written together with the transactions of the other works in
-    the group. Use an instance only until the work executes its next SQL statement: a statement may make the
-    cache drop the values that the instance changes. If `add` raises an error, it has changed nothing.
+    `add` checks the transactions one by one. The cache writes them together with the transactions of the
+    other works in the group. Use an instance only until the work executes its next SQL statement, because a
+    statement may make the cache drop the values that the instance changes. If `add` raises an error, it has
+    changed nothing.
     """
 
     __slots__ = ("_book", "_is_noted", "_stored_before", "_tenant", "_unit")

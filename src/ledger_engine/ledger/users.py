@@ -112,7 +112,7 @@ def create(unit: Unit, tenant: Tenant, new: NewUser, key: str | None = None) -> 
 def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> User:
     """Return the user, active or not.
 
-    Raises NotFound; the error names `param`, the field of the request with the id.
+    Raises NotFound; the error names `param`, the request's field that contains the id.
     """
     return _LISTING.get(unit, tenant, id, param)
 
@@ -169,10 +169,9 @@ def deactivate(unit: Unit, tenant: Tenant, id: str) -> User:
 def restore(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> User:
     """Make a deactivated user active again, and return it; an active user is not changed.
 
-    Raises PermissionDenied unless the credential has the role admin, and for a user with a role above the
-    credential's role. Raises Conflict `not_recoverable` more than 30 days after the deactivation, even if
-    the user's name and address are not erased yet. Raises Conflict `email_taken` if another active user has
-    the address now.
+    Raises PermissionDenied if the credential's role is lower than admin, or lower than the user's role.
+    Raises Conflict `not_recoverable` more than 30 days after the deactivation, even if the user's name and
+    address are not erased yet. Raises Conflict `email_taken` if another active user has the address now.
     """
     tenant.require_role("admin")
     idempotency.take(unit, tenant, key, id)
