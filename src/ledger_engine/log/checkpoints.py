@@ -1,4 +1,4 @@
-"""Checkpoints of a log, and proofs that an entry is in a log; C2SP defines the form of both.
+"""Checkpoints of a log, and proofs that an entry is in a log; C2SP (c2sp.org) defines the form of both.
 
 A checkpoint is a signed note with the origin, the size and the root of a log. The origin is the log's name.
 Anyone can check a proof offline.
@@ -46,7 +46,10 @@ class Checkpoint:
         return Checkpoint(origin, parse_size(lines[0]), root, note)
 
     def require_log(self, key: VerifierKey) -> None:
-        """Raise BadNote unless `key` is a log's key, its name is the origin, and it signed the checkpoint."""
+        """Raise BadNote unless `key` is the key of this log and has signed the checkpoint.
+
+        The key of this log has the kind LOG, and its name is the origin of the log.
+        """
         if key.kind != notes.LOG:
             raise BadNote(f"the key of {key.name} is not the key of a log")
         if self.origin != key.name:
@@ -57,7 +60,7 @@ class Checkpoint:
     def witness_time(self, key: VerifierKey) -> int | None:
         """Return the Unix time at which this witness signed the checkpoint; None if it did not sign.
 
-        Raises BadNote if `key` is not the key of a witness, or if its signature is wrong.
+        Raises BadNote if `key` is not the key of a witness, or if a signature by this key is wrong.
         """
         if key.kind != notes.WITNESS:
             raise BadNote(f"the key of {key.name} is not the key of a witness")

@@ -52,7 +52,7 @@ def read(unit: Unit, book: LoggedBook, after: str, limit: int) -> EntryRange:
 
 
 def leaves(unit: Unit, book: LoggedBook, after: str, limit: int) -> EntryRange:
-    """Return what `read` returns, but with the leaf hash of each entry instead of the entry."""
+    """Return the same range as `read`, with the leaf hash of each entry instead of the entry."""
     return _range_after(unit, book, after, limit, tree.leaf_hash)
 
 

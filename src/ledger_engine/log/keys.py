@@ -37,7 +37,8 @@ class LogKey:
     def private(self, seal: Seal) -> bytes:
         """Return the private key.
 
-        Raises WrongKey if `seal` cannot open it, and BrokenKey if it does not belong to the public key.
+        Raises WrongKey if `seal` cannot open the stored private key, and BrokenKey if the private key does
+        not belong to the public key.
         """
         try:
             private = notes.decode(seal.open(self.secret))

@@ -1,4 +1,7 @@
-"""Signed notes as C2SP defines them. Logs and witnesses sign with Ed25519; a witness also signs the time."""
+"""Signed notes, in the form that C2SP (c2sp.org) defines.
+
+Logs and witnesses sign with Ed25519. A witness also signs the time.
+"""
 
 from __future__ import annotations
 

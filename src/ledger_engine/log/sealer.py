@@ -61,7 +61,9 @@ class Sealer:
         engine.listen(self._notice_commit)
 
     async def begin(self) -> None:
-        """Make the ledger's first key if it has none, unless a folder contains checkpoints of an earlier log.
+        """Make the ledger's first key if the ledger has no key.
+
+        Make no key if a folder contains checkpoints of an earlier log.
 
         A server makes the key first, and only then marks the ledger as served. So if a ledger is marked as
         served and has no key, somebody has removed the key and the log, and `verify` reports this.
@@ -107,7 +109,7 @@ class Sealer:
                     await self._woken.wait()
 
     async def _try_to_look(self) -> bool:
-        """Seal some events of each book, and log errors instead of raising them; return whether more wait."""
+        """Seal some events of each book, and return whether more events wait. Log errors; raise none."""
         try:
             more = await self._engine.shared_state.leases.leads() and await self._look()
         except StorageUnavailable as error:
@@ -128,7 +130,7 @@ class Sealer:
             log.error("%s", message)
 
     async def _look(self) -> bool:
-        """Seal the events of each book, but only about SIGNED_AT_ONCE; return whether more events wait."""
+        """Seal up to about SIGNED_AT_ONCE events of each book; return whether more events wait."""
         if not await self._follow_key():
             return False
         more = False
@@ -236,8 +238,8 @@ class Sealer:
     async def _edge(self, log: StoredLog) -> Edge | None:
         """Return the right edge of a log, or None if the log is broken.
 
-        The edge is removed from `_edges`, because the caller changes it. The caller puts it back when it fits
-        the stored log again.
+        This method removes the edge from `_edges`, because the caller changes the edge. The caller puts the
+        edge back when it fits the stored log again.
         """
         size, edge = self._edges.pop(log.book.number, (-1, None))
         if len(self._edges) >= EDGES_MAX:

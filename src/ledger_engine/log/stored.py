@@ -1,8 +1,8 @@
 """The stored parts of a book's log, and proofs made from these parts.
 
-From level 1 on, the hashes in the tiles are stored. Each of these hashes is the hash of a full tile of the
-level below, so it does not change when the log grows. The hashes of level 0 are not stored but computed from
-the events, 256 at a time.
+The ledger stores the hashes in the tiles from level 1 on (see `tiles`). Each of these hashes is the hash of a
+full tile of the level below, so it does not change when the log grows. The ledger does not store the hashes
+of level 0: this module computes them from the events, 256 at a time.
 """
 
 from __future__ import annotations
@@ -66,10 +66,11 @@ class StoredLog:
 
 @dataclass(frozen=True, slots=True)
 class FullTile:
-    """The hash of a full tile, and where this hash is stored.
+    """The hash of a full tile, and the place at which the ledger stores the hash.
 
-    It is stored in a tile of the level above: `level` is this level, and `number` is the hash's number among
-    all hashes of this level. `last` is the id of the last event in the full tile.
+    The ledger stores the hash in a tile of the level above the full tile. `level` is this higher level, and
+    `number` is the hash's number among all hashes of the higher level. `last` is the id of the last event in
+    the full tile.
     """
 
     level: int
@@ -158,7 +159,7 @@ def require_begins_with(unit: Unit, log: StoredLog, checkpoint: Checkpoint) -> N
 
 
 def store(unit: Unit, log: StoredLog, full: Sequence[FullTile], new_log: StoredLog) -> bool:
-    """Store `new_log` in the place of `log`, and the hashes of the tiles that became full.
+    """Replace the stored `log` by `new_log`, and store the hashes in `full`.
 
     `new_log` is the log after it has grown or was signed again. `full` are the tiles that became full.
     If the stored log no longer has the size of `log`, store nothing and return False.
@@ -367,9 +368,10 @@ def _leaves(unit: Unit, log: StoredLog, first: int, end: int) -> list[bytes]:
 
 
 def _most_cosigned(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | None:
-    """Return the cosigned checkpoint with the most signatures, of those whose log contains the entry `index`.
+    """Return a cosigned checkpoint of a log that contains the entry `index`.
 
-    If several have equally many signatures, return the newest of them. Return None if there is none.
+    If there are several such checkpoints, return the checkpoint with the most signatures. If several of them
+    have equally many signatures, return the newest. Return None if there is no such checkpoint.
     """
     rows = unit.execute(
         "SELECT checkpoint FROM log_cosignatures WHERE book = :book AND size > :index",

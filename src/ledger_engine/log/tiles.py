@@ -1,4 +1,4 @@
-"""Tiles as C2SP defines them: their paths, and their content.
+"""Tiles as C2SP (c2sp.org) defines them: their paths, and their content.
 
 A tile contains up to 256 hashes. On level 0 these are the hashes of entries; on each higher level, each hash
 is the root of a full tile of the level below. A bundle contains up to 256 entries instead of hashes.

@@ -1,4 +1,4 @@
-"""A witness of logs, as C2SP's tlog-witness defines it.
+"""A witness of logs, as the specification tlog-witness of C2SP (c2sp.org) defines it.
 
 A witness signs a new checkpoint of a log only if the log has merely grown since the last checkpoint that the
 witness signed: all older entries must be unchanged. The witness stores its key and the last checkpoint of
@@ -25,7 +25,7 @@ from ledger_engine.store.files import write_private
 
 _BODY_MAX = notes.NOTE_MAX
 _PATH_MAX = 63  # hashes in a proof
-_SILENCE_S = 30  # until a connection without traffic is closed
+_SILENCE_S = 30  # after this many seconds without traffic, the server closes a connection
 # The media types of the answers.
 TEXT = "text/plain; charset=utf-8"
 SIZE = "text/x.tlog.size"
