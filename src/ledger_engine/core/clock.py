@@ -89,8 +89,8 @@ class SystemClock:
         return time.monotonic()
 
     def _now(self) -> int:
-        # Read the wall clock first: if the process pauses between the two readings, the ledger's time can
-        # fall behind the machine's, but not get ahead of it.
+        # Read the wall clock first. If the process pauses between the two readings, the ledger's time can
+        # then fall behind the machine's clock, but not get ahead of it.
         wall = self.machine()
         tick = time.monotonic_ns()
         slowed = self._latest + (tick - self._seen_at_ns) * 7 // 8_000_000
@@ -152,7 +152,8 @@ def parse_moment(text: str, param: str) -> int:
             moment = datetime.combine(date.fromisoformat(text.upper()), datetime.min.time(), tzinfo=UTC)
         elif _DATE_TIME.fullmatch(text):
             moment = datetime.fromisoformat(text.upper().replace(",", "."))
-            # Convert to UTC inside the `try`: the offset may lead to the year 0 or 10000, an OverflowError.
+            # Convert to UTC inside the `try`, because the offset may lead to the year 0 or 10000. This raises
+            # OverflowError.
             moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
         else:
             raise ValueError

@@ -2,12 +2,12 @@
 
 LedgerError
 ├── InvalidRequest         400  a body, a field or a parameter breaks a rule
-│   └── OAuthRefusal       400  … with a code of OAuth's own
-├── AuthenticationError    401  no credential, or an invalid one
+│   └── OAuthRefusal       400  … an OAuth request breaks a rule; the code is one of OAuth's codes
+├── AuthenticationError    401  no credential, or an invalid credential
 │   └── ExpiredCredential  401  … a credential that has expired
 ├── PermissionDenied       403  a valid credential without the right to do this
 ├── NotFound               404  no such object for this project and mode
-├── Conflict               409  the object's state, or a used idempotency key, forbids it
+├── Conflict               409  the object's state, or a used idempotency key, forbids the request
 │   └── PreconditionFailed 412  … the object is not in the state that the request names
 └── StorageUnavailable     503  the database cannot be read or written now
 
@@ -113,8 +113,9 @@ class StorageUnavailable(LedgerError):
     """The database cannot be read or written now.
 
     `reason` completes the sentence "The storage is not available: …". `detail` is the database's own message,
-    which may name hosts, roles and files. So `message`, which clients see, does not contain `detail`, but
-    `str(error)`, for commands and logs, does. `unknown` is true if the change may have been committed.
+    which may name hosts, roles and files. So `message`, which clients see, does not contain `detail`.
+    `str(error)`, which commands and logs show, contains `detail`. `unknown` is true if the change may have
+    been committed.
     """
 
     def __init__(self, reason: str, *, detail: str = "", unknown: bool = False) -> None:

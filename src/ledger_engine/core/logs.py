@@ -30,8 +30,8 @@ def printable(text: str) -> str:
 def printable_json(text: str) -> str:
     """Return a JSON document in a form that is safe to print; its meaning stays the same.
 
-    C0 characters need no escape here: inside a string they are already escaped, and between the members of
-    the document they are line ends, which stay.
+    C0 characters need no escape here. Inside a string, the document already escapes them. Between its
+    members, the document contains only one kind of C0 characters: line ends, which stay.
     """
     return _STEERING_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 

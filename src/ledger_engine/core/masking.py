@@ -24,8 +24,8 @@ _MEMBER = re.compile(
     r'("(?:password|secret|client_secret|code_verifier|access_token|refresh_token|api_key|token)"\s*:\s*")'
     r'(?:[^"\\]|\\.)*'
 )
-# The last two letters before the underscore: of each prefix in `_VALUE`, such as `ec` of `whsec_`, and of the
-# member `api_key`.
+# The two letters before the underscore in each prefix of `_VALUE`, such as `ec` in `whsec_`, and the two
+# letters before the underscore in the member `api_key`.
 _BEFORE_UNDERSCORE = frozenset({"sk", "at", "rt", "ac", "si", "ec", "pi"})
 # A complete secret, in the form of docs/decisions.md#credentials-key and #webhooks-endpoints.
 _WHOLE = re.compile(
