@@ -1,7 +1,7 @@
 """The tables of a ledger: a folder of SQL files for each engine, in which each file is one migration.
 
-The first migration is the baseline, the tables of version 1.0. The statements of a released file are never
-changed: a change of the tables is a new file with the same name in both folders. `Tables` creates the tables,
+The first migration is the baseline, the tables of version 1.0. Never change the statements of a released
+file: to change the tables, add a new file with the same name to both folders. `Tables` creates the tables,
 and brings an older database up to date.
 """
 

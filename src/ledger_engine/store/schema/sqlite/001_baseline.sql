@@ -123,8 +123,8 @@ CREATE TABLE idempotency_keys (
 ) STRICT, WITHOUT ROWID;
 
 -- The event of a posting is stored without a body, because the transaction contains the same data
--- (`ledger_engine.events.outbox`). Such an event is found by the time in the transaction's id. So a posting
--- adds no entry to the index `events_about`.
+-- (`ledger_engine.events.outbox`). The ledger finds such an event by the time in the transaction's id. So a
+-- posting adds no entry to the index `events_about`.
 CREATE TABLE events (
     book INTEGER NOT NULL REFERENCES books (book),
     id TEXT NOT NULL,
@@ -220,7 +220,7 @@ CREATE TABLE webhook_endpoints (
 CREATE INDEX webhook_endpoints_by_project ON webhook_endpoints (project, livemode, id);
 CREATE INDEX webhook_endpoints_enabled ON webhook_endpoints (id) WHERE status = 'enabled';
 
--- A deleted endpoint is moved here, so that no statement on endpoints has to exclude it.
+-- The ledger moves deleted endpoints here, so that no statement on endpoints has to exclude deleted endpoints.
 CREATE TABLE deleted_webhook_endpoints (
     id TEXT PRIMARY KEY,
     project TEXT NOT NULL REFERENCES projects (id),

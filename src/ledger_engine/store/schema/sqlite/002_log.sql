@@ -21,8 +21,8 @@ CREATE TABLE logs (
     sealed INTEGER NOT NULL
 ) STRICT;
 
--- The hash of the subtree over each 256, 65,536 … events; `level` is 1, 2 …, and `last` is the last event of
--- the subtree.
+-- The hashes of subtrees. A subtree of `level` 1 contains 256 events, a subtree of `level` 2 contains 65,536
+-- events, and so on. `last` is the last event of the subtree.
 CREATE TABLE log_tiles (
     book INTEGER NOT NULL REFERENCES books (book),
     level INTEGER NOT NULL,
