@@ -60,10 +60,10 @@ class GroupCache(Protocol):
         ...
 
     def change(self, cache: CachedValues, /) -> None:
-        """Mark `cache` as changed: it is written before the commit and before a statement on its tables.
+        """Mark `cache` as changed, so that `cache.write` is called before the commit.
 
-        Call this again for each change, because the mark is removed when `cache` is written, and when a work
-        fails and its changes are undone.
+        `cache.write` is also called before each statement on the tables of `cache`. Call `change` again after
+        each change, because a call of `cache.write` removes the mark, and so does the failure of a work.
         """
         ...
 
@@ -270,7 +270,7 @@ class Rewinder(Protocol):
         ...
 
     async def replace_by(self, file: Path, mark: IdMark, then: Callable[[], None]) -> None:
-        """Replace the whole content of the database by that of `file`, in one commit.
+        """Replace the whole content of the database by the content of `file`, in one commit.
 
         New ids continue after `mark`. Calls `then` after the replacement and before the next work. Raises
         StorageUnavailable if nothing was changed.

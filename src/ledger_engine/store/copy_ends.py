@@ -1,7 +1,7 @@
 """The interface for copying a whole ledger from one database engine to the other: a source and a target.
 
-A source is read in its state at one moment. A target is filled table by table, with the rows in the order of
-the primary key, and other connections see the target only when it is complete.
+The copy reads the source in its state at one moment. It fills the target table by table, with the rows in the
+order of the primary key. Other connections see the target only when it is complete.
 
 To compare the rows of the two ends, the copy turns them into the text that PostgreSQL's COPY writes. Equal
 rows then give equal bytes on both engines.

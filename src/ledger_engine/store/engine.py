@@ -287,8 +287,8 @@ def open_source(database: Location) -> AbstractContextManager[Source]:
 def open_target(database: Location) -> AbstractContextManager[CopyTarget]:
     """Open a new file or an empty database; fill it with a ledger within the block.
 
-    If the block ends with an error, the file or the tables are removed. Raises Conflict if the file exists or
-    the database contains a ledger, and StorageUnavailable.
+    If the block ends with an error, this removes the file or the tables. Raises Conflict if the file exists
+    or the database contains a ledger, and StorageUnavailable.
     """
     if isinstance(database, str):
         postgres.require_driver(database)

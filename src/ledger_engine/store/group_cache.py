@@ -137,8 +137,8 @@ class CachingUnit(ABC):
     def forget(self) -> None:
         """Drop the values and rows; call this after a rollback, or when the unit is no longer needed.
 
-        The values refer to this unit and the unit to them. So without this call the memory of both would stay
-        in use until Python's garbage collector runs.
+        The values refer to this unit, and the unit refers to the values. So without this call Python would
+        free the memory of the unit and of the values only when its garbage collector runs.
         """
         if self._direct is not None:
             self._direct = None
@@ -258,7 +258,8 @@ def prefetch(unit: Unit, group: Sequence[QueuedWork], failures: tuple[type[Excep
         except failures:
             raise
         except Exception:
-            # For instance, an argument of one work is invalid. That work raises the error again when it runs.
+            # Ignore the error, for instance an invalid argument of one work. The work raises the error again
+            # when it runs.
             continue
 
 

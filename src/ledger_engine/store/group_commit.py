@@ -6,8 +6,8 @@ writer in groups, one group at a time, and a group begins when the loop adds no 
 
 A long work, such as a batch, forms a group alone, and before each long work all waiting short works form a
 group. So a short work waits for at most one long work, and between two long works the writer runs at most one
-group of short works. Short works that have waited for a long work are handed over as soon as the long work is
-committed, before the caller of the long work gets the answer.
+group of short works. As soon as a long work is committed, the writer gets the waiting short works. Only then
+does the caller of the long work get the answer.
 """
 
 from __future__ import annotations

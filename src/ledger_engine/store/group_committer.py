@@ -1,4 +1,6 @@
-"""Runs the works of a group in one transaction with one commit. If a work fails, the others still succeed.
+"""Runs the works of a group in one transaction with one commit.
+
+If a work fails, the other works still succeed.
 
 Both engines write every change with `GroupCommitter.commit_group`. An engine passes a `DatabaseTransaction`,
 which begins, commits and rolls back.
@@ -40,7 +42,7 @@ class DatabaseTransaction(ABC, Generic[U]):
 
     @abstractmethod
     def require_sound(self, error: BaseException) -> None:
-        """Raise an error of the database if `error` ended not only the work but the whole transaction."""
+        """Raise an error of the database if `error` has ended the transaction, and not only the work."""
 
     @abstractmethod
     def public_error(self, error: BaseException) -> BaseException:
@@ -136,7 +138,8 @@ class GroupCommitter(Generic[U]):
     def unit_for(self, state: object, new: Callable[[], U]) -> U:
         """Return the unit for a transaction that has begun.
 
-        If `state` is the same as in the last call, this is the last unit with its cache, else a new unit.
+        If `state` is the same as in the last call, return the last unit with its cache. Otherwise return a
+        new unit.
         """
         if self._unit is None or self._state != state:
             self.forget()

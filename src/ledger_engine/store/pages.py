@@ -20,12 +20,13 @@ from ledger_engine.store.books import OF_TENANT
 
 LIMIT_MAX = 100
 LIMIT_DEFAULT = 20
-# A text in a row can be as large as a request. A text of up to SHORT_MAX letters is read with its row. Longer
-# texts are read one by one, until they add up to TOGETHER_MAX letters; the last text may exceed this limit.
+# A text in a row can be as large as a request. The statement for a page reads texts of up to SHORT_MAX
+# letters with their rows. Further statements read longer texts one by one, until these texts have
+# TOGETHER_MAX letters in total; the last text may exceed this limit.
 SHORT_MAX = 20_000
 TOGETHER_MAX = 500_000
 # To find out the length of a long text, a statement must read the text. So a large page that may be returned
-# in parts first reads only FIRST_ROWS rows, and reads the other rows only if the texts of these rows fit.
+# in parts first reads only FIRST_ROWS rows. It reads the other rows only if the texts of the first rows fit.
 FIRST_ROWS = 4
 LOOKED_AT_MAX = 2000  # a search without an index ends after this many rows, which take some milliseconds
 
@@ -274,8 +275,8 @@ class Listing(Generic[R]):
 def expires_with(prefix: str, kept_for: int) -> Callable[[Unit, Tenant, str], bool]:
     """Return the `was_listed` function of a list whose entries are deleted after `kept_for` milliseconds.
 
-    Nothing is stored about a deleted entry, so every id that is older than `kept_for` counts as the id of a
-    deleted entry. As a cursor, such an id stands for the end of the list.
+    The ledger stores nothing about a deleted entry, so every id that is older than `kept_for` counts as the
+    id of a deleted entry. As a cursor, such an id stands for the end of the list.
     """
     return lambda unit, _tenant, id: is_before(id, prefix, unit.now - kept_for)
 

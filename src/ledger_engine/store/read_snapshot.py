@@ -44,7 +44,7 @@ class AuditUnit(Unit, Protocol):
         ...
 
     def note_read(self, rows: int, /) -> None:
-        """Report that the work has read `rows` more rows since its last report, to show its progress."""
+        """Report that the work has read `rows` rows since its last report; the report shows the progress."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The base class of both databases: it passes works to threads and their results back to the event loops.
+"""The base class of both databases. It passes works to threads, and results back to the event loops.
 
 One thread writes, group by group (`group_commit`); other threads read.
 """
@@ -223,7 +223,10 @@ class ReadingThreads(ABC):
         return is_reading or self._is_writing() or self.is_reading_at_once()
 
     def _end_turn(self, last_job: QueuedWork) -> QueuedWork | None:
-        """Note the end of a job, and return the next job that was held back; None if none of them may run."""
+        """Note the end of a job, and return the next job that was held back.
+
+        Return None if no such job may run now.
+        """
         with self._turns_lock:
             turn = _turn_of(last_job)
             self._running[turn] -= 1
