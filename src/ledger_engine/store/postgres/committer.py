@@ -42,7 +42,7 @@ MET_S = 1.0
 _WAIT_S = 0.005  # the longest wait before the second attempt; this limit doubles for each further attempt
 # If a commit is unconfirmed, the server waits this many seconds before it tells the client. Other servers
 # look for unconfirmed commits twice a second. So when the client gets the answer, the other servers also know
-# that the commit is unconfirmed, and give no answer that depends on it.
+# that the commit is unconfirmed, and give no answer that depends on this commit.
 TOLD_S = 1.0
 
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
@@ -251,8 +251,8 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         if not wrote and not self._rests_on_unconfirmed():
             # Drop the cache, because this transaction stores no time for its locks. A transaction that
             # commits stores a time for each lock. If another server then commits under one of these locks,
-            # it stores a later time, and `_unit_of` notices the difference. Without a stored time, `_unit_of`
-            # could miss the commit of the other server.
+            # the other server stores a later time, and `_unit_of` notices the difference. Without a stored
+            # time, `_unit_of` could miss the commit of the other server.
             committer.forget()
             connection.send(_ROLLBACK)
             locks.release(connection)

@@ -6,12 +6,14 @@ although a failover would lose it. An answer that depends on such a commit would
 
 So a server counts confirmed commits, which the standby has received. It counts its own commit when COMMIT has
 returned without a warning. It counts a commit of another server when the notification arrives, because a
-notification is sent only after the standby has received the commit. A server is in doubt in four cases: the
-outcome of a commit is unknown; the connection is new; it sees commits of other servers without a
-notification; a commit has waited long for the standby. While the server is in doubt, it compares the counts
-after each read. If the database shows more commits than are confirmed, the server makes a commit after the
-read and waits until this commit is confirmed. The standby has then received everything that was visible when
-the commit began. So any confirmed commit of the server ends all doubts that began before the commit.
+notification is sent only after the standby has received the commit.
+
+A server is in doubt in four cases: the outcome of a commit is unknown; the connection is new; the server sees
+commits of other servers without a notification; a commit has waited long for the standby. While the server is
+in doubt, it compares the counts after each read. If the database shows more commits than are confirmed, the
+server makes a commit after the read and waits until this commit is confirmed. The standby has then received
+everything that was visible when the commit began. So any confirmed commit of the server ends all doubts that
+began before the commit.
 """
 
 from __future__ import annotations

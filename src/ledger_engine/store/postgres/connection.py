@@ -52,7 +52,7 @@ _READABLE, _WRITABLE = select.POLLIN, select.POLLOUT
 
 
 class _Prepared:
-    """What a connection knows about a statement: how often it was used, and its name once it is prepared."""
+    """A statement on a connection: how often it was sent, and its name if it is prepared."""
 
     __slots__ = ("name", "types", "uses")
 

@@ -153,7 +153,7 @@ class PostgresDatabase(ThreadedDatabase):
         return answer
 
     async def _require_confirmed(self, began: float) -> None:
-        """If there is a doubt, wait until a standby has received every visible commit.
+        """If there is a doubt (`confirmations`), wait until a standby has received every visible commit.
 
         `began` is the time at which the event loop received the work whose answer depends on these commits.
         Raises StorageUnavailable.
@@ -222,7 +222,7 @@ class PostgresDatabase(ThreadedDatabase):
         self._seen_commits.close()
 
     def _connect(self, more_settings: Sequence[str] = (), *, writes: bool = False) -> PostgresConnection:
-        """Open a connection for works. A server refuses a database that lacks commits it has seen."""
+        """Open a connection for works. A server refuses a database that lacks commits that it saw before."""
         if not self._has_limits:
             return self._open(more_settings)
         connection = self._open(more_settings, partial(self._require_newest, writes=writes))

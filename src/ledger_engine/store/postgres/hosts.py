@@ -1,7 +1,7 @@
-"""The hosts of a database: a new connection tries the host that worked most recently before the others.
+"""The hosts of a database. A new connection first tries the host that worked most recently.
 
-A host that has stopped is tried after all others. libpq alone would always begin with the first host of the
-address, and would wait for ever for a host that hangs.
+A new connection tries a host that has stopped after all other hosts. libpq alone would always begin with the
+first host of the address, and would wait for ever for a host that hangs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Checks that PostgreSQL's rows refer to rows that exist, and that its indexes agree with its tables.
 
 A row can refer to a missing row only if somebody has switched foreign keys off. The extension amcheck checks
-the indexes. Without amcheck the indexes are not checked, and `why_indexes_unchecked` returns the reason. An
-SQL query cannot check an index, because PostgreSQL answers the query from the index, even if the index is
-wrong.
+the indexes. Without amcheck this module does not check the indexes, and `why_indexes_unchecked` returns the
+reason. An SQL query cannot check an index, because PostgreSQL answers the query from the index, even if the
+index is wrong.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ _RECONNECT_S = 1.0
 _NOTIFY = rendered(f"SELECT pg_notify('{CHANNEL}', :payload)")
 _ANNOUNCED = rendered(f"SELECT server, announced, moment FROM heads WHERE {OF_SERVERS} AND server <> :server")
 # Counts commits that wait for the standby for longer than a healthy standby takes. If somebody cancels this
-# wait, the commit is visible at once, although the standby may lack it. So every server must be in doubt
-# before that can happen.
+# wait, the commit is visible at once, although the standby may lack the commit. So every server must be in
+# doubt before somebody can cancel the wait.
 _WAITING = rendered(
     "SELECT count(*) AS commits FROM pg_stat_get_activity(NULL)"
     " WHERE wait_event = 'SyncRep' AND clock_timestamp() - query_start > interval '0.3 seconds'"

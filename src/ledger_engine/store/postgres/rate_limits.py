@@ -51,7 +51,7 @@ class CountedTogether:
         self._counter = counter
         self._monotonic = monotonic
         self._own_windows = RateWindows()
-        # While this is not None, this server counts by itself; from this time on, it tries the table again.
+        # While this server counts by itself, the time at which the server tries the table again; else None.
         self._alone_until: float | None = None
         self._waiting: dict[str, list[_Waiter]] = {}  # the requests that wait for a verdict, by caller
         self._asking: asyncio.Task[None] | None = None

@@ -74,7 +74,8 @@ _NO_COMMITS = Commits(0, 0)
 class _OwnCommit:
     """A commit of this server.
 
-    `number` is its number among the announcing commits, and `works` is the number of its works in each book.
+    `number` is the number of this commit among the commits that announced something. `works` contains, for
+    each book, how many works of this commit belong to the book.
     """
 
     number: int
@@ -103,10 +104,10 @@ class SeenCommits:
     """The commits that one server has seen; any thread may use it.
 
     After connecting, set the attribute `has_timelines` to the result of the function of the same name.
-    `on_move` is called with the former timeline (None at first) and the new timeline. `on_accepted_loss` is
-    called with the connection on which a loss was accepted. After an accepted loss the attribute `server`,
-    the number of the server, changes. Under the old number, the next commits would get the same counts as
-    the lost commits.
+    `require_newest` calls `on_move` with the former timeline (None at first) and the new timeline, and
+    `on_accepted_loss` with the connection on which a loss was accepted. After an accepted loss the attribute
+    `server`, the number of the server, changes. Under the old number, the next commits would get the same
+    counts as the lost commits.
     """
 
     def __init__(self, *, accepts_loss: bool = False) -> None:

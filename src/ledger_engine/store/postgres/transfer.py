@@ -1,8 +1,8 @@
 """A PostgreSQL database as the source or the target of a copy to another engine (`store/copy_ends.py`).
 
-Rows are read and written with COPY. A target is filled in one transaction, so before the commit other
-connections do not even see that its tables exist. While rows arrive, the tables have only their primary keys
-and unique columns; each other index and each foreign key is created at the end, in one step.
+This module reads and writes rows with COPY. It fills a target in one transaction, so before the commit other
+connections do not even see that the target's tables exist. While rows arrive, the tables have only their
+primary keys and unique columns. The method `finish` then creates each other index and each foreign key.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _SERVED = (
 )
 _A_PROJECT = rendered("SELECT id FROM projects LIMIT 1")
 _HEADS = "SELECT lock, moment, server FROM heads ORDER BY lock"
-# Returns, for each foreign key and each index that is not a constraint, the statements that drop it and
-# create it again.
+# Returns two statements for each foreign key, and for each index that is not a constraint: one statement
+# drops the key or index, and the other statement creates it again.
 _DEFINITIONS = """
 SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname),
        format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
