@@ -40,7 +40,7 @@ def copy(source: Path, target: Path) -> None:
     The copy neither stops nor slows writers to the source. Do not call this in a process with an open
     connection to the source (see `require_own_log`). Raises StorageUnavailable if the source is not a ledger,
     and if one of the files cannot be read or written. The message names the file that caused the error, or
-    both files if SQLite does not report which one it was.
+    both files if SQLite does not report which file caused the error.
     """
     with closing(open_to_copy(source)) as connection:
         copy_of_open(connection, source, target)
@@ -212,8 +212,8 @@ def _copy_bytes(file: Path, target: Path) -> None:
 def _rename_to_new(file: Path, target: Path) -> None:
     """Rename `file` to `target`. Raises FileExistsError if `target` exists.
 
-    On Linux this is one step. On other systems it takes two steps, a check and a rename. A hard link would
-    do both in one step, but would give the file two names for a moment.
+    On Linux this is one step. On other systems it takes two steps, a check and a rename. To make a hard link
+    would take only one step, but would give the file two names for a moment.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)

@@ -38,7 +38,7 @@ _PRAGMAS = (
     # Keep the undo data of savepoints in memory: to write it to a file took a fifth of the time of a posting.
     "PRAGMA temp_store=MEMORY",
 )
-# After one of these errors the state of the connection is unreliable, so a new connection is opened.
+# After one of these errors the state of the connection is unreliable, so the database opens a new connection.
 FATAL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN}
 _OUR_MISTAKES = {
     None,
@@ -105,7 +105,7 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
 def make_private(path: Path) -> None:
     """Create an empty file that only its owner can read.
 
-    If the file exists, it stays as it is, except that an empty file becomes readable only by its owner.
+    If the file exists and is empty, only remove the rights of other users. If it has content, change nothing.
     """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

@@ -182,7 +182,10 @@ class SqliteDatabase(ThreadedDatabase):
         return self._follow_other_writers(connection)
 
     def _look(self, connection: sqlite3.Connection) -> None:
-        """Look for changes of other processes, so that the health check sees them without a write here."""
+        """Look for changes of other processes.
+
+        So the health check notices these changes even if this process writes nothing.
+        """
         if self._follow_other_writers(connection):
             self._committer.forget()
 

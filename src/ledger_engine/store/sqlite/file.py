@@ -52,11 +52,11 @@ log = logging.getLogger("ledger_engine.store")
 
 
 class DatabaseFile:
-    """Opens connections to one file, which is created if necessary.
+    """Opens connections to one file, and creates the file if necessary.
 
     This object keeps one connection open. While any connection is open, SQLite keeps the index of the log and
-    does not read the log again. So a commit that failed halfway cannot become valid when the writer's
-    connection is opened again.
+    does not read the log again. So a commit that failed halfway cannot become valid when the database opens
+    the writer's connection again.
     """
 
     def __init__(self, path: Path, *, checkpoints: bool) -> None:
@@ -158,7 +158,7 @@ class DatabaseFile:
             self._require_locks(error)
             raise
         # Check this after we got the lock, because a restore may have replaced the file while we waited for
-        # it.
+        # the lock.
         self.require_own()
 
     def note_log(self) -> None:

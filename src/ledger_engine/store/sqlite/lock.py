@@ -4,9 +4,11 @@ The lock is on the file `<database>.lock`. The operating system releases the loc
 if the process is killed. The content of the file describes the process that holds the lock.
 
 If somebody deleted the lock file while it is locked, a second process would lock a new file. So the server
-also locks its write-ahead log, which exists while the database is open; SQLite never locks the log. The
-server does not lock the database file, because SQLite locks it: the process would lose SQLite's locks when it
-closes any descriptor of the file, and on some systems the two kinds of locks exclude each other.
+also locks its write-ahead log, which exists while the database is open; SQLite never locks the log.
+
+The server does not lock the database file, because SQLite itself locks this file. When a process closes any
+descriptor of the file, the process loses SQLite's locks. Besides, on some systems SQLite's locks and our lock
+exclude each other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks, before a database file is opened, that it is complete and that its log belongs to it.
+"""Checks, before a database file is opened, that the file is complete and that its log belongs to the file.
 
 SQLite does not check this. It deletes the log of an empty database, and applies any other log to any file
 that has the right name. So each process calls this module before it opens a file.
@@ -143,8 +143,8 @@ def difference(first_page: bytes, size: int, log: WriteAheadLog) -> str | None:
     """Return the result of `why_not_its_own` for a file of `size` bytes that begins with `first_page`."""
     header = first_page[:_FILE_HEADER_SIZE]
     if not header.startswith(b"SQLite format 3\0"):
-        # A power cut may have damaged the first sector. SQLite then writes it again from the log, so compare
-        # only the other sectors.
+        # A power cut may have damaged the first sector. SQLite then writes the sector again from the log, so
+        # compare only the other sectors.
         if 1 in log.pages and first_page[_SECTOR:] in log.first_pages and not log.missing(size):
             return None
         return "it is not a SQLite database"

@@ -18,8 +18,8 @@ from ledger_engine.store.sqlite.file import DatabaseFile
 from ledger_engine.store.sqlite.unit import ReadingUnit
 
 STEPS = 1000  # after this many steps of its virtual machine, SQLite asks whether to continue
-# A work is stopped after this many times STEPS, which is about a millisecond, and runs in a thread instead.
-# To read 100 transactions takes 1,700 steps.
+# SQLite stops a work after STEPS_MAX times STEPS steps, which take about a millisecond. The work then runs in
+# a thread instead. To read 100 transactions takes 1,700 steps.
 STEPS_MAX = 20
 SLOW_S = 0.001  # a work that takes longer than this counts as slow if it read from the disk
 # After a slow or stopped work the next SENT_AWAY works go to the threads. Each further slow work doubles this
@@ -31,9 +31,9 @@ SENT_AWAY, SENT_AWAY_MAX = 32, 1024
 def _count_disk_reads() -> int:
     """Return a number that grows whenever this thread reads from the disk.
 
-    If a work was slow although it read nothing from the disk, it waited for the processor or the
-    interpreter's lock, and to run such works in a thread would only make this worse. If the system does not
-    offer such a number, each call returns a different number, so that every slow work counts as slow.
+    If a work was slow although it read nothing from the disk, the work waited for the processor or for the
+    interpreter's lock. To run such works in a thread would only make these waits longer. If the system does
+    not offer such a number, each call returns a different number, so that every slow work counts as slow.
     """
     if sys.platform != "linux":
         return next(_CALLS)
@@ -49,7 +49,7 @@ class LoopReader:
 
     All works in one iteration of the loop, here called a turn, share a snapshot. The snapshot ends with the
     turn, before the loop handles a newer request. So a client that got the answer to a write sees this write
-    in its next read. The cache of the unit is kept for the next turn, unless another connection has written.
+    in its next read. The next turn uses the same cache of the unit, unless another connection has written.
     If the database fails, the work runs again in a thread, which handles the error.
     """
 

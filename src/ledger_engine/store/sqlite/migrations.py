@@ -31,7 +31,7 @@ _REFUSING_TABLES = (
     " WHERE m.type = 'table'"
 )
 # ALTER TABLE stores a definition with other spaces and quotes, which do not change its meaning. So
-# definitions are compared without these characters.
+# `schema_differences` compares definitions without these characters.
 _MEANINGLESS = str.maketrans("", "", ' \n\t"')
 
 

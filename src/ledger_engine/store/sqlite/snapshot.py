@@ -50,7 +50,7 @@ class ConnectionReader(UnitReader):
 def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing) -> Iterator[ReadSnapshot]:
     """Open a file for `readers` threads, which all see the same state and change nothing.
 
-    If other processes write so often that the readers do not get the same state, only one reader is used.
+    If other processes write so often that the readers do not get the same state, this uses only one reader.
     While a long work runs, `report` is called repeatedly with the number of rows that the work has read since
     the previous call of `report`. Raises StorageUnavailable.
     """

@@ -79,7 +79,7 @@ class FileTarget(_File):
     def __init__(self, connection: sqlite3.Connection, file: Path) -> None:
         super().__init__(connection)
         self._file = file
-        # An incomplete file is removed, so nothing needs to be undone or to survive a crash.
+        # `open_target` removes an incomplete file, so nothing needs to be undone or to survive a crash.
         connection.execute("PRAGMA journal_mode=OFF")
         connection.execute("PRAGMA synchronous=OFF")
         SqliteTables(connection).bring_up_to_date()
