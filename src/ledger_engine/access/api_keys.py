@@ -157,7 +157,7 @@ def every(unit: Unit, project: str) -> list[ApiKey]:
 
 
 def in_use(unit: Unit) -> list[tuple[str, ApiKey]]:
-    """Return all valid API keys, each with its project, newest first. The keys of sessions are left out."""
+    """Return all valid API keys except the keys of sessions, each with its project, newest first."""
     rows = unit.execute(
         "SELECT k.* FROM api_keys AS k JOIN projects AS p ON p.id = k.project"
         " WHERE k.revoked_at IS NULL AND k.session = 0 AND p.archived_at IS NULL ORDER BY k.id DESC"
@@ -262,9 +262,9 @@ _LISTING: Listing[ApiKey] = Listing("api_keys", "API key", _read)
 # Sessions: keys that are revoked when their server ends, such as the key of a dashboard that runs its own
 # server. If several servers can serve one ledger, each server has a row in `servers`, and increments the
 # count `beats` in this row at intervals. If the count of server A stays the same during several beats of
-# server B, server B regards server A as ended, and deletes the row of server A; so the servers need not
-# compare clocks. If the server of a session has no row, the next beat of any server revokes the key of the
-# session.
+# server B, server B concludes that server A has ended, and deletes the row of server A. So the servers need
+# not compare clocks. If the server of a session has no row, the next beat of any server revokes the key of
+# the session.
 
 
 _VALID_SESSION_KEY = "session = 1 AND revoked_at IS NULL"
@@ -313,9 +313,9 @@ def begin(unit: Unit, server: ServerEntry) -> None:
 def beat(unit: Unit, server: ServerEntry, silent: Mapping[str, int]) -> dict[str, int]:
     """Count a beat of `server`, and return the counts of the other servers.
 
-    `silent` has the servers whose counts have not changed for too long, each with its count. If the stored
-    count of such a server is still the same, the server has ended: its row is deleted, and the keys of its
-    sessions are revoked.
+    `silent` maps the id of each server whose count has not changed for too long to this count. If the stored
+    count of such a server is still the same, the server has ended. This function then deletes the server's
+    row, and revokes the keys of the server's sessions.
     """
     _note_beat(unit, server, 1)
     for id, beats in silent.items():

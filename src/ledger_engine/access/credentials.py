@@ -157,8 +157,8 @@ def _read(kind: str, row: Row | None, param: str | None = None) -> Credential:
 
 ACCESS_SECONDS = 3600
 REFRESH_SECONDS = 30 * 86_400
-# An expired token stays stored for this many milliseconds. During this time, a request with it gets the error
-# `expired_credential`.
+# An expired token stays stored for this many milliseconds. During this time, a request with the expired token
+# gets the error `expired_credential`.
 FORGOTTEN_AFTER_MS = 7 * DAY
 # The highest number of expired tokens that one transaction deletes; the limit keeps the transaction short.
 FORGOTTEN_AT_ONCE = 100

@@ -25,8 +25,8 @@ _READ = (
 class UnusedKeys:
     """Idempotency keys of a book that are known to be unused. For such a key, `take` needs no query.
 
-    With PostgreSQL, the keys of all postings in a group are looked up together before the group runs (see
-    `prefetch` in `store.group_cache`). Implements the protocol `CachedValues` of `store`.
+    With PostgreSQL, `prefetch` in `store.group_cache` looks up the keys of all postings in a group together,
+    before the group runs. Implements the protocol `CachedValues` of `store`.
     """
 
     # Changes of tables do not make this cache stale: when a row is added to `idempotency_keys`, `take` has

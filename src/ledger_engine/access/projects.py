@@ -297,8 +297,8 @@ def create_child(unit: Unit, tenant: Tenant, new: NewChild, key: str | None = No
 def change(unit: Unit, tenant: Tenant, id: str, changes: ProjectChanges) -> Project:
     """Change a project that the caller sees. Raises NotFound.
 
-    Raises PermissionDenied if a key of the test mode would change the plan or the overdraft of a project that
-    has keys of the live mode: these settings also apply to the live mode.
+    If the project has keys of the live mode, a key of the test mode must not change the project's plan or
+    overdraft, because these settings also apply to the live mode. Raises PermissionDenied for such a change.
     """
     project = visible(unit, tenant, id)
     if changes.overdraft not in (None, project.overdraft) or changes.plan not in (None, project.plan):
@@ -314,9 +314,9 @@ def billing(unit: Unit, tenant: Tenant) -> Billing:
 def change_plan(unit: Unit, tenant: Tenant, plan: str) -> Billing:
     """Move the caller's project to another plan at once.
 
-    If the project has more objects than a lower plan allows, the objects stay, and new objects are refused
-    until the project is below the quota. Raises PermissionDenied for a key of the test mode if the project
-    has keys of the live mode.
+    If the project has more objects than a lower plan allows, the objects stay, and the ledger refuses new
+    objects until the project is below the quota. Raises PermissionDenied for a key of the test mode if the
+    project has keys of the live mode.
     """
     return _billing_of(unit, tenant, change(unit, tenant, tenant.project, ProjectChanges(plan=plan)))
 

@@ -80,9 +80,9 @@ def consider(
     """Return the authorization request in these parameters.
 
     `sign_in` is the value of the browser's sign-in cookie, or None if there is no such cookie. Raises
-    InvalidRequest or NotFound if `client_id` or `redirect_uri` is wrong: in this case it is uncertain which
-    app must get the error. Raises RefusedToApp for every other error, such as a scope that this user cannot
-    grant.
+    InvalidRequest or NotFound if `client_id` or `redirect_uri` is wrong, because the server then does not
+    know which app must get the error. Raises RefusedToApp for every other error, such as a scope that this
+    user cannot grant.
     """
     user = None if sign_in is None else sign_ins.find(unit, sign_in)
     request = OAuthRequest(parameters)
@@ -118,8 +118,8 @@ def exchange(unit: Unit, parameters: Mapping[str, str], pair: TokenPair) -> OAut
 
     If several requests use the same code or token at the same time, exactly one of them succeeds. A second
     use ends the grant. A request that is refused for another reason leaves the code or token unused. The app
-    may leave out `client_id` and, for a code, `redirect_uri`; a value that the app sends is checked. Returns
-    an error instead of raising it.
+    may leave out `client_id` and, for a code, `redirect_uri`. If the app sends them, they must be right.
+    Returns an error instead of raising it.
     """
     credential = _find_stored(unit, parameters)
     complete = {"grant_type": AUTHORIZATION_CODE, **_left_out_parameters(credential), **parameters}

@@ -1,7 +1,8 @@
 """Grants: the permissions that users gave to apps, each with its one-time code and its tokens.
 
-A code or a refresh token works once. If a code or token is used twice, one of the two users may be a thief.
-The server cannot know which user this is, so it ends the whole grant (RFC 6749, 4.1.2; RFC 9700, 4.14.2).
+A code or a refresh token works once. If two requests use one code or token, a thief may have sent one of the
+requests. The server cannot know which request, so it ends the whole grant (RFC 6749, 4.1.2; RFC 9700,
+4.14.2).
 """
 
 from __future__ import annotations
@@ -257,7 +258,7 @@ def _has_expired(unit: Unit, expires: int) -> bool:
 def _forget_expired(unit: Unit) -> None:
     """Delete some rows that expired long ago.
 
-    This is called for each new pair of tokens, so that the tables do not grow for ever.
+    `store` calls this for each new pair of tokens, so that the tables do not grow for ever.
     """
     long_ago = {"expired": unit.now - FORGOTTEN_AFTER_MS, "limit": FORGOTTEN_AT_ONCE}
     unit.execute(

@@ -71,8 +71,8 @@ def find(unit: Unit, project: str, livemode: bool, email: str) -> Login | None:
 def set_password(unit: Unit, tenant: Tenant, email: str, password_hash: str) -> str:
     """Set the password of the active user with this email address, and return the user's id.
 
-    The user is signed out everywhere and all the user's grants end, because somebody else may have used the
-    former password. Raises NotFound.
+    This signs the user out everywhere and ends all grants of the user, because somebody else may have used
+    the former password. Raises NotFound.
     """
     row = unit.first(
         "UPDATE users SET password_hash = :hashed WHERE project = :project AND livemode = :livemode"
