@@ -1,7 +1,7 @@
-"""The balances that transactions change. Each balance is read once, changed in memory and written once.
+"""The balances that transactions change. A group of works reads and writes each balance only once.
 
 This module enforces the rules for balances: their range, the check for overdrafts, and that both sides of a
-transaction change together. Until the changes are committed, nobody else changes a balance that was read.
+transaction change together. Until the commit, nobody else changes a balance that the group has read.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ class Balances:
         """Return the balance of the account after checking that the balance can change by `change`.
 
         Raises NotFound; the error names `field`, the request's field that contains the account. Raises
-        InvalidRequest for the field `amount`: with the code `balance_out_of_range` if the balance would be
-        beyond ±(2^53 − 1), and with the code `insufficient_funds` if a debit would make the balance negative
-        in a project that refuses overdrafts (docs/decisions.md#projects-overdraft, #transactions-range).
+        InvalidRequest for the field `amount`. Its code is `balance_out_of_range` if the balance would be
+        beyond ±(2^53 − 1), and `insufficient_funds` if a debit would make the balance negative in a project
+        that refuses overdrafts (docs/decisions.md#projects-overdraft, #transactions-range).
         """
         balance = self._accounts.get(account) or self.of(account, _param(prefix, field))
         after = balance.amount + change

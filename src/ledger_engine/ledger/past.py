@@ -155,10 +155,10 @@ def _page(
 ) -> Page[PastObject]:
     """Return a page of objects in their state at `at`.
 
-    `equal` contains the filters. No index covers past states, so every object is read and compared with the
-    filters. For this reason a page with filters may be shorter than requested although more objects follow:
-    it ends when LOOKED_AT_MAX objects were compared, or when a read returned only a part of its objects,
-    because their texts are long.
+    `equal` contains the filters. No index covers past states, so this function reads every object and
+    compares it with the filters. So a page with filters may be shorter than requested although more objects
+    follow. The page ends after LOOKED_AT_MAX objects. It also ends if the texts of the objects are so long
+    that a read returned only a part of the objects.
     """
     until, parameters = first_at(prefix, at + 1), {"changed": first_at("evt", at + 1)}
     filters = {name: value for name, value in equal.items() if value is not None}

@@ -1,7 +1,7 @@
 """Transactions: a transaction moves one amount on one account.
 
-Each transaction has another side, on which the opposite amount is moved, so the sum of all balances of a book
-in one currency is always zero. Without a `destination`, the other side is a *settlement*: a balance that each
+Each transaction has another side, which gets the opposite amount. So the sum of all balances of a book in one
+currency is always zero. Without a `destination`, the other side is a *settlement*: a balance that each
 project has for each currency and mode, and that no list shows. With a `destination`, the other side is a
 second transaction with the same `transfer` (docs/decisions.md#transactions).
 """

@@ -151,8 +151,8 @@ def page(
 def deactivate(unit: Unit, tenant: Tenant, id: str) -> User:
     """Deactivate the user, and return it; a user who is already deactivated is not changed.
 
-    The user's grants to apps are revoked, and stay revoked if the user is restored. Raises PermissionDenied
-    unless the credential has the role admin.
+    This revokes the user's grants to apps, which stay revoked if the user is restored. Raises
+    PermissionDenied if the credential's role is lower than admin.
     """
     tenant.require_role("admin")
     row = update_row(
