@@ -116,8 +116,8 @@ class Proof:
         """Check the proof, and return the time of each witness's signature by the witness's name.
 
         `body` is the event's body as webhooks send it. There is one exception: for an event of an erased
-        user, `body` must be the event's log entry, because the salt is destroyed, and without the salt the
-        entry cannot be computed from the event's body. Raises BadNote and BadProof.
+        user, `body` must be the event's log entry. The salt of this event is destroyed, and without the salt
+        nobody can compute the entry from the event's body. Raises BadNote and BadProof.
         """
         self.checkpoint.require_log(log)
         times = {key.name: self.checkpoint.witness_time(key) for key in witnesses}

@@ -34,8 +34,8 @@ class LoggedBook:
 class EntryRange:
     """Some consecutive events: their ids, and in `entries` one value for each id.
 
-    In a range from the function `read`, this value is the event's log entry; in a range from `leaves`, it is
-    the leaf hash of the log entry.
+    In a range from the function `read`, this value is the event's log entry. In a range from the function
+    `leaves`, this value is the leaf hash of the log entry.
 
     The range ends before the first event that needs a commitment and has none. `uncommitted` has the ids of
     this event and of later events that need a commitment and have none.

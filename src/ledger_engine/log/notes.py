@@ -15,7 +15,7 @@ from hashlib import sha256
 
 LOG = 0x01
 WITNESS = 0x04
-NOTE_MAX = 1_000_000  # bytes; each signature in a note takes about a hundred of them
+NOTE_MAX = 1_000_000  # bytes; each signature in a note takes about a hundred bytes
 _SIGNATURE = 64  # bytes
 _TIME = 8  # bytes
 _LINE = re.compile(r"— ([^\s+]+) (\S+)")

@@ -60,9 +60,9 @@ class CheckpointPlaces:
 def newest(folder: Path, book: LoggedBook) -> list[Checkpoint]:
     """Return the newest checkpoint in a folder for each log that the book ever had.
 
-    A checkpoint belongs to the book if its origin ends with the book's project and mode. The beginning of the
-    origin is not compared: a ledger that lost its log gives the new log another origin, and this function
-    must still find the checkpoints of the old log. Raises OSError and BadNote.
+    A checkpoint belongs to the book if its origin ends with the book's project and mode. This function
+    ignores the beginning of the origin. A ledger that lost its log gives the new log another origin, and this
+    function must still find the checkpoints of the old log. Raises OSError and BadNote.
     """
     if not folder.is_dir():
         return []
@@ -82,7 +82,7 @@ def _read(file: Path) -> Checkpoint:
 
 
 def notice_name(witness: str, book: int) -> str:
-    """Return the name of the notice which says that a witness does not sign the log of a book.
+    """Return the name of the notice that a witness does not sign the log of a book.
 
     The notice is removed when the witness signs.
     """
@@ -168,7 +168,11 @@ class Publisher:
             self._sizes_by_place[folder, stored_log.book.number] = stored_log.size, now
 
     async def _ask(self, client: BoundedClient, witness: WitnessAddress) -> None:
-        """Ask a witness to sign the last checkpoint of each book, unless it has signed or must wait."""
+        """Ask a witness to sign the last checkpoint of each book.
+
+        Skip a checkpoint that the witness has signed. If the witness did not sign for a book, skip the book
+        for RETRY_AFTER_S.
+        """
         for stored_log in list(self._latest.values()):
             place = (witness.key.name, stored_log.book.number)
             now = asyncio.get_running_loop().time()
@@ -182,7 +186,7 @@ class Publisher:
     async def _sign(
         self, client: BoundedClient, witness: WitnessAddress, stored_log: StoredLog
     ) -> str | None:
-        """Ask a witness to sign a checkpoint. Return None if it signs, and a sentence if it does not."""
+        """Ask a witness to sign a checkpoint. Return None if the witness signs, else a sentence."""
         import httpx
 
         checkpoint = stored_log.require()

@@ -387,7 +387,7 @@ def _most_cosigned(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | Non
 def _with_cosignatures(unit: Unit, book: LoggedBook, checkpoint: Checkpoint) -> Checkpoint:
     """Return the checkpoint, with the stored cosignatures of a checkpoint of this size added to its note.
 
-    Unreadable cosignatures are left out.
+    This leaves out unreadable cosignatures.
     """
     rows = unit.execute(
         "SELECT witness, line FROM log_cosignatures WHERE book = :book AND size = :size ORDER BY witness",
