@@ -11,9 +11,9 @@ import re
 MASK = "••••"
 
 # The long prefixes in the first line of the pattern occur in no ordinary word. A two-letter prefix could be
-# the end of a word, as in `chat_room`. So a two-letter prefix counts only in three cases: it begins a word;
-# at least as many characters follow as a secret contains; or the text ends after fewer characters, because
-# the text may have been cut inside the secret.
+# the end of a word, as in `chat_room`. So a two-letter prefix counts only in three cases: the prefix begins a
+# word; at least as many characters follow as a secret contains; or fewer characters follow, and the text ends
+# there. In the third case the text may have been cut inside the secret.
 _VALUE = re.compile(
     r"(sk_test|sk_live|whsec)_[A-Za-z0-9]{8,}"
     r"|(?:(?<![A-Za-z0-9_])(at|rt|ac|si)_[A-Za-z0-9]{8,}"

@@ -102,9 +102,9 @@ def values_writer(kind: type[JsonObject]) -> Callable[..., str]:
 def _compiled(parameters: str, prefix: str, kind: type[JsonObject]) -> Callable[..., str]:
     """Return a compiled function with these `parameters` that writes an object of the class `kind`.
 
-    The function is one f-string, made from the names of the fields, as `dataclass` makes its methods. It
-    takes half the time that making and writing a dict takes. `prefix` precedes each name in the f-string:
-    `value.` if the parameter is the object `value`, empty if the parameters are the fields.
+    The function is one f-string, made from the names of the fields, as `dataclass` makes its methods. The
+    function takes half the time that making and writing a dict takes. `prefix` precedes each name in the
+    f-string: `value.` if the parameter is the object `value`, empty if the parameters are the fields.
     """
     hints = get_type_hints(kind)
     values = {

@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 AT_ONCE = 1000  # the most rows that a turn of `take_turns` changes; this takes some hundredths of a second
-# The shortest pause between two turns, in seconds. A process that waits for the database tries to lock it at
-# shorter intervals than this pause, so at least one of its attempts falls into the pause.
+# The shortest pause between two turns, in seconds. A process that waits for the database tries to lock the
+# database at intervals that are shorter than this pause. So at least one of these attempts falls into the
+# pause.
 LEAST_REST_S = 0.02
 
 
