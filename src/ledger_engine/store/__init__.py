@@ -60,10 +60,10 @@ class GroupCache(Protocol):
         ...
 
     def change(self, cache: CachedValues, /) -> None:
-        """Mark `cache` as changed, so that `cache.write` is called before the commit.
+        """Mark `cache` as changed, so that the unit calls `cache.write` before the commit.
 
-        `cache.write` is also called before each statement on the tables of `cache`. Call `change` again after
-        each change, because a call of `cache.write` removes the mark, and so does the failure of a work.
+        The unit also calls `cache.write` before each statement on the tables of `cache`. Call `change` again
+        for each change, because a call of `cache.write` removes the mark, and so does the failure of a work.
         """
         ...
 

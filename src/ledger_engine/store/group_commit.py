@@ -6,8 +6,8 @@ writer in groups, one group at a time, and a group begins when the loop adds no 
 
 A long work, such as a batch, forms a group alone, and before each long work all waiting short works form a
 group. So a short work waits for at most one long work, and between two long works the writer runs at most one
-group of short works. As soon as a long work is committed, the writer gets the waiting short works. Only then
-does the caller of the long work get the answer.
+group of short works. As soon as a long work is committed, the writer gets the waiting short works. The caller
+of the long work gets the answer after that.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class GroupCommit(Generic[J]):
     def add(self, job: J) -> None:
         """Add a job to the next group."""
         self._waiting.append(job)
-        # Two cases have no scheduled check: this job is the first that waits, or an earlier call had too
+        # No check is scheduled yet in two cases: this job is the first that waits, or an earlier call had too
         # little memory to schedule a check.
         if not self._in_flight and self._next_check is None:
             self._check_soon()

@@ -135,8 +135,8 @@ def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *argum
 class ReadingThreads(ABC):
     """Runs works in parallel, in `threads` threads.
 
-    Projects take turns, and one project uses at most all threads but one. So a project with many works delays
-    no other project. Works without a project share one turn.
+    Projects take turns, and each project leaves at least one thread to the other projects. So a project with
+    many works delays no other project. Works without a project share one turn.
 
     A long work takes some milliseconds; for example, it reads a part of an account statement. At most
     `LONG_AT_ONCE` long works run at once, and at most one of each project, because long works compete with

@@ -303,7 +303,7 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
     def _wait_for_one(
         self, connection: PostgresConnection, books: list[int]
     ) -> tuple[frozenset[int], int | None]:
-        """Wait for the lock of the first book, then begin with it and with the locks of other free books."""
+        """Wait for the lock of the first book. Then begin with this lock and the locks of free books."""
         counts, began = self._committer.counts, time.monotonic()
         counts.lock_waits += 1
         try:

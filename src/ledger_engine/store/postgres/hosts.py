@@ -1,7 +1,7 @@
 """The hosts of a database. A new connection first tries the host that worked most recently.
 
-A new connection tries a host that has stopped after all other hosts. libpq alone would always begin with the
-first host of the address, and would wait for ever for a host that hangs.
+A host that has stopped moves to the end of the list of hosts, so new connections try this host last. libpq
+alone would always begin with the first host of the address, and would wait for ever for a host that hangs.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ log = logging.getLogger("ledger_engine.store.postgres.leases")
 class _RenewalResult(NamedTuple):
     """The result of a renewal.
 
-    `held` are the leases that this server now holds, and `releasing` are the leases among them that it should
-    give up. `others` is true if other servers hold leases.
+    `held` are the leases that this server now holds, and `releasing` are the leases in `held` that this
+    server should give up. `others` is true if other servers hold leases.
     """
 
     held: frozenset[str]

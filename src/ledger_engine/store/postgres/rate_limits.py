@@ -160,8 +160,8 @@ class CountedTogether:
     def _remembered_refusal(self, who: str, limits: tuple[int, int]) -> Verdict | None:
         """Return the verdict for a caller whose remembered refusal is still valid, or None.
 
-        The time of the database's clock is estimated. The estimate is never behind that clock, and ahead of
-        it by at most the time that the counter took to answer. So no refusal lasts too long.
+        This method estimates the time of the database's clock. The estimate is never behind that clock, and
+        ahead of it by at most the time that the counter took to answer. So no refusal lasts too long.
         """
         refusal = self._refusals[who]
         now = int(self._monotonic() + refusal.ahead)

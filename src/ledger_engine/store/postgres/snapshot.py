@@ -52,7 +52,7 @@ def open_snapshot(url: str, readers: int, report: ReportRows) -> Iterator[ReadSn
 
 
 def _begin(connection: PostgresConnection, snapshot: str | None) -> str:
-    """Begin a transaction on the snapshot with this name; None makes a new snapshot. Return the name."""
+    """Begin a transaction on the named snapshot, or on a new snapshot; return the snapshot's name."""
     connection.send(_BEGIN)
     if snapshot is None:
         return str(connection.rows(_EXPORT, {})[0]["name"])

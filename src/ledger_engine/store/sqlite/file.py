@@ -60,7 +60,10 @@ class DatabaseFile:
     """
 
     def __init__(self, path: Path, *, checkpoints: bool) -> None:
-        """Open the file. Raises StorageUnavailable if it must not be opened, sqlite3.Error and OSError."""
+        """Open the file. Raises StorageUnavailable if the file must not be opened.
+
+        Also raises sqlite3.Error and OSError.
+        """
         require_own_log(path)
         self._checkpoints = checkpoints
         self._path = path.resolve()  # resolved, because SQLite finds the log in the same way

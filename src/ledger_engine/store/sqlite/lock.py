@@ -36,8 +36,8 @@ _HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 def _lock(file: int) -> None:
     """Lock an open file. Raises OSError with a number in `_HELD` while another process holds the lock.
 
-    When `_is_held` runs in another process, that process has a shared lock for a moment. This must not keep a
-    server from starting, so in this case this function tries again.
+    When `_is_held` runs in another process, that process has a shared lock for a moment. A shared lock must
+    not keep a server from starting, so this function then tries again.
     """
     while True:
         try:

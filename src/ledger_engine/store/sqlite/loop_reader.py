@@ -23,8 +23,8 @@ STEPS = 1000  # after this many steps of its virtual machine, SQLite asks whethe
 STEPS_MAX = 20
 SLOW_S = 0.001  # a work that takes longer than this counts as slow if it read from the disk
 # After a slow or stopped work the next SENT_AWAY works go to the threads. Each further slow work doubles this
-# number, up to SENT_AWAY_MAX, and each fast work reduces it by one. So even if the file is not in memory,
-# fewer than about one in a hundred requests wait for another request's read from the disk.
+# number, up to SENT_AWAY_MAX, and each fast work reduces the number by one. So even if the file is not in
+# memory, fewer than about one in a hundred requests wait for another request's read from the disk.
 SENT_AWAY, SENT_AWAY_MAX = 32, 1024
 
 
