@@ -313,9 +313,9 @@ def begin(unit: Unit, server: ServerEntry) -> None:
 def beat(unit: Unit, server: ServerEntry, silent: Mapping[str, int]) -> dict[str, int]:
     """Count a beat of `server`, and return the counts of the other servers.
 
-    `silent` maps the id of each server whose count has not changed for too long to this count. If the stored
-    count of such a server is still the same, the server has ended. This function then deletes the server's
-    row, and revokes the keys of the server's sessions.
+    `silent` contains the ids of the servers whose counts have not changed for too long, each with its count.
+    If the stored count of such a server is still the same, the server has ended. This function then deletes
+    the server's row, and revokes the keys of the server's sessions.
     """
     _note_beat(unit, server, 1)
     for id, beats in silent.items():

@@ -152,7 +152,7 @@ def parse_moment(text: str, param: str) -> int:
             moment = datetime.combine(date.fromisoformat(text.upper()), datetime.min.time(), tzinfo=UTC)
         elif _DATE_TIME.fullmatch(text):
             moment = datetime.fromisoformat(text.upper().replace(",", "."))
-            # Convert to UTC inside the `try`, because the offset may lead to the year 0 or 10000. This raises
+            # Convert to UTC inside the `try`: if the offset leads to the year 0 or 10000, `astimezone` raises
             # OverflowError.
             moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
         else:

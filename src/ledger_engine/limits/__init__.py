@@ -1,7 +1,7 @@
 """Limits: rate windows, semaphores and leases.
 
 Rate limits apply to fixed minutes and seconds of the wall clock. A server counts the requests of each API key
-(docs/interface.md#rate-limits). Only one server serves a SQLite file; it counts in a dict (`RateWindows`).
+(docs/interface.md#rate-limits). Only one server serves a SQLite file, and counts in a dict (`RateWindows`).
 Servers on one PostgreSQL database count together in a table (`store/postgres/rate_limits.py`). Semaphores
 limit the memory of one process, so every server has its own semaphores.
 
@@ -202,7 +202,7 @@ class Semaphores:
     async def hold(self, *semaphores: Semaphore, wait: bool = False) -> AsyncIterator[None]:
         """Acquire each semaphore for the duration of the context.
 
-        If a semaphore is full, this raises Full. With `wait`, this waits instead, until all have room.
+        If a semaphore is full, this raises Full. With `wait`, this instead waits until no semaphore is full.
         """
         await self.acquire(semaphores, wait=wait)
         try:
@@ -213,7 +213,7 @@ class Semaphores:
     async def acquire(self, semaphores: Sequence[Semaphore], *, wait: bool = False) -> None:
         """Acquire each semaphore. The caller must call `release` later.
 
-        If a semaphore is full, this raises Full. With `wait`, this waits instead, until all have room.
+        If a semaphore is full, this raises Full. With `wait`, this instead waits until no semaphore is full.
         """
         while (full := self._full(semaphores)) is not None:
             if not wait:

@@ -144,7 +144,7 @@ def revoke_token(unit: Unit, token: str, client_id: str | None = None) -> Ledger
 
 
 def _find_stored(unit: Unit, parameters: Mapping[str, str]) -> Code | Token | None:
-    """Return the stored code that the request uses, or the refresh token if `grant_type` names one."""
+    """Return the stored code or refresh token in the request; `grant_type` decides between these two."""
     if parameters.get("grant_type", AUTHORIZATION_CODE) == AUTHORIZATION_CODE:
         return grants.find_code(unit, parameters.get("code", ""))
     return grants.find_token(unit, parameters.get("refresh_token", ""))

@@ -1,8 +1,8 @@
 """Grants: the permissions that users gave to apps, each with its one-time code and its tokens.
 
-A code or a refresh token works once. If two requests use one code or token, a thief may have sent one of the
-requests. The server cannot know which request, so it ends the whole grant (RFC 6749, 4.1.2; RFC 9700,
-4.14.2).
+A code or a refresh token works once. If two requests use the same code or token, one of the requests may come
+from a thief. The server cannot know which request comes from the thief, so it ends the whole grant (RFC 6749,
+4.1.2; RFC 9700, 4.14.2).
 """
 
 from __future__ import annotations
