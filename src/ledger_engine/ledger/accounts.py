@@ -22,9 +22,9 @@ from ledger_engine.store.rows import any_of, insert, reader
 # up to 20 pairs of texts (docs/interface.md#account).
 #
 # The index by account includes the column `description`, so that the database reads an account's transactions
-# from the index alone. But it would store a long description twice, in the table and in the index, and only a
-# few entries would fit on a page of the index. So the ledger stores a long description in the column
-# `long_description`, which is in no index. The column `description` then contains `ELSEWHERE`.
+# from the index alone. But the database would store a long description twice, in the table and in the index,
+# and only a few entries would fit on a page of the index. So the ledger stores a long description in the
+# column `long_description`, which is in no index. The column `description` then contains `ELSEWHERE`.
 
 
 SHORT_MAX = 100  # characters of a short description
@@ -70,7 +70,7 @@ NAME_MAX = 255
 
 
 # The index by account contains all these columns, so the database reads the transactions of one account from
-# the index alone. It reads only long descriptions from the table.
+# the index alone. The database reads only long descriptions from the table.
 _FROM_INDEX = f"""SELECT book, id, account, amount, type, description, balance_after, destination, transfer,
     reverses, created, CASE description WHEN '{ELSEWHERE}' THEN (SELECT r.long_description
         FROM transactions AS r WHERE r.book = t.book AND r.id = t.id) END AS long_description

@@ -41,10 +41,10 @@ class LoadedBalance:
 class Balances:
     """The balances of a project and mode that works have read so far. Implements `store.CachedValues`.
 
-    Several methods have the parameter `prefix`, which errors put before the name of the field at fault. It is
-    "" for a single transaction, and the path of the item, such as `transactions.0.`, for a transaction in a
-    batch. It is None if the request does not contain the transaction's fields, for example if the request
-    pays an invoice; the error then names no field.
+    Several methods have the parameter `prefix`, which errors put before the name of the field at fault.
+    `prefix` is "" for a single transaction. For a transaction in a batch, `prefix` is the path of the item,
+    such as `transactions.0.`. If the request does not contain the transaction's fields, for example because
+    it pays an invoice, `prefix` is None, and the error names no field.
     """
 
     tables: ClassVar = frozenset({"accounts", "settlements"})

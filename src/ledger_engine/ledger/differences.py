@@ -55,7 +55,8 @@ class Summary:
     orders: int
 
 
-# By the prefix of an id: the kind of the object, and the function that returns the object in its past state.
+# Maps the prefix of an id to the kind of the object, and to the function that returns the object in its past
+# state.
 _OBJECTS: dict[str, tuple[str, Callable[[Unit, Tenant, str, int], Any]]] = {
     "acc": ("account", lambda *args: as_json(past.account(*args))),
     "inv": ("invoice", past.invoice),

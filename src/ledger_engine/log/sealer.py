@@ -51,7 +51,7 @@ class Sealer:
         self._name = name
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        # By the book's number: the size of the book's log when it was last sealed, and its right edge.
+        # Maps the book's number to the size and the right edge of the book's log when it was last sealed.
         self._edges: dict[int, tuple[int, Edge]] = {}
         self._problems: dict[int, str] = {}  # the reason why a book's log is not signed, by the book's number
         self._key: LogKey | None = None
@@ -109,7 +109,7 @@ class Sealer:
                     await self._woken.wait()
 
     async def _try_to_look(self) -> bool:
-        """Seal some events of each book, and return whether more events wait. Log errors; raise none."""
+        """Seal some events of each book, and return whether more events wait. Log errors, raise no error."""
         try:
             more = await self._engine.shared_state.leases.leads() and await self._look()
         except StorageUnavailable as error:
