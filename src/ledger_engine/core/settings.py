@@ -51,9 +51,10 @@ class ServeSettings:
     """The settings of one server process.
 
     - `database` is None for a demo: the demo creates a file, and removes it at the end.
-    - `trusted_proxies` is the number of proxies in front of the server; each appends to `X-Forwarded-For`.
-    - `issuer` is the address by which apps know the server. If it is None, the server takes the address to
-      which a request was sent.
+    - `trusted_proxies` is the number of proxies in front of the server. Each of these proxies must append the
+      address of its client to `X-Forwarded-For`.
+    - `issuer` is the address by which apps know the server. If `issuer` is None, the server takes the address
+      to which a request was sent.
     - `auth_per_minute` and `auth_per_second` limit each client address at the authentication endpoints.
     - `webhook_retries_s` are the seconds to wait before each further attempt to send a webhook.
     - `embedded` is true if a dashboard started this server for its own use.

@@ -1,11 +1,11 @@
 """The cache that the works of one transaction share: values that are read once, and rows to insert.
 
-The cache writes the values and rows of all works of a group together, at the latest before the commit. If a
-statement names a table that has changes in the cache, the cache writes these changes before the statement
-runs. So the statement sees the changes. If the statement itself changes a table, the cache also drops the
-values of this table; a later work reads the values again. So a work needs no knowledge of other works, and
-the postings of several requests are written together, like the postings of one batch. The next transaction
-uses the same values. If another process has written, the committer calls `forget` first.
+The cache writes the values and rows of all works of a group (`group_commit`) together, at the latest before
+the commit. If a statement names a table that has changes in the cache, the cache writes these changes before
+the statement runs. So the statement sees the changes. If the statement itself changes a table, the cache also
+drops the values of this table; a later work reads the values again. So a work needs no knowledge of other
+works, and the cache writes the postings of several requests together, like the postings of one batch. The
+next transaction uses the same values. If another process has written, the committer calls `forget` first.
 """
 
 from __future__ import annotations

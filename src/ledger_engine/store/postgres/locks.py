@@ -107,10 +107,11 @@ class Locks:
         """Acquire locks of books and begin a transaction. If `locks` is empty, acquire the ledger's lock.
 
         First wait for the locks in `waits_for`. Then acquire at most `at_most` locks from `locks`, in this
-        order, but only locks that are free. Return the acquired locks and a time: the latest
-        time that another server stored under these locks. The time is None if this server made the last
-        commit under each of these locks, or if there was no commit. The set of acquired locks can be empty;
-        it does not contain the ledger's lock.
+        order, but only locks that are free. The set of acquired locks can be empty; it does not contain the
+        ledger's lock.
+
+        Return the acquired locks and a time: the latest time that another server stored under these locks.
+        The time is None if this server made the last commit under every lock that has a commit.
 
         Raises DatabaseFailed and ConnectionLost.
         """

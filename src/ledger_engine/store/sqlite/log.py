@@ -35,10 +35,10 @@ class WriteAheadLog:
     """The complete transactions in a log.
 
     `page_count` is the number of pages of the database after these transactions. `pages` are the numbers of
-    the pages in the log. `frames` is the number of frames, each a copy of a page. `counters` are the lowest
-    and the highest change counter that page 1 of the database file can contain if the log belongs to the
-    file; None if the log does not contain page 1. `first_pages` are the copies of page 1 in the log, each
-    without its first sector.
+    the pages in the log. `frames` is the number of frames, each a copy of a page. Page 1 of the database file
+    contains a change counter. `counters` are the lowest and the highest value that this counter can have if
+    the log belongs to the file. If the log does not contain page 1, `counters` is None. `first_pages` are the
+    copies of page 1 in the log, each without its first sector.
     """
 
     page_size: int
@@ -62,7 +62,7 @@ def log_file(database: Path) -> Path:
 
 
 def read_log(database: Path) -> WriteAheadLog | None:
-    """Return the content of the log of `database`; None if there is no log or no complete transaction in it.
+    """Return the content of the log of `database`; None if no log with a complete transaction exists.
 
     This does not check the checksums, because SQLite does. SQLite writes the log again from its beginning
     after a checkpoint; the salts distinguish the current frames from the old frames behind them.
