@@ -140,7 +140,7 @@ class Sealer:
         return more
 
     async def _may_begin(self) -> bool:
-        """Return True if no folder has checkpoints of an earlier log, so that a first key may be made."""
+        """Return whether `begin` may make the first key: no folder has checkpoints of an earlier log."""
         self._problems.clear()
         for stored_log in await self._engine.read(stored.books):
             try:
@@ -153,7 +153,7 @@ class Sealer:
     async def _follow_key(self) -> bool:
         """Make the first key if there is none, and sign all logs again if the key has changed.
 
-        Return False if there is no key and no first key may be made.
+        Return False if the ledger has no key and must not get a first key (`_may_begin`).
         """
         key = await self._engine.read(keys.current)
         if key is None:

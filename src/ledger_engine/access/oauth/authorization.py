@@ -38,7 +38,7 @@ from ledger_engine.store import Unit
 class AuthorizationRequest:
     """A valid authorization request, to show to a user (docs/interface.md#authorize-parameters).
 
-    `user` is the signed-in user, or None if nobody is signed in or the app may not ask the signed-in user.
+    `user` is the signed-in user. It is None if nobody is signed in, or if the app may not ask this user.
     """
 
     app: App
@@ -62,8 +62,8 @@ class AuthorizationRequest:
 class RefusedToApp(Exception):
     """The authorization request is refused; the app gets the error at `redirect_uri`, one of its addresses.
 
-    `state` is the request's parameter `state`, which goes back to the app; it is None if the parameter is
-    missing or has characters that cannot be sent.
+    `state` is the request's parameter `state`, which goes back to the app. It is None if the parameter is
+    missing, or if the parameter has characters that cannot be sent.
     """
 
     def __init__(self, redirect_uri: str, error: str, description: str, state: str | None) -> None:
