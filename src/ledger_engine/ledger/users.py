@@ -26,7 +26,8 @@ PAGE_MAX = 10**12  # no list has this many pages, and the offset of the last row
 RECOVERABLE_FOR = quotas.RECOVERABLE_FOR
 
 # The pattern checks only the form of an address, because the server cannot know whether mail arrives. \x22 is
-# a quotation mark: in a generated client program, the character itself would end the string with the pattern.
+# a quotation mark. In a generated client program, the character itself would end the string that contains the
+# pattern.
 _BARRED = r"\s\x00-\x1f\x7f-\x9f@\x22(),:;<>\[\\\]"
 EMAIL_PATTERN = rf"^[^{_BARRED}]+@[^{_BARRED}.]+(\.[^{_BARRED}.]+)*$"
 _EMAIL = re.compile(EMAIL_PATTERN)

@@ -333,8 +333,8 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
     def _rests_on_unconfirmed(self) -> bool:
         """Return whether the works may have read rows from a commit that no standby has received.
 
-        The result is False only if no doubt is open (`confirmations`), and if no other server has committed
-        under these locks since our last confirmed commit.
+        The result is True if a doubt is open (`confirmations`), or if another server has committed under
+        these locks since our last confirmed commit.
         """
         in_doubt = self._committer.confirmations.in_doubt
         return in_doubt or self._times not in (None, self._committer.last_confirmation)
