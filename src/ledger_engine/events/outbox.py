@@ -378,9 +378,9 @@ def between(unit: Unit, tenant: Tenant, first: str, end: str, request: str) -> l
 def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
     """Erase a user's name and email address from the user's events after the id `after`.
 
-    One call erases up to `limit` events, oldest first, and returns the id of the last of them, or None if no
-    more events follow. The salt of each event is destroyed too, because with the salt somebody could test
-    guesses of the erased text against the commitment in the log.
+    One call erases up to `limit` events, oldest first. It returns the id of the last erased event, or None if
+    no more events follow. The function also deletes the salt of each event, because with the salt somebody
+    could test guesses of the erased text against the commitment in the log.
     """
     rows = unit.execute(
         "SELECT book, id, body FROM events AS e"
@@ -432,7 +432,7 @@ def _page_of_posting(
 
 
 def _shown_to(tenant: Tenant) -> str | None:
-    """Return an SQL condition that selects the events that the tenant may see; None if it may see all."""
+    """Return the SQL condition for events that the tenant may see; None if the tenant may see all events."""
     return None if tenant.may_see_users() else f"NOT {_OF_USERS}"
 
 

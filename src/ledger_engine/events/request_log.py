@@ -223,7 +223,7 @@ def _event_ids(unit: Unit, tenant: Tenant, row: Row) -> list[str]:
 
 
 def _without_hidden_bodies(tenant: Tenant, request: LoggedRequest) -> LoggedRequest:
-    """Return the request, without its bodies unless the tenant may read everything."""
+    """Return the request; remove its bodies if the tenant may not read everything."""
     return request if tenant.may_see_bodies() else replace(request, request_body=None, response_body=None)
 
 

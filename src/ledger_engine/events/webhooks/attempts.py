@@ -10,9 +10,9 @@ restores that were stored when the attempt was read, and `record` compares them 
 the delivery was resent during the attempt, it stays due; if the endpoint was deleted, the delivery gets no
 retry.
 
-There is one exception to the rule for rows: if an event after the cursor is resent before its first attempt
-is recorded, the resend creates the row, with 0 attempts. `pending` leaves this row out until the first
-attempt is recorded.
+There is one exception to the rule that the first recorded attempt creates the row. If an event after the
+cursor is resent before its first attempt is recorded, the resend creates the row, with 0 attempts. `pending`
+leaves this row out until the first attempt is recorded.
 """
 
 from __future__ import annotations
@@ -254,10 +254,10 @@ def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
     """Return new due times for the endpoint's overdue deliveries, in the present order of the deliveries.
 
     The first delivery is due now, and the others follow at intervals of `pace_ms`. Deliveries that an earlier
-    call has spread are included even if they are not due yet: otherwise the deliveries that are spread now
-    would be sent between them. A spread delivery is recognised by its due time, which is a multiple of
-    `pace_ms`. A few other deliveries have such a due time by chance, and are included too. This function
-    stores nothing; `set_due` stores the new due times.
+    call has spread are included even if they are not due yet: otherwise the deliveries that became overdue
+    since that call would be sent between them. The due time of a spread delivery is a multiple of `pace_ms`,
+    and the function recognises the delivery by this. A few other deliveries have such a due time by chance,
+    and are included too. This function stores nothing; `set_due` stores the new due times.
     """
     now = unit.now
     rows = unit.execute(

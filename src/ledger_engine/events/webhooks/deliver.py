@@ -45,7 +45,8 @@ from ledger_engine.events.webhooks.signing import Seal, WrongKey
 from ledger_engine.store.engine import Engine
 
 STOP_TIMEOUT_S = 1.0
-# The commits of other processes wake no task in this process, so the feeder also looks at this interval.
+# Seconds after which the feeder looks for deliveries again, because the commits of other processes wake no
+# task in this process.
 POLL_INTERVAL_S = 1.0
 FIRSTS_AT_ONCE = 90  # first attempts submitted after one read, for all endpoints together
 # Seconds between two saves of the cursors of endpoints that wanted none of the events that were read.
@@ -186,16 +187,16 @@ class OwnEndpoints:
             outgoing.next_read_at = 0
 
     async def seal_secrets(self, engine: Engine) -> None:
-        """Encrypt the secrets of all endpoints with the present key, unless they already are."""
+        """Encrypt with the present key all endpoints' secrets that are not yet encrypted with this key."""
         secrets = await engine.read(endpoints.sealed_secrets)
         for id, secret in [*secrets, *await engine.read(endpoints.sealed_previous_secrets)]:
             if (new_form := self._seal.reseal(secret)) is not None:
                 await engine.write(partial(endpoints.replace_sealed, id=id, old=secret, new=new_form))
 
     async def follow(self) -> None:
-        """Add new endpoints, and let removed ones drain (`Outgoing`): nothing more is submitted for them.
+        """Add new endpoints, and let removed endpoints drain, as the class `Outgoing` explains.
 
-        An endpoint with a new secret, or one that was enabled again, is drained first and then added again.
+        An endpoint that has a new secret or was enabled again drains first, and is then added again.
         """
         if not self.changed:
             return

@@ -35,8 +35,9 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest, expires_with
 from ledger_engine.store.rows import any_of
 
-# A resend increments `resends`. When an attempt ends, `attempts.record` compares this count, because the
-# result of an attempt must not change the due time of a delivery that was resent during the attempt.
+# A resend increments `resends`. When an attempt ends, `attempts.record` compares this count with its value
+# before the attempt, because the result of an attempt must not change the due time of a delivery that was
+# resent during the attempt.
 _DUE_AGAIN = "status = 'pending', retries = 0, due = :due, resends = deliveries.resends + 1"
 _READ_TOGETHER = 500  # endpoints whose deliveries one statement reads
 _FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"
@@ -158,9 +159,9 @@ def resend(
 ) -> Resent:
     """Send an event again now: to each enabled endpoint that wants this kind of event, or only to `endpoint`.
 
-    If an attempt is in progress, the event is sent again after this attempt. If the first attempt is still to
-    come, it counts as the resend. Raises NotFound for the event or the endpoint, and InvalidRequest if
-    `endpoint` does not receive events of this kind.
+    If an attempt is in progress, the event is sent again after this attempt. If the event's first attempt is
+    still to come, this attempt counts as the resend. Raises NotFound for the event or the endpoint. Raises
+    InvalidRequest if `endpoint` does not receive events of this kind.
     """
     message = outbox.get(unit, tenant, event)
     idempotency.take(unit, tenant, key, event)

@@ -79,9 +79,9 @@ class NewEndpoint:
 class Subscription:
     """An enabled endpoint as the deliverer needs it.
 
-    `kinds` are the kinds of events to send, or None for every kind. `secret` is sealed, and so is `previous`,
-    the secret before the last roll, which also signs until `previous_until`. `enables` counts how often the
-    endpoint was enabled or restored, `restores` how often it was restored.
+    `kinds` are the kinds of events to send, or None for every kind. `secret` is the sealed secret. `previous`
+    is the sealed secret from before the last roll, which also signs until `previous_until`. `enables` counts
+    how often the endpoint was enabled or restored. `restores` counts how often the endpoint was restored.
     """
 
     endpoint: str
@@ -269,8 +269,9 @@ def restore(
 ) -> EndpointWithSecret:
     """Restore an endpoint that was deleted at most 30 days ago, with a new secret.
 
-    The endpoint gets only future events; deliveries that were pending when it was deleted are not sent.
-    Raises NotFound, Conflict if the endpoint is not deleted, and PermissionDenied as `create` does.
+    The endpoint gets only future events. Deliveries that were pending when the endpoint was deleted are not
+    sent. Raises NotFound. Raises Conflict if the endpoint is not deleted. Raises PermissionDenied as `create`
+    does.
     """
     idempotency.take(unit, tenant, key, id)
     row = unit.first(
@@ -390,8 +391,9 @@ def note_outcomes(unit: Unit, id: str, enables: int, now: int, *, any_succeeded:
     """Record the success or failure of attempts in the endpoint's row.
 
     The status 410 disables the endpoint at once. A failure disables it if no attempt has succeeded for five
-    days. `enables` is the endpoint's count `enables` when the attempts were read. If the stored count is
-    different, the endpoint was enabled or restored in the meantime, and the attempts are ignored.
+    days. `enables` is the value that the endpoint's count `enables` had when the attempts were read. If the
+    stored count has another value, the endpoint was enabled or restored in the meantime. Then this function
+    ignores the attempts.
     """
     row = unit.first(
         "UPDATE webhook_endpoints SET failing_since = CASE WHEN :succeeded = 1 THEN NULL"

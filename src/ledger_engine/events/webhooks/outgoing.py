@@ -18,7 +18,7 @@ from ledger_engine.store import Unit
 
 # The highest numbers for one endpoint.
 FIRSTS_AHEAD = 512  # first attempts that are submitted and have no result yet
-# Characters: no more first attempts are read once the bodies of these attempts have this many in total.
+# Once the bodies of these attempts have this many characters in total, no more first attempts are read.
 BYTES_AHEAD = 512 * 1024
 ANSWERED_MAX = 10_000  # first attempts that have a result, but must wait for the result of an earlier attempt
 RETRIES_AHEAD = 8  # retries in progress
@@ -104,7 +104,7 @@ class Outgoing:
         """Return how much to read, with at most `share` first attempts; `now` is the ledger's time."""
         firsts = min(share, FIRSTS_AHEAD - self.unanswered) if self._takes_firsts else 0
         # Add the number of retries in progress: these retries are still pending in the database, and a read
-        # returns them before the others.
+        # returns them before all other retries.
         retries = RETRIES_AHEAD + len(self.retrying) if now >= self.next_possible_read_at else 0
         # Reset these fields before the read, so that changes during the read are not missed.
         self.may_have_more = self.may_have_more and not firsts
@@ -227,8 +227,8 @@ class Outgoing:
     def give_up(self) -> None:
         """Note that the result of a job cannot be recorded.
 
-        If the job is a retry, it stays in `retrying` until the next deliverer starts, because otherwise it
-        would be sent again and again.
+        If the job is a retry, its event stays in `retrying` until the next deliverer starts. Otherwise the
+        retry would be sent again and again.
         """
         self.unrecorded -= 1
 

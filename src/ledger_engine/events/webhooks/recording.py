@@ -4,7 +4,7 @@ One commit stores all results that have arrived, up to a limit. If this commit f
 works, the recorder splits the results into smaller and smaller batches. So a result that cannot be stored
 does not block the other results.
 
-The module also has the clock for retries, which notices that nothing was sent for some time.
+The module also contains `RetryClock`, which notices when the ledger's clock jumps forward.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from ledger_engine.events.webhooks.sending import SendResult
 from ledger_engine.store import ATTEMPTS, BookWork, Unit
 from ledger_engine.store.engine import Engine
 
-# After a stop, overdue retries to an endpoint are sent one by one, this many seconds apart (less if the
-# shortest wait before a retry is less).
+# After a stop, the overdue retries to one endpoint are sent one by one, this many seconds apart. If the
+# shortest wait before a retry is shorter than this, the retries are sent at intervals of that shortest wait.
 OVERDUE_EVERY_S = 1.0
 SPREAD_AT_ONCE = 200  # due times that one commit changes
-# If the ledger's clock has moved by more than this much beyond the elapsed time, it has jumped; smaller
-# differences are ordinary adjustments.
+# If the ledger's clock moves more than this many milliseconds further than the monotonic clock, the ledger's
+# clock has jumped. Smaller differences are ordinary adjustments of the machine's clock.
 JUMP_MS = 30_000
 
 
@@ -60,13 +60,13 @@ class RetryClock:
 
     async def begin(self) -> None:
         """Continue where the last deliverer stopped. Raises StorageUnavailable."""
-        # Only the first server that starts does this. If other servers already run, they were sending until
-        # now, so there was no stop.
+        # Only the first server that starts calls `_continue`. If other servers already run, those servers
+        # were sending until now, so there was no stop.
         if await self._leases.leads() and self._leases.first:
             await self._continue()
-        # With its first write to the database, which may have been the one in `_continue`, the engine moves
-        # the ledger's clock forward past the newest stored time. Read both clocks only now: otherwise
-        # `follow` would take this move of the clock for a jump.
+        # The engine's first write to the database moves the ledger's clock forward past the newest stored
+        # time, and `_continue` may have made this first write. Read both clocks only now: otherwise `follow`
+        # would take this move of the clock for a jump.
         self._clock_at, self._monotonic_at = read_together(self._engine.clock.now, self._monotonic)
 
     async def follow(self) -> int:

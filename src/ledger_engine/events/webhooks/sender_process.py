@@ -1,9 +1,9 @@
 """Runs the sender in a process of its own, so that the load of the server delays no delivery.
 
 In the server's event loop each delivery would wait several times for its turn among the requests, and would
-slow the requests down. With this process the server only writes one message and reads one line for each
-delivery. The process receives finished requests to send: it knows no secret and no database, and stores
-nothing. It ends when its owner, the server, ends.
+slow the requests down. With this process the server writes at most one message and reads at most one line for
+each delivery. The process receives finished requests to send: it knows no secret and no database, and stores
+nothing. The process ends when its owner, the server, ends.
 
 The owner writes pickled tuples, each preceded by its length: `("jobs", …)` with the fields of each
 AttemptJob, `("drop", endpoint)`, `("until", moment)`, `("stop", seconds)`. The process answers with JSON
@@ -110,7 +110,7 @@ class SenderProcess:
         self._unwritten.append(job)
 
     def drop(self, endpoint: str) -> None:
-        """Report as not made all jobs of the endpoint that have not been started."""
+        """Report each job of the endpoint that has not been started as not made."""
         self._write("drop", endpoint)
 
     def send_until(self, moment: float) -> None:
@@ -152,7 +152,7 @@ class SenderProcess:
                 status = await self._run()
             except OSError as error:
                 log.error("the webhook sender cannot be started: %s", error)
-            except Exception:  # any error: if this task ended, nothing would be sent
+            except Exception:  # any error, because without this task nothing would be sent
                 log.exception("the results of the webhook sender cannot be used")
             if self._stopping:
                 return

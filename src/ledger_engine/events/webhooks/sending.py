@@ -1,4 +1,4 @@
-"""The sender makes the submitted attempts, in order for each endpoint; no endpoint delays another.
+"""The sender makes the submitted attempts; no endpoint delays another endpoint.
 
 Each endpoint has a lane, which makes the endpoint's first attempts in sequence: the next attempt may start
 when the previous attempt has a result, or a quarter of a second after the previous request was sent. So a
@@ -49,8 +49,8 @@ FIRSTS_MAX = 8  # first attempts in progress in one lane
 RETRIES_MAX = 4  # retries in progress in one lane
 # Attempts in progress in all lanes together, in addition to the two that each lane may always run.
 SHARED_MAX = 128
-# Seconds after which an idle connection is closed here. It is less than 5, because common servers close an
-# idle connection after 5 seconds or later.
+# Seconds after which the sender closes an idle connection. The value is less than 5, because common servers
+# close an idle connection after 5 seconds or later.
 IDLE_S = 4
 Headers = list[tuple[str, str]]
 
@@ -256,7 +256,8 @@ def _kept_headers(response: h11.Response) -> Headers:
 class AttemptJob(NamedTuple):
     """One attempt to make. The caller chooses `number`; host, port, TLS and path come from a ParsedUrl.
 
-    `headers` is JSON text, an array of pairs. The recorder stores the same text, so it is made only once.
+    `headers` is the JSON text of an array of pairs. The recorder stores the same text, so the text is made
+    only once.
     """
 
     number: int
@@ -293,9 +294,9 @@ class SendResult(NamedTuple):
 class _Queue:
     """The first attempts or the retries of one lane.
 
-    The jobs start in the order of their submission, and at most `most` jobs run at the same time. With
-    `in_order`, the job that was started last becomes the `head`, and no other job starts until the head has a
-    result or until OVERTAKE_S after its request was sent.
+    The jobs start in the order of their submission, and at most `most` jobs run at the same time. In a queue
+    that is `in_order`, the job that was started last is the `head`. The next job starts when the head has a
+    result, or OVERTAKE_S after the head's request was sent.
     """
 
     lane: _Lane
@@ -308,7 +309,10 @@ class _Queue:
 
 @dataclass(slots=True, eq=False)
 class _Lane:
-    """The jobs of one endpoint, and the idle connections to it, each with the timer that closes it."""
+    """The jobs of one endpoint, and the idle connections to this endpoint.
+
+    `idle` maps each idle connection to the timer that closes the connection.
+    """
 
     endpoint: str
     idle: dict[ReceiverConnection, asyncio.TimerHandle] = field(default_factory=dict)
@@ -354,7 +358,7 @@ class Sender:
         self._start_waiting(queue)
 
     def drop(self, endpoint: str) -> None:
-        """Report as not made all jobs of the endpoint that have not been started.
+        """Report each job of the endpoint that has not been started as not made.
 
         Also close the endpoint's idle connections.
         """

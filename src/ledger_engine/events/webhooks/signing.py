@@ -156,8 +156,8 @@ def _fernet(key: str) -> Fernet:
     # Imported here, so that a server without webhooks or without a key does not load this library.
     from cryptography.fernet import Fernet
 
-    # The key is stretched with scrypt, because people choose words that can be guessed. Different salts would
-    # protect stored hashes; no hash of the key is stored, so the salt is constant.
+    # The key is stretched with scrypt, because people choose words that can be guessed. Different salts are
+    # useful only for hashes that are stored. No hash of the key is stored, so the salt is constant.
     key_bytes = hashlib.scrypt(key.encode(), salt=b"ledger webhook secrets", n=2**14, r=8, p=1, dklen=32)
     return Fernet(base64.urlsafe_b64encode(key_bytes))
 
