@@ -131,14 +131,15 @@ class Etags:
     """The tags of one engine's lists.
 
     A tag is made from the URL and the id of the book's newest event, because every change of an account, a
-    transaction, an invoice or an order records an event. It is also made from the text `generation`, so it
-    does not match a tag made with another text. The server uses a new text after the ledger was set back to
-    a snapshot.
+    transaction, an invoice or an order records an event. The text `generation` is also part of a tag, so tags
+    with different generations never match. After the ledger was set back to a snapshot, the server uses a new
+    generation.
 
-    A tag is read before the answer, so the answer is as new as its tag or newer. If reading the newest event
-    would take a round trip to the database, a request without a condition gets a tag made from the event that
-    is remembered as the book's newest, if there is one. This event may be out of date. In this case the
-    client's next conditional request gets the whole list although the list has not changed.
+    The server reads the tag before the answer, so the answer is as new as its tag or newer. Sometimes the
+    newest event can be read only with a round trip to the database. Then a request without a condition gets a
+    tag made from the newest event that the server remembers for the book; the server makes the round trip
+    only if it remembers no event. If the remembered event is out of date, the client's next conditional
+    request gets the whole list although the list has not changed.
     """
 
     def __init__(self, engine: Engine, generation: str = "") -> None:

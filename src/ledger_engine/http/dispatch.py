@@ -106,7 +106,8 @@ class Dispatcher:
             endpoint = self._endpoints.get(("/".join(pieces), method))
             if endpoint is not None:
                 return endpoint, {"id": id}
-        # Methods are case-sensitive (RFC 9110, 9.1), and the URL map would treat `get` as `GET`.
+        # Methods are case-sensitive (RFC 9110, 9.1), but the URL map would treat `get` as `GET`. So look up a
+        # method that no rule has.
         return self._urls.match(path, method if method.isupper() else "no method")
 
 
@@ -125,7 +126,8 @@ async def _send_stream(answer: StreamedAnswer, head_only: bool, receive: Receive
 
     The answer to a HEAD request (`head_only`) has no pieces.
     """
-    # Close the generator here: a HEAD request never starts it, and then it does not close itself.
+    # Close the generator here. A HEAD request never starts the generator, and a generator that was never
+    # started does not close itself.
     async with contextlib.aclosing(answer.pieces):
         headers = [(b"content-type", answer.content_type.encode()), *answer.headers]
         await send({"type": "http.response.start", "status": 200, "headers": headers})

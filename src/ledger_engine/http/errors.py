@@ -144,8 +144,9 @@ def status_of(error: LedgerError) -> int:
 def body_of(error: LedgerError, path: str) -> dict[str, Any]:
     """Return the body of the answer that reports the error to a request for `path`.
 
-    The body has one of three forms: under /api that of the directory, under /oauth that of OAuth, and
-    elsewhere that of the ledger. Only the body of a 429 is the same everywhere (docs/interface.md#errors).
+    The body has one of three forms: the directory's form under /api, OAuth's form under /oauth, and the
+    ledger's form under all other paths. Only the body of a 429 is the same under all paths
+    (docs/interface.md#errors).
     """
     if isinstance(error, RateLimited) or f"{path}/".startswith("/api/"):
         return {"error": error.code, "message": error.message, **_first_use_fields(error)}
@@ -221,7 +222,7 @@ def from_wire(error: wire.BadRequest) -> LedgerError:
 
 
 def _oauth_code(error: LedgerError) -> str:
-    """Return the code of RFC 6749, 5.2, for the error; for an error without one, return the closest code."""
+    """Return the code for the error from RFC 6749, 5.2, or the closest code if the RFC has none for it."""
     if isinstance(error, OAuthRefusal):
         return error.code
     if isinstance(error, AuthenticationError):

@@ -54,7 +54,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Page
 
 P = ParamSpec("P")
-# The most long reads of one project at a time; the server answers a further long read with 429.
+# One project may run this many long reads at the same time. The server answers a further long read with 429.
 LONG_READS_OF_ONE_MAX = 64
 CALL = "ledger.call"  # the key under which the gate stores the Call in the ASGI scope
 
@@ -67,7 +67,7 @@ class Call:
     `caller`. `read_later` is the function with which `receive_body` reads the body; None if `body` already
     contains the body. `route` is the path that the operation declares; "" until the dispatcher has found the
     operation. `error_code` is the code of the error in the answer; None if the answer reports no error.
-    `condition` is the condition in `If-Match`, which a work that writes checks before it changes anything.
+    `condition` is the condition in the header `If-Match`; `write` checks the condition before it runs a work.
     `traceparent` is the value of the header `traceparent`; None if the header is missing or invalid.
 
     A *work* is a function that runs inside one transaction (`ledger_engine.store`).
@@ -174,7 +174,7 @@ class Call:
     async def write_long(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a work that writes for many milliseconds; return its result as `write` does."""
+        """Run a work that writes for many milliseconds; return its result once its changes are durable."""
         return await self.engine.write(LongWork(_TenantWork(work, self._known_tenant(), args, kwargs)))
 
     def _known_tenant(self) -> Tenant:
@@ -248,8 +248,8 @@ class Operation:
 
     The answer of a `tagged` operation depends on the book alone, and not on the time, so the answer gets an
     ETag. An answer with one object gets an ETag too, unless the object was just created. An operation that
-    changes an object can name in `changes` the work that reads the object in the form in which GET returns
-    it. The tag of this form is compared with `If-Match`.
+    changes an object can set `changes` to a work that reads the object and returns it as GET does. The server
+    computes the object's tag from the result of this work, and compares the tag with `If-Match`.
     """
 
     method: str
@@ -346,7 +346,7 @@ class Operation:
         return self._with_tag(call, headers, body) if self.shows_one else (self.status, headers, body)
 
     def _with_tag(self, call: Call, headers: list[tuple[bytes, bytes]], body: bytes) -> Rendered:
-        """Return the answer with one object, whose JSON text is `body`, and with the object's tag.
+        """Return the answer whose body is one object's JSON text `body`, with the object's tag as its ETag.
 
         For a GET, compare the tag with `If-Match` and `If-None-Match`. Raises PreconditionFailed.
         """

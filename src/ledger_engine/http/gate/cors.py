@@ -29,7 +29,7 @@ class Cors:
 
     def headers(self, request: dict[bytes, bytes]) -> list[Header]:
         """Return the CORS headers for the answer to a request with these headers."""
-        # The answer depends on the origin, so a cache must not give one origin the answer for another one.
+        # The answer depends on the origin, so a cache must not give one origin the answer for another origin.
         headers = [(b"vary", b"Origin")]
         origin = request.get(b"origin")
         if origin in self._origins:

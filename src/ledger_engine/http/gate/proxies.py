@@ -44,8 +44,8 @@ class BehindProxies:
     ) -> str:
         """Return value number `hops` from the right among the values of the header `name`.
 
-        If there are fewer than `hops` values, return "". With `at_least`, return the leftmost value instead
-        of "", if there are `at_least` values or more.
+        If there are fewer than `hops` values, return "". If `at_least` is given, fewer values can be enough:
+        if there are fewer than `hops` values, but at least `at_least`, return the leftmost value.
         """
         values = [
             part.strip() for header, value in headers if header.lower() == name for part in value.split(b",")

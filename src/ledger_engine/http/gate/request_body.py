@@ -75,9 +75,9 @@ async def read_body(
     The bytes of a file upload are counted and dropped, because no route takes files.
 
     `place` is the context that holds a place for a large body while it is read; None if the body needs no
-    place. Raises Full if no place is free, InvalidRequest if the body is too large, does not arrive in time
-    or is not framed as HTTP requires, and ClientGone. After any of these errors, the rest of the body is
-    still unread.
+    place. Raises Full if no place is free. Raises InvalidRequest if the body is too large, does not arrive in
+    time or is not framed as HTTP requires. Raises ClientGone. After any of these errors, the rest of the body
+    is still unread.
     """
     boundary = _boundary(headers)
     if boundary is None and wire is not None and wire.whole:

@@ -1,4 +1,4 @@
-"""Makes JSON Schemas: those of records from dataclasses, and those of bodies and queries with pydantic."""
+"""Makes JSON Schemas: of records, from their dataclasses; and of bodies and queries, with pydantic."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ class RecordSchemas:
             members = {"id": members["id"], "object": {"type": "string", "const": kind.OBJECT}, **members}
         schema = closed_object(members)
         schema["required"] = [name for name in members if name not in left_out]
-        # For a class without a docstring, dataclass and TypedDict generate one, which is no description.
+        # If a class has no docstring, `dataclass` or `TypedDict` generates a docstring, which describes
+        # nothing. So the schema gets no description then.
         if kind.__doc__ and not kind.__doc__.startswith((kind.__name__ + "(", "dict(")):
             # Python's None is null in JSON.
             schema["description"] = re.sub(r"\bNone\b", "null", " ".join(kind.__doc__.split()))

@@ -413,9 +413,9 @@ async def _show_failure(error: Exception) -> Response:
 
 def _cookie_name() -> str:
     # The name contains the port, because a browser sends a host's cookies to all ports of the host. If two
-    # ledgers on a machine used the same name, each would sign out the users of the other. The prefix
-    # `__Host-`, which needs TLS, makes the browser refuse a cookie of this name from another host of the same
-    # domain.
+    # ledgers on a machine used the same name, each ledger would sign out the users of the other ledger. The
+    # prefix `__Host-`, which needs TLS, makes the browser refuse a cookie of this name from another host of
+    # the same domain.
     port = request.host.rpartition(":")[2]
     name = f"ledger_sign_in_{port}" if port.isdecimal() else "ledger_sign_in"
     return f"__Host-{name}" if request.is_secure else name

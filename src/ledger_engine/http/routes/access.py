@@ -170,7 +170,7 @@ async def revoke_oauth_token(call: Call, body: RevocationRequest) -> RevokedKeys
 
 
 def _client_id(call: Call, in_body: str | None) -> dict[str, str]:
-    """Return the `client_id` of the body or of a Basic header (RFC 6749, 2.3.1); {} if neither has one.
+    """Return the `client_id` in the body or in a Basic header (RFC 6749, 2.3.1); {} if it is in neither.
 
     The password in the Basic header is ignored, because apps have no secret. Raises AuthenticationError for
     an unreadable Basic header, and InvalidRequest if header and body name different apps.

@@ -70,8 +70,8 @@ async def get_readiness(call: Call) -> Readiness | Rendered:
 
 
 def _unavailable(call: Call, state: Health | Readiness, error: StorageUnavailable) -> Rendered:
-    # Make the error anew: a health check changes nothing, so the message must not say that the outcome of a
-    # change is unknown.
+    # Make a new error with the same reason. A health check changes nothing, so the message must not say that
+    # the outcome of a change is unknown.
     error = StorageUnavailable(error.reason)
     status, headers, _ = call.refuse(error)
     return status, headers, dumps({**as_json(state), **body_of(error, call.path)}).encode()

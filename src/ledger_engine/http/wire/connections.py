@@ -153,7 +153,10 @@ def connections_max() -> int:
 
 
 def trim_memory() -> None:
-    """Return free memory to the system, if the C library has a function for it; glibc keeps it otherwise."""
+    """Return free memory to the system, if the C library has a function for this.
+
+    Without this call, the C library glibc keeps the memory.
+    """
     if sys.platform == "linux":
         trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

@@ -12,8 +12,8 @@ FEW_CHUNKS_MAX = 100  # the most chunks of a body on a route without large bodie
 LINE_MAX = 28 * 1024  # bytes of the line before a chunk, with its extensions
 TRAILER_MAX = 16 * 1024  # bytes; the content is ignored
 # The line before a chunk: the chunk's size, and extensions. The line must contain no single CR or LF, because
-# some readers take either for the end of the line (RFC 9112, 7.1.1). A size has at most 16 digits, because a
-# reader with 64-bit numbers would read a wrong size from more digits.
+# some readers take a single CR or LF for the end of the line (RFC 9112, 7.1.1). A size has at most 16 digits,
+# because a reader with 64-bit numbers would read a wrong size from more digits.
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[^\r\n]*)?[ \t]*")
 _TRAILER = re.compile(TOKEN + b":" + VALUE)
 
@@ -62,7 +62,7 @@ class ChunkedBody:
         self._trailer = 0  # bytes of the trailer so far
 
     def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
-        """Append data to `parts` as `SizedBody.take` does, but only of the body's first `chunks_max` chunks.
+        """Append the data of the body's first `chunks_max` chunks to `parts`, as `SizedBody.take` does.
 
         If a call stops at this limit, a later call with a larger limit continues there. Raises BadRequest.
         """

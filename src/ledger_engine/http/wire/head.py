@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-CHUNKED = -1  # as the length of a body: the body consists of chunks
+CHUNKED = -1  # stands for the length of a body that consists of chunks
 TARGET_MAX = 8 * 1024  # bytes of path and query, even if the application would allow more
 TOKEN = rb"[-!#$%&'*+.^_`|~0-9a-zA-Z]+"
 VALUE = rb"[^\x00\n\v\f\r]*"  # matches a header's value with the spaces and tabs around it
@@ -81,9 +81,9 @@ def read_head(text: bytes) -> Head:
     match = _HEAD.fullmatch(text)
     refusal: BadRequest | None = None
     if match is None:
-        # Some readers accept a bare LF and folded lines, and others do not (RFC 9112, 2.2 and 5.2). So a head
-        # with either is refused. The head is parsed all the same, because the form of the answer depends on
-        # the path in the head.
+        # Some readers accept a bare LF and folded lines, and others do not (RFC 9112, 2.2 and 5.2). So the
+        # server refuses a head that contains a bare LF or a folded line. This function still parses the head,
+        # because the form of the answer depends on the path in the head.
         first, _, rest = text.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n").partition(b"\r\n")
         match = _HEAD.fullmatch(first + b"\r\n" + _FOLD.sub(b" ", rest))
         if match is None:
@@ -181,7 +181,7 @@ def _framing(by_name: dict[bytes, bytes], headers: Headers) -> tuple[int, Header
 
 
 def _one_length(value: bytes) -> bytes:
-    """Return the length in a Content-Length that repeats it, or that has more digits than _DIGITS_MAX.
+    """Return the length in a Content-Length that is sent repeatedly or has more digits than _DIGITS_MAX.
 
     The result has no leading zeros. Raises BadRequest if the repeated lengths differ, if the length is not a
     number, or if it has too many digits even without leading zeros.

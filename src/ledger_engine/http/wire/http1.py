@@ -105,8 +105,8 @@ class Http1(TcpConnection):
         if exchange is None:
             self.shut_down()
         elif not exchange.whole or not self._unread:
-            # The application learns that no more data will arrive. It still answers a complete request, but
-            # an incomplete request and a stream end here.
+            # Tell the application that no more data will arrive. The application still answers a complete
+            # request. An incomplete request ends here, and so does an answer that is a stream.
             exchange.break_off()
 
     def take_loss(self) -> None:
