@@ -148,7 +148,8 @@ class BookPass:
     def _posting_of(self, id: str, object: str, postings: Iterator[Row]) -> Row | None:
         """Return the transaction `object`, to which the event `id` belongs; None if there is none.
 
-        It is usually the next transaction in `postings`, because events and transactions have the same order.
+        The transaction is usually the next one in `postings`, because transactions and events have the same
+        order.
         """
         while (posting := self._ahead or next(postings, None)) is not None:
             self._ahead = None

@@ -297,9 +297,9 @@ GROUP BY project, livemode ORDER BY project, livemode"""
 def check_time(unit: AuditUnit, faults: Discrepancies) -> None:
     """Note a fault if the stored time is far in the future.
 
-    Such a time does harm, because the ledger's clock starts at the stored time and never goes back. There is
-    one exception: if a test moved the clock forward, the ledger contains events of that time, or a server ran
-    at that time, and the stored time is no fault.
+    Such a time does harm, because the ledger's clock starts at the stored time and never goes back. If a test
+    moved the clock forward, the stored time is no fault, because the ledger then contains events of that
+    time, or a server ran at that time.
     """
     reached_time, newest = kept_time.get(unit), unit.first(kept_time.NEWEST_EVENT)
     event = 0 if newest is None or newest["id"] is None else moment_of(newest["id"])
@@ -366,8 +366,9 @@ def check_originals(unit: AuditUnit, faults: Discrepancies) -> None:
 def _is_first(unit: AuditUnit, object: str, ids: list[str]) -> bool:
     """Return whether `object`, which an idempotency key names, is the first object that the request created.
 
-    `ids` are all objects of the request, as `idempotency.store_ids` stores them. For a reversal, the reversed
-    transaction comes first, and for the roll of an API key, the old key; the created object comes second.
+    `ids` are the ids of all objects of the request, as `idempotency.store_ids` stores them. For a reversal,
+    the first id is the reversed transaction. For the roll of an API key, the first id is the old key. In both
+    cases the second id is the created object.
     """
     about, *objects_made = ids or [""]
     if len(objects_made) != 1:

@@ -10,7 +10,7 @@ NAMED_MAX = 1000  # faults of one kind that are listed; further faults of the ki
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """A fault: its `kind` is one of those in docs/verify.md#faults.
+    """A fault: its `kind` is one of the kinds in docs/verify.md#faults.
 
     `object` is the id of the object that is wrong; '' if the fault belongs to no object.
     """
@@ -39,7 +39,10 @@ class Discrepancies:
                 self.found[fault] = None
 
     def all(self) -> tuple[Discrepancy, ...]:
-        """Return the listed faults, and for each kind with further faults a fault with their number."""
+        """Return the listed faults, and one more fault for each kind with further faults.
+
+        The additional fault says how many further faults of the kind there are.
+        """
         more = [
             Discrepancy(kind, "", f"there are {count - NAMED_MAX:,} more faults of this kind: {kind}.")
             for kind, count in self.counts.items()

@@ -205,8 +205,8 @@ class EntryAudit:
     def _add_to_edge(self, hash: bytes | None = None) -> None:
         """Add the entries of the current tile to the edge.
 
-        If the tree reaches the size of a checkpoint on the way, store its root and its last event at this
-        size. `hash` is the hash of the tile, if the tile is full and the caller has already computed it.
+        If the tree reaches the size of a checkpoint on the way, store the tree's root and last event at this
+        size. If the tile is full and the caller has already computed its hash, `hash` is this hash.
         """
         leaves, ids = self._leaves[self._count_added :], self._ids[self._count_added :]
         while self._sizes and self._sizes[-1] <= self.edge.size + len(leaves):

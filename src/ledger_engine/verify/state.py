@@ -217,10 +217,9 @@ def _is_as_erased(body: str, event: Row, object_json: Mapping[str, Any], livemod
 def _differing_user_columns(row: Row, unlike: list[str]) -> list[str]:
     """Return further wrong columns of a user.
 
-    If the user is not erased, this can only be `email_folded`, which must follow from the email address. If
-    the user is erased, these are the columns of personal data that still have a value.
-
-    If the user is erased, also remove `name` and `email` from `unlike`, because the user's events may not be
+    If the user is not erased, the only further column is `email_folded`, which must follow from the email
+    address. If the user is erased, the further columns are the columns of personal data that still have a
+    value. In this case also remove `name` and `email` from `unlike`, because the user's events may not be
     erased yet.
     """
     if row["erased_at"] is None:
