@@ -107,7 +107,7 @@ class _Entry:
     def happens_now(self) -> bool:
         """Decide by `times` and `probability` whether the fault happens to the present request or webhook.
 
-        If it happens, count it and return True.
+        If the fault happens, count it and return True.
         """
         fault = self.fault
         if fault.times is not None and fault.hits >= fault.times:
@@ -166,7 +166,7 @@ class Faults:
         """Yield the faults that happen to a request, in the order in which they were set, and count each.
 
         `project` is None for a request without a credential. Such a request gets the faults of every
-        project and mode, but only those that name a path.
+        project and mode, but only the faults that name a path.
         """
         for entry in list(self._entries.values()):
             fault = entry.fault
@@ -245,7 +245,7 @@ _KINDS: dict[str, type[LedgerError]] = {
 
 
 def codes_of(status: int) -> tuple[str, ...]:
-    """Return the codes that an error with this status can have, the usual one first."""
+    """Return the codes that an error with this status can have, the usual code first."""
     if status == RATE_LIMITED:
         return ("rate_limited",)
     return CODES.get(status, _OTHER[status // 100])[1]

@@ -136,7 +136,7 @@ class Guard:
 
 
 class _StreamedAnswer(Exception):
-    """Raised at the first part of an answer in several parts: such a stream may never end, so do not wait."""
+    """Raised at the first part of an answer in several parts, because such an answer may never end."""
 
 
 class _WithheldReply:

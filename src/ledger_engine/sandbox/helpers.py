@@ -160,9 +160,9 @@ async def _move_clock(engine: Engine, clock: MovableClock, moment: int) -> None:
     """
     all_sent = await _wait_until_all_is_sent(engine, clock)
     while (due := await engine.read(_next_due)) is not None and due <= moment:
-        # If the last wait timed out and this retry was among those it waited for, give up. If the last wait
-        # succeeded, a retry that is due now became due after that wait, because the clock keeps running: wait
-        # for it too.
+        # If the last wait timed out, and this retry is already due, give up: the wait was for this retry too.
+        # If the last wait succeeded, a retry that is due now became due after that wait, because the clock
+        # keeps running. So wait for such a retry too.
         if not all_sent and due <= clock.now():
             break
         clock.move_to(due)
@@ -176,7 +176,7 @@ async def _move_clock(engine: Engine, clock: MovableClock, moment: int) -> None:
 async def _wait_until_all_is_sent(engine: Engine, clock: MovableClock) -> bool:
     """Wait until every due webhook is sent and its result recorded.
 
-    Return True then, or False if this takes longer than PATIENCE_S seconds.
+    Return True, or False if this takes longer than PATIENCE_S seconds.
     """
     deadline = time.monotonic() + PATIENCE_S
     while not await engine.read(partial(_all_is_sent, now=clock.now())):
@@ -187,7 +187,7 @@ async def _wait_until_all_is_sent(engine: Engine, clock: MovableClock) -> bool:
 
 
 def _store_time(unit: Unit) -> None:
-    """Store the clock's time, so that the ledger's time never goes back behind it, and wake the deliverer."""
+    """Store the clock's time, so that the ledger's time never becomes earlier, and wake the deliverer."""
     kept_time.reach(unit)
     unit.announce(endpoints.TOPIC)
 

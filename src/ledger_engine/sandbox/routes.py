@@ -1,6 +1,6 @@
 """Routes of the test helpers; all of them go beyond the contract (docs/decisions.md#test-helpers).
 
-The guard lets only test keys with the role owner use them.
+The guard lets only test keys with the role owner use these routes.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ _MAKERS: dict[str, tuple[Make, list[Move]]] = {
 # Routes
 
 
-# The latest time to which the clock can move (milliseconds; in the year 9892). Due times lie after it, and
-# must be before the year 10000.
+# The latest time to which the clock can move (milliseconds; in the year 9892). Due times can lie after this
+# time, and must be before the year 10000.
 LATEST = 250_000_000_000_000
 
 routes = Routes("test_helpers", ROOT)

@@ -139,7 +139,7 @@ class LedgerServer:
         )
 
     def _raise_limits(self, database: Path) -> None:
-        """Raise the rate limits of the first project. Projects that its key creates get the same limits."""
+        """Raise the rate limits of the first project. Its later child projects get the same limits."""
         project = self._ledger.whoami().project
         limits = ["--rate-limit", _NO_LIMIT, "--burst", _NO_LIMIT, "--database", str(database)]
         subprocess.run(
