@@ -28,8 +28,8 @@ from ledger_engine.store.read_snapshot import AuditUnit, AuditWork
 
 AT_ONCE = 5_000  # transactions that are read together
 # The root of an account's name in a journal, by the `type` in its metadata. An account without one of these
-# types is an asset. The view trial_balance has the same roots, and the same sides (debit or credit) for them
-# (docs/export.md).
+# types is an asset. The view trial_balance uses the same roots, and gives each root the same side (debit or
+# credit); see docs/export.md.
 ROOTS = {
     "asset": "assets",
     "liability": "liabilities",
@@ -54,7 +54,7 @@ class ExportedAccount:
     balance: int
 
     def debit(self, amount: int) -> int:
-        """Return a balance, or a change of it, as a journal shows it: debits positive, credits negative."""
+        """Return a balance, or a change of a balance, as a journal shows it: a debit is positive."""
         return amount if self.root in DEBIT_ROOTS else -amount
 
 

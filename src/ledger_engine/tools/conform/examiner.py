@@ -124,10 +124,11 @@ class Examiner:
     """Sends requests to one server with one key.
 
     `mark` is part of every name, e-mail address and idempotency key that the examination sends. So a second
-    examination of the same server, with another mark, does not collide with the objects of the first.
+    examination of the same server, with another mark, does not collide with the objects of the first
+    examination.
 
-    `passed` contains the rules that an exchange has kept, and `faults` the first fault of each broken rule; a
-    rule can be in both. `reasons` says why rules are not applicable.
+    `passed` contains the rules that an exchange has kept. `faults` contains the first fault of each rule that
+    an exchange has broken; such a rule can also be in `passed`. `reasons` says why rules are not applicable.
     """
 
     def __init__(

@@ -58,7 +58,7 @@ class Books(Protocol):
     async def newest(self, kind: str, **only: str) -> list[Any]:
         """Return the newest objects of a kind, such as `invoices`.
 
-        `only` restricts them to objects with these values in their fields, such as `status="open"`.
+        `only` restricts the result to objects whose fields have these values, such as `status="open"`.
         """
         ...
 

@@ -144,7 +144,8 @@ class _Fields(BaseModel):
 class Once(_Fields):
     """An object that is created once. Other entries refer to the object by `ref`.
 
-    Unless the file sets another time, it is created early on its day, before other entries of the day use it.
+    Unless the file sets another time, the object is created early on the entry's day, before other entries of
+    this day use the object.
     """
 
     ref: str
@@ -153,9 +154,10 @@ class Once(_Fields):
 
 
 class Repeat(_Fields):
-    """The repetition of an entry, from the entry's day to the day `until`, by default the history's last day.
+    """The repetition of an entry, from the entry's day to the day `until`.
 
-    On the first day and then every `every` days, the entry happens `per_day` times.
+    By default, `until` is the history's last day. The entry happens `per_day` times on its first day, and
+    again `per_day` times after each `every` days.
     """
 
     until: Day | None = None
