@@ -188,7 +188,9 @@ def totals(postings: Iterable[Posting]) -> dict[tuple[str, str], int]:
 async def post_batches(
     ledger: AsyncLedger, batches: Sequence[Batch], progress: PostingProgress, report: Callable[[int], object]
 ) -> None:
-    """Post the batches in order; after each, call `report` with its size. Stop at the first failure.
+    """Post the batches in order, and stop at the first failure.
+
+    After each batch, call `report` with the number of transactions in the batch.
 
     Raises NotPosted for a refusal, and NotConnected, ApiError or RateLimited after the last attempt.
     """

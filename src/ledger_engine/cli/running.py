@@ -84,7 +84,8 @@ class LedgerSource:
     """The ledger that the options of a command select.
 
     The methods run the command's work on the ledger, and print the result, as JSON if `as_json` is true.
-    `project` and `mode` are the values of these options; a command without the options has the defaults.
+    `project` and `mode` are the values of the options --project and --mode. A command without these options
+    uses the defaults.
     """
 
     database: Location

@@ -141,7 +141,10 @@ def status(ledger: LedgerSource, backup_to: Path | None) -> None:
 
 
 def _read(database: Location) -> LedgerContent:
-    """Read the ledger without changing it. Raises StorageUnavailable, and ClickException without a ledger."""
+    """Read the ledger without changing it.
+
+    Raises StorageUnavailable. Raises ClickException if there is no ledger.
+    """
     from ledger_engine.access import api_keys
     from ledger_engine.log import stored
     from ledger_engine.store.engine import open_snapshot
@@ -165,11 +168,11 @@ def _backups(folder: Path, database: Path) -> BackupsStatus:
 
 
 def _servers(holder: LockHolder | None, content: LedgerContent | None, now: int) -> list[ServerStatus]:
-    """Return the process that holds the lock of a file, or on PostgreSQL the servers, sorted by address.
+    """For a SQLite file, return the process that holds its lock; for PostgreSQL, return the servers.
 
-    On PostgreSQL the row of a killed server stays until the other servers notice its end. A restored dump
-    also contains the rows of the servers that ran when the dump was made. A row is left out if a later server
-    has the same address.
+    The servers are sorted by machine and address. On PostgreSQL the row of a killed server stays until the
+    other servers notice that it has ended. A restored dump also contains the rows of the servers that ran
+    when the dump was made. A row is left out if a later server has the same address.
     """
     from ledger_engine.upkeep.heartbeat import SILENT_S
 

@@ -163,7 +163,10 @@ async def register_server(
 
 
 def tenant_of_dashboard(unit: Unit) -> Tenant:
-    """Return the tenant of dashboards: the test mode of the first project. Raises Conflict without one."""
+    """Return the tenant of dashboards: the test mode of the first project.
+
+    Raises Conflict if there is no project.
+    """
     project = projects.first(unit)
     if project is None:
         raise Conflict("not_recoverable", "There is no project; `ledger-engine projects create` creates one.")

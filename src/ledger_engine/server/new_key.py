@@ -51,9 +51,10 @@ async def show_new_key(
 ) -> None:
     """Create the ledger's first key, or the session key of an embedded dashboard, and show the key.
 
-    `show` is called with the value of the new key (None if this start creates no key), and with whether the
-    ledger contains no key at all. `show` returns whether the key was shown. If it was not shown, the key is
-    removed, together with the project that was created for it, so that the next start creates another key.
+    The first argument of `show` is the value of the new key; None if this start creates no key. The second
+    argument is true if the ledger contains no key at all. `show` returns whether the key was shown. If the
+    key was not shown, this function removes the key and the project that was created for the key, so that the
+    next start creates another key.
 
     Call this when everything else has started, because `show` also announces that the server is ready.
     """
