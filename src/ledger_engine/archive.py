@@ -11,7 +11,7 @@ def main() -> None:
     """Run the `ledger-engine` command that the first argument names; if it names none, run the dashboard.
 
     The command line of `ledger-engine` is imported only if the first argument is a word or asks for help. So
-    it is not loaded to open the dashboard, with or without options.
+    opening the dashboard, with or without options, does not load this command line.
     """
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # only during the imports, as in `__main__`

@@ -2,7 +2,7 @@
 
 The tables are copied one after the other. At the end each table is read on both sides and compared, and the
 target is audited. Only then can other programs see the target. A copy that fails or is interrupted before
-leaves nothing in the target.
+this moment leaves nothing in the target.
 """
 
 from __future__ import annotations

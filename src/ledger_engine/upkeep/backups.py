@@ -55,7 +55,8 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> AuditRe
     """Copy the ledger, as it is at one moment, to the file `target`. Servers may continue to write.
 
     The copy is audited before it gets the name `target`, so a file with this name is always a good backup.
-    Raises StorageUnavailable. Raises Conflict if `target` exists without `overwrite`, or cannot be written.
+    Raises StorageUnavailable. Raises Conflict if `target` cannot be written, or exists and `overwrite` is
+    false.
     """
     _require_target(database, target, overwrite=overwrite)
     with closing(backup.open_to_copy(database)) as source, work_folder(target.parent) as folder:
@@ -70,8 +71,8 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> AuditRe
 def restore(source: Path, database: Path, now: int) -> RestoreResult:
     """Replace the file `database` by a copy of the ledger in the file `source`.
 
-    The former file stays in the same folder under another name. Raises Conflict if both are the same file.
-    Raises StorageUnavailable if a server or another command uses the database, or if the source does not pass
+    The former file stays in the same folder under another name. Raises Conflict if `source` is the file
+    `database` itself. Raises StorageUnavailable if a server or another command uses the database, or if the source does not pass
     the audit.
     """
     require_reachable(database)
