@@ -1,9 +1,10 @@
 """The request log: requests with their answers, kept for 7 days (docs/decisions.md#request-log).
 
 The recorder queues each request and writes the queue in batches. Adding a request to the queue is cheap: the
-log entry is made only when the batch with the request is written. Before a request is queued, text beyond the
-stored lengths is cut off, because thousands of requests may wait while the storage is unavailable. If the
-queue is full, further requests are dropped and counted, so that logging never makes a request wait.
+log entry is made only when the batch with the request is written. Before the recorder queues a request, it
+cuts off the text beyond the stored lengths, because thousands of requests may wait while the storage is
+unavailable. If the queue is full, the recorder drops and counts further requests, so that logging never makes
+a request wait.
 """
 
 from __future__ import annotations

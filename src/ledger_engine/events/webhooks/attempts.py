@@ -77,8 +77,8 @@ class Respread(NamedTuple):
 class Outcome:
     """The result of one attempt. `error` is None for a success; `retry_in_ms` is None if no retry follows.
 
-    The headers are JSON text, an array of pairs. The delivery's count `resends` and the endpoint's counts
-    `enables` and `restores` are the values when the attempt was read from the database.
+    The headers are the JSON text of an array of pairs. The delivery's count `resends` and the endpoint's
+    counts `enables` and `restores` have the values that were stored when the attempt was read.
     """
 
     endpoint: str
@@ -299,9 +299,10 @@ def _with_existing_events(unit: Unit, outcomes: Sequence[Outcome]) -> list[Outco
 
 def _stored_deliveries(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], _StoredDelivery]:
     """Return the stored deliveries to which these outcomes belong, by endpoint and event."""
-    # Most outcomes are of first attempts, and their events come after the events of all stored deliveries of
-    # the endpoint: such outcomes have no row. So if an endpoint has many outcomes, this function first reads
-    # the latest event with a stored delivery. It looks for rows only for the outcomes up to this event.
+    # Most outcomes are of first attempts. The event of such an outcome is later than all events that have a
+    # stored delivery to the endpoint, so the outcome has no stored delivery. So if an endpoint has many
+    # outcomes, this function first reads the latest event with a stored delivery, and then looks for the
+    # deliveries of outcomes up to this event only.
     counts = Counter(outcome.endpoint for outcome in outcomes)
     latest = {id: _latest(unit, id) for id, count in counts.items() if count >= _MANY}
     candidates = [

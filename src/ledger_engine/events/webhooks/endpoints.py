@@ -2,8 +2,9 @@
 
 See docs/decisions.md#webhooks.
 
-An endpoint has a cursor, the id of an event: all wanted events up to this event were attempted, and all later
-wanted events must still be sent. The cursor is stored, so no event is missed if the sending process ends.
+An endpoint wants only events of the kinds that it is registered for. It has a cursor, the id of an event: all
+wanted events up to this event were attempted, and all later wanted events must still be sent. The cursor is
+stored, so no event is missed if the sending process ends.
 
 A deleted endpoint can be restored for 30 days, with a new secret.
 """
@@ -365,7 +366,7 @@ def subscriptions(unit: Unit) -> list[Subscription]:
 
 
 def advance(unit: Unit, id: str, cursor: str) -> None:
-    """Move an endpoint's cursor forward to an event, because all wanted events up to it were attempted.
+    """Move an endpoint's cursor forward to an event, after all wanted events up to this one were attempted.
 
     The cursor does not move to an event that does not exist: a failover of the database may have lost the
     event.

@@ -16,7 +16,7 @@ from ledger_engine.events.webhooks.sending import AttemptJob
 from ledger_engine.events.webhooks.signing import signed_headers
 from ledger_engine.store import Unit
 
-# The highest numbers for one endpoint.
+# Limits for one endpoint.
 FIRSTS_AHEAD = 512  # first attempts that are submitted and have no result yet
 # Once the bodies of these attempts have this many characters in total, no more first attempts are read.
 BYTES_AHEAD = 512 * 1024

@@ -27,8 +27,8 @@ from ledger_engine.events.webhooks.sending import SendResult
 from ledger_engine.store import ATTEMPTS, BookWork, Unit
 from ledger_engine.store.engine import Engine
 
-# After a stop, the overdue retries to one endpoint are sent one by one, this many seconds apart. If the
-# shortest wait before a retry is shorter than this, the retries are sent at intervals of that shortest wait.
+# After a time in which nothing was sent, the overdue retries to one endpoint are sent one by one, this many
+# seconds apart. If the shortest wait before a retry is shorter, the retries are this shortest wait apart.
 OVERDUE_EVERY_S = 1.0
 SPREAD_AT_ONCE = 200  # due times that one commit changes
 # If the ledger's clock moves more than this many milliseconds further than the monotonic clock, the ledger's
@@ -41,8 +41,8 @@ class RetryClock:
 
     Retries are due by the ledger's clock. If the ledger's clock moves further than the monotonic clock, the
     machine slept or the machine's clock was set forward. In both cases many retries may be due at once, as
-    after a stop. If several servers share the ledger, one of them holds the lease of the leader (`leads`),
-    and only this server changes the stored due times.
+    after a stop. If several servers share the ledger, one server holds the lease of the leader (`leads`), and
+    only this server changes the stored due times.
     """
 
     def __init__(self, engine: Engine, retries_s: Sequence[float], monotonic: Callable[[], float]) -> None:
@@ -104,8 +104,8 @@ class RetryClock:
 
 
 GONE = 410  # the status with which a receiver asks for no more events
-# A random part of the wait, up to this fraction, is added to the wait before a retry, so that deliveries that
-# failed together are not retried together.
+# A random time of at most this fraction of the wait is added to the wait before each retry. So the deliveries
+# that failed together are not retried together.
 JITTER = 0.1
 RECORDED_AT_ONCE = 200  # results that one commit records
 PACE_S = 0.01  # pause between two reads or two commits, so that each handles more deliveries
@@ -224,8 +224,8 @@ class Recorder:
         """Record results until `finish`.
 
         After each recording, call `on_recorded`. Its argument is true if some of the recorded results belong
-        to an `Outgoing` that drains: one that submits no more jobs, and is removed when all its results are
-        recorded.
+        to an `Outgoing` that drains. Such an `Outgoing` submits no more jobs, and is removed when all its
+        results are recorded.
         """
         while not (self._finishing and not self._results):
             await self._result_event.wait()

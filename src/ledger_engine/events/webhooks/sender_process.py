@@ -110,7 +110,7 @@ class SenderProcess:
         self._unwritten.append(job)
 
     def drop(self, endpoint: str) -> None:
-        """Report each job of the endpoint that has not been started as not made."""
+        """For each job of the endpoint that has not been started, report that no attempt was made."""
         self._write("drop", endpoint)
 
     def send_until(self, moment: float) -> None:
@@ -135,7 +135,7 @@ class SenderProcess:
     def _write_jobs(self) -> None:
         jobs, self._unwritten = self._unwritten, []
         if jobs:
-            # Plain tuples, because pickling a NamedTuple calls Python code.
+            # Send plain tuples, because pickling a NamedTuple calls Python code.
             self._write("jobs", *map(tuple, jobs))
 
     def _write(self, *message: object) -> None:
@@ -206,7 +206,7 @@ class SenderProcess:
 
 
 def main(form: str) -> None:
-    """Run the process: send the jobs from stdin, until the owner stops the process or closes stdin by ending.
+    """Run the process: send the jobs from stdin, until the owner stops the process, or ends.
 
     `form` is the owner's FORM. If it differs from FORM in this process, the exit status is OTHER_PROGRAM.
     """

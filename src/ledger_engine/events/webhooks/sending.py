@@ -1,4 +1,4 @@
-"""The sender makes the submitted attempts; no endpoint delays another endpoint.
+"""The sender makes attempts, each of which sends one event to one endpoint; no endpoint delays another one.
 
 Each endpoint has a lane, which makes the endpoint's first attempts in sequence: the next attempt may start
 when the previous attempt has a result, or a quarter of a second after the previous request was sent. So a
@@ -47,7 +47,7 @@ DEADLINE_S = 15  # seconds for a whole attempt (docs/decisions.md#webhooks-retri
 OVERTAKE_S = 0.25  # seconds after a request was sent until the lane's next first attempt may start
 FIRSTS_MAX = 8  # first attempts in progress in one lane
 RETRIES_MAX = 4  # retries in progress in one lane
-# Attempts in progress in all lanes together, in addition to the two that each lane may always run.
+# Attempts in progress in all lanes together, without the two attempts that each lane may always run.
 SHARED_MAX = 128
 # Seconds after which the sender closes an idle connection. The value is less than 5, because common servers
 # close an idle connection after 5 seconds or later.
@@ -83,7 +83,8 @@ class ReceiverConnection:
         request = _head(path, headers) + body
         self._http.send(_ANY_POST)  # only so that h11 expects an answer: the text that it returns is not used
         self._http.send(_END)
-        # Do not wait until the whole request is sent, because a receiver can answer before it has read all.
+        # Do not wait until the whole request is sent, because a receiver can answer before it has read the
+        # whole request.
         self._writer.write(request)
         on_sent()
         try:
@@ -172,8 +173,9 @@ async def check_url(url: str, *, livemode: bool) -> None:
 async def look_up(host: str) -> list[str]:
     """Return the IP addresses of a host name. Raises SendFailed if it has none.
 
-    Each lookup runs in a thread of its own, so a name server that does not answer delays only attempts for
-    its names. If a lookup of the same name is in progress, wait for its result instead of starting another.
+    Each lookup runs in a separate thread. So a name server that does not answer delays only the attempts to
+    the hosts that it serves. If a lookup of the same name is in progress, wait for its result instead of
+    starting a second lookup.
     """
     loop = asyncio.get_running_loop()
     answer = _lookups.get(host)
@@ -358,7 +360,7 @@ class Sender:
         self._start_waiting(queue)
 
     def drop(self, endpoint: str) -> None:
-        """Report each job of the endpoint that has not been started as not made.
+        """For each job of the endpoint that has not been started, report that no attempt was made.
 
         Also close the endpoint's idle connections.
         """
