@@ -222,7 +222,7 @@ def from_wire(error: wire.BadRequest) -> LedgerError:
 
 
 def _oauth_code(error: LedgerError) -> str:
-    """Return the code for the error from RFC 6749, 5.2, or the closest code if the RFC has none for it."""
+    """Return the code that RFC 6749, 5.2, defines for the error, or the closest code if there is none."""
     if isinstance(error, OAuthRefusal):
         return error.code
     if isinstance(error, AuthenticationError):

@@ -204,7 +204,7 @@ class _TenantWork(Generic[T]):
 
     @property
     def project(self) -> str:
-        """Return the project in whose turn the work runs."""
+        """Return the tenant's project. The engine lets the works of different projects take turns."""
         return self.tenant.project
 
     def __call__(self, unit: Unit) -> T:

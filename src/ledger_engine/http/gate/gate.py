@@ -259,9 +259,10 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension |
     if refusal is not None and not is_for_dispatcher:
         raise from_wire(refusal)
     if scope["path"].startswith("//"):
-        # Quart would serve `//path` as `/path`, but the gate looks for `/path` when it chooses a rate limit.
+        # Refuse `//path`: Quart would serve it as `/path`, but the gate would not choose the rate limit of
+        # `/path` for it.
         raise NotFound("path", scope["path"])
-    # The server in `wire` refuses a longer URL itself, but another ASGI server may pass it on.
+    # The server in `wire` already refuses a URL over the limit, but another ASGI server may pass it on.
     query = scope["query_string"]
     if len(scope["raw_path"]) + (len(query) + 1 if query else 0) > URL_MAX:
         raise InvalidRequest("uri_too_long", f"The URL is longer than {URL_MAX} bytes.")

@@ -14,8 +14,8 @@ from ledger_engine.http.operations import Routes
 from ledger_engine.http.pages.views import redirect
 
 SCRIPT = "rapidoc-9.3.8.min.js"
-# The page may load from and call only this server. `unsafe-inline` is for RapiDoc, which writes styles into
-# its elements.
+# The page may load files only from this server, and send requests only to this server. `unsafe-inline` is for
+# RapiDoc, which writes styles into its elements.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
     " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -1,4 +1,4 @@
-"""Makes JSON Schemas: of records, from their dataclasses; and of bodies and queries, with pydantic."""
+"""Makes JSON Schemas: from dataclasses for records, and with pydantic for bodies and queries."""
 
 from __future__ import annotations
 

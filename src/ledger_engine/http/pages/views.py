@@ -48,7 +48,8 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-# No scripts, nothing from other servers, no framing, no caching, and no referrer to other sites.
+# The headers and the policy forbid scripts, content from other servers, framing, caching, and the referrer to
+# other sites.
 _HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -61,8 +62,8 @@ _POLICY = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none';
 def page(template: str, status: int = 200, *, forms_lead_to: str = "'none'", **values: object) -> Response:
     """Return a page that is rendered from a template.
 
-    The browser lets the page's forms, and the redirects that answer the forms, lead only to `forms_lead_to`,
-    a list of sources as in a Content-Security-Policy.
+    `forms_lead_to` is a list of sources, as in a Content-Security-Policy. The browser sends the page's forms
+    only to these sources, and follows a redirect that answers a form only to these sources.
     """
     return Response(
         _environment.get_template(template).render(values),

@@ -21,7 +21,7 @@ FILES_SPARE = 128  # open files reserved for the database, the logs and webhooks
 # If at least this many connections were open, and half of them have closed, the process returns free memory
 # to the system.
 TRIM_FROM = 500
-TRIM_AFTER_S = 1  # seconds to wait first, because other connections may close soon too
+TRIM_AFTER_S = 1  # seconds before the process does this, because other connections may close soon too
 
 
 class HttpConnection(Protocol):
@@ -109,7 +109,7 @@ class Connections:
         self._unfinished_since.pop(connection, None)
 
     async def stop(self) -> None:
-        """Close idle connections now and others once they are idle; return when all connections have closed.
+        """Close each connection as soon as it is idle; return when all connections have closed.
 
         If a request has already arrived on an idle connection, the server still reads and answers it.
         """

@@ -13,7 +13,7 @@ from ledger_engine.http.wire.connections import Connections
 # soon as the application wants a large body.
 HEAD_BUFFER = 8 * 1024
 BODY_BUFFER = 512 * 1024
-UNSENT_MAX = 128 * 1024  # bytes of our data for a connection that the system buffers until it can send them
+UNSENT_MAX = 128 * 1024  # bytes of data to send that the system buffers for a connection
 HEAD_PIECE = 8 * 1024  # bytes per read; a head is small, and the body after it may not be needed
 BODY_PIECE = 64 * 1024  # bytes per read of a body that is needed
 # The server still reads from at most this many of the connections that it has shut down. The client of any
