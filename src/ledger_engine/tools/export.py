@@ -54,7 +54,10 @@ class ExportedAccount:
     balance: int
 
     def debit(self, amount: int) -> int:
-        """Return a balance, or a change of a balance, as a journal shows it: a debit is positive."""
+        """Return a balance, or a change of a balance, in the form of a journal.
+
+        In a journal debits are positive, and credits are negative.
+        """
         return amount if self.root in DEBIT_ROOTS else -amount
 
 

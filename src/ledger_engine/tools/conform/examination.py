@@ -49,7 +49,7 @@ async def examine(
 ) -> list[RuleVerdict]:
     """Examine the server, and return a verdict on every rule. Raises Unreachable.
 
-    Pass a new `mark` for each examination: it becomes part of the names and idempotency keys that are sent.
+    Pass a new `mark` for each examination; see `Examiner`.
     """
     examiner = Examiner(client, key, mark, sleep)
     await _require_ledger(examiner)

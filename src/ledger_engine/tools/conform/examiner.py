@@ -1,7 +1,7 @@
 """The examiner: sends requests to a server, and notes rule by rule whether the answers are right.
 
 Some rules hold for every answer, for instance the rule about the rate limit's headers. The examiner checks
-them in each answer.
+such rules in each answer.
 
 The rules and their sentences are read from docs/interface.md. The package contains a copy of this page.
 """
@@ -123,9 +123,9 @@ def is_number(text: str) -> bool:
 class Examiner:
     """Sends requests to one server with one key.
 
-    `mark` is part of every name, e-mail address and idempotency key that the examination sends. So a second
-    examination of the same server, with another mark, does not collide with the objects of the first
-    examination.
+    `mark` is part of the names of accounts, the e-mail addresses and the idempotency keys that the
+    examination sends. So a second examination of the same server, with another mark, does not collide with
+    the objects of the first examination.
 
     `passed` contains the rules that an exchange has kept. `faults` contains the first fault of each rule that
     an exchange has broken; such a rule can also be in `passed`. `reasons` says why rules are not applicable.

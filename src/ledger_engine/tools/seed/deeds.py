@@ -177,7 +177,7 @@ def about(amount: int, random: Random) -> int:
 
 
 def prompt(objects: Sequence[T], random: Random) -> T:
-    """Return one of the newest PROMPT of these objects. In rare cases return any of them.
+    """Return one of the newest PROMPT of these objects. In rare cases return any of the objects.
 
     This is realistic: few old invoices are still paid.
     """

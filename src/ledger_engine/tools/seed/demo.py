@@ -164,7 +164,7 @@ class Demo:
 
     async def _send(self, url: str, certfile: Path | None) -> None:
         try:
-            # Import it in a thread, because the HTTP client takes a tenth of a second to load.
+            # Import the module in a thread, because loading its HTTP client takes a tenth of a second.
             await asyncio.to_thread(__import__, "ledger_engine.tools.seed.traffic")
             from ledger_engine.tools.seed.traffic import DemoTraffic
 

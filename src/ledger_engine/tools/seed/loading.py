@@ -107,7 +107,7 @@ def _is_missing(database: Location) -> bool:
 async def _write(
     database: Location, project: str | None, work: Work[LoadResult], progress: LoadingProgress
 ) -> LoadResult:
-    """Run the load as one transaction. If its project exists, other projects may write at the same time."""
+    """Run the load as one transaction. If the project exists, other projects may write at the same time."""
     engine = open_engine(database)
     try:
         first = await engine.read(projects.first) if project is None else None

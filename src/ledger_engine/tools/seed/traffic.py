@@ -27,7 +27,7 @@ from ledger_engine.tools.seed.deeds import A_SECOND, DEEDS, Past, like_earlier
 
 FLOOD_EVERY_S = 60.0  # seconds between two floods; in a flood a client sends too many requests in a second
 _FLOOD_BEYOND = 8  # how many requests of a flood exceed the burst, so that the server refuses them
-_READS_AT_START = 15  # reads sent at once to fill the request log
+_READS_AT_START = 15  # reads sent at the start, to fill the request log
 _TRIES = 50  # attempts to reach the server, because it may not accept requests yet
 _NEWEST = 50  # a client chooses among this many newest objects
 
