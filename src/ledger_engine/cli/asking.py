@@ -81,7 +81,8 @@ class ServerTarget:
         from ledger_client.ledger import AsyncLedger
 
         root = self.root()
-        # Ignore the proxies in the environment: they are meant neither for this machine nor for --url.
+        # Ignore the proxies that the environment names, because they are not meant for a server on this
+        # machine or for the server at --url.
         settings: dict[str, Any] = {"trust_env": False, "seconds_max": ANSWER_SECONDS_MAX, "timeout": None}
         async with self.key(NewApiKey(name, "owner", session=True)) as key:
             try:

@@ -1,4 +1,4 @@
-"""Opens the database for a command and runs the command's work on it; a server may run meanwhile.
+"""Opens the database for a command, and runs the command's work on it. A server may run at the same time.
 
 The module also prints the output of commands: JSON for programs, lines and tables for people, and the
 progress of a long command.

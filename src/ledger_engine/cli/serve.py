@@ -157,7 +157,7 @@ def _value_of(option: click.Option, value: Any, file: Path, place: str) -> Any:
 
 
 def _from_folder(folder: Path, path: str, type: click.Path) -> str:
-    """Return a path from the config file; a relative path is meant from the config file's folder.
+    """Return a path from the config file; a relative path starts at the config file's folder.
 
     The address of a database is returned unchanged.
     """

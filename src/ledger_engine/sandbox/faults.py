@@ -124,7 +124,7 @@ class Faults:
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
         # For the id of each removed fault: the fault's project and mode. The ids stay known, because a client
-        # may still use one as a cursor.
+        # may still use the id of a removed fault as a cursor.
         self._owners_of_removed: dict[str, tuple[str, bool]] = {}
 
     def __len__(self) -> int:

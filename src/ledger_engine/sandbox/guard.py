@@ -72,7 +72,7 @@ class Turnstile:
 
 
 class Guard:
-    """An ASGI application that passes requests on to `app`, except those that it refuses or fails."""
+    """An ASGI application that passes requests on to `app`, except requests that it refuses or makes fail."""
 
     def __init__(self, app: Asgi, faults: Faults, turnstile: Turnstile) -> None:
         self._app = app
@@ -92,7 +92,7 @@ class Guard:
             replacements = self._turnstile.replacements
             fault = await self._wait_for_delays(scope, call)
             if self._turnstile.replacements != replacements:
-                # While a fault delayed the request, the ledger that accepted its credential was replaced.
+                # While a fault delayed the request, the ledger that accepted the credential was replaced.
                 error = StorageUnavailable("the ledger was replaced by a snapshot in the meantime")
                 await send.answer(*call.refuse(error))
                 return

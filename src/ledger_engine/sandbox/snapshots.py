@@ -22,7 +22,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.files import write_private
 from ledger_engine.store.pages import Page, PageRequest, page_of
 
-# Emptying one project and mode: everything but the project, its books and its API keys
+# Emptying one project and mode: delete everything except the project, its books and its API keys
 
 
 _OF_APPS = f"(SELECT id FROM apps WHERE {OF_TENANT})"
@@ -126,7 +126,7 @@ class Snapshots:
     def __init__(self, database: Path) -> None:
         self._folder = database.with_name(f"{database.name}.snapshots")
         self._ids = IdSource()
-        # The ids of deleted snapshots, because a client may still use one as a cursor.
+        # The ids of deleted snapshots stay known, because a client may still use such an id as a cursor.
         self._removed_ids: set[str] = set()
         snapshots = map(_read_entry, sorted(self._folder.glob("*.json")))
         self._by_name = {entry.snapshot.name: entry for entry in snapshots if entry is not None}

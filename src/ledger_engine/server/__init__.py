@@ -121,7 +121,10 @@ def application(settings: ServeSettings, announce: Announce) -> Quart:
 
 
 def _require_folders(settings: ServeSettings) -> None:
-    """Create the folders for checkpoints. Raises BadSettings if a folder cannot be written to."""
+    """Create the folders for checkpoints.
+
+    Raises BadSettings if the folder for backups or a folder for checkpoints cannot be written to.
+    """
     if settings.backup_to is not None:
         _require_writable("--backup-to", settings.backup_to)
     for folder in settings.checkpoint_to:

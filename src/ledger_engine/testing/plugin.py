@@ -1,6 +1,6 @@
 """The pytest plugin: fixtures for a server, a project for each test, a webhook inbox and the test helpers.
 
-At first it imports only pytest; each fixture loads the modules that it needs.
+The plugin itself imports only pytest; each fixture loads the modules that it needs.
 """
 
 from __future__ import annotations

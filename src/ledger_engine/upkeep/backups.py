@@ -72,8 +72,8 @@ def restore(source: Path, database: Path, now: int) -> RestoreResult:
     """Replace the file `database` by a copy of the ledger in the file `source`.
 
     The former file stays in the same folder under another name. Raises Conflict if `source` is the file
-    `database` itself. Raises StorageUnavailable if a server or another command uses the database, or if the source does not pass
-    the audit.
+    `database` itself. Raises StorageUnavailable if a server or another command uses the database, or if the
+    source does not pass the audit.
     """
     require_reachable(database)
     if database.exists() and source.exists() and source.samefile(database):

@@ -81,7 +81,7 @@ class Heartbeat:
             await asyncio.sleep(BEAT_S)
             try:
                 await self.beat()
-            except StorageUnavailable as error:  # the other servers cannot beat now either
+            except StorageUnavailable as error:  # only warn, because the other servers cannot beat now either
                 log.warning("this server could not write its heartbeat: %s", error.cause)
             except Exception:  # go on after any error, because without beats the sessions would end
                 log.exception("this server could not write its heartbeat")

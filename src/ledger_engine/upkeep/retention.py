@@ -33,9 +33,9 @@ class Retention:
     """Cleans up every hour from `start` to `stop`. If servers share a ledger, only one of them cleans up.
 
     The first cleaning comes an hour after `start`. If the machine's clock is wrong at the start, all data may
-    look old, and the first hour gives you time to correct the clock. Retention does not
-    use the ledger's clock, because the ledger's clock never goes back: after the machine's clock was wrong
-    once, the ledger's clock can stay too far ahead.
+    look old, and the first hour gives you time to correct the clock. Retention does not use the ledger's
+    clock, because the ledger's clock never goes back: after the machine's clock was wrong once, the ledger's
+    clock can stay too far ahead.
     """
 
     def __init__(self, engine: Engine) -> None:

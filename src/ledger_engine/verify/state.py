@@ -23,7 +23,7 @@ from ledger_engine.store.read_snapshot import AuditUnit
 from ledger_engine.verify.faults import Discrepancies
 
 _ROWS_AT_ONCE = 1000
-_LETTERS_AT_ONCE = 1_000_000  # letters in rows that are read together; a single row may have more
+_LETTERS_AT_ONCE = 1_000_000  # characters in rows that are read together; a single row may have more
 _REPEATED = "updated"  # an object may have any number of events of this type one after the other
 _EVENTS = (
     f"SELECT e.book, e.id, e.object, e.type, {outbox.SHORT_BODY}, e.created FROM events AS e"
