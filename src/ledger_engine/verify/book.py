@@ -1,9 +1,10 @@
 """The pass over one book: reads its transactions and its events side by side, in the order of their ids.
 
-Each balance must follow from the previous balance of its account. Each transaction must match its event, and
-each event of a posting must match its transaction. The content of each event must match the log (see the
-module `sealed`). The pass needs little memory: it holds the balances of recently read accounts, transfers of
-which it has read only one side, and the entries of one tile.
+A book is one mode, test or live, of one project. Each balance must follow from the previous balance of its
+account. Each transaction must match its event, and each event of a posting must match its transaction. The
+content of each event must match the log (see the module `sealed`). The pass needs little memory: it holds the
+balances of recently read accounts, transfers of which it has read only one side, and the entries of one tile
+of the log.
 """
 
 from __future__ import annotations

@@ -297,9 +297,10 @@ GROUP BY project, livemode ORDER BY project, livemode"""
 def check_time(unit: AuditUnit, faults: Discrepancies) -> None:
     """Note a fault if the stored time is far in the future.
 
-    Such a time does harm, because the ledger's clock starts at the stored time and never goes back. If a test
-    moved the clock forward, the stored time is no fault, because the ledger then contains events of that
-    time, or a server ran at that time.
+    The stored time is the latest time that the ledger's clock has reached (`kept_time`). A wrong time does
+    harm, because the ledger's clock starts at the stored time and never goes back. If a test moved the clock
+    forward, the stored time is no fault, because the ledger then contains events of the later time, or a
+    server ran at the later time.
     """
     reached_time, newest = kept_time.get(unit), unit.first(kept_time.NEWEST_EVENT)
     event = 0 if newest is None or newest["id"] is None else moment_of(newest["id"])
@@ -314,7 +315,7 @@ def check_time(unit: AuditUnit, faults: Discrepancies) -> None:
 
 
 def check_logs(unit: AuditUnit, faults: Discrepancies) -> None:
-    """Note the books whose log was removed.
+    """Note the books whose transparency log was removed.
 
     A server makes the key of the log before it serves, and seals an event within a second. So a served ledger
     must have a key, and a book with events must have a log if a server ran for long enough

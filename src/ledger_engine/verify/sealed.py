@@ -1,7 +1,9 @@
 """Compares a book's events with its log: the tiles, the signed checkpoint, and checkpoints kept elsewhere.
 
-The audit computes the leaves of the log's tree again from the events. In the log, the audit trusts only
-signed checkpoints.
+The log of a book is a tree of hashes (RFC 6962). Its leaves are the hashes of entries, one entry for each
+event. 256 hashes of one level form a tile. A checkpoint contains the size and the root of the tree, and is
+signed. The audit computes the leaves again from the events. In the log, the audit trusts only signed
+checkpoints.
 """
 
 from __future__ import annotations
@@ -225,7 +227,7 @@ class EntryAudit:
     def _commitment_entry(self, id: str, kind: str, created: int, body: bytes) -> bytes:
         """Return the log entry of an event whose entry contains a commitment instead of the body.
 
-        Note the faults of the commitment.
+        A commitment is the SHA-256 hash of a random salt and the body. Note the faults of the commitment.
         """
         row = self.unit.first(_COMMITMENT, {"book": self.log.book.number, "id": id})
         if row is None:
