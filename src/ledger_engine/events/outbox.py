@@ -379,8 +379,8 @@ def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
     """Erase a user's name and email address from the user's events after the id `after`.
 
     One call erases up to `limit` events, oldest first. It returns the id of the last erased event, or None if
-    no more events follow. The function also deletes the salt of each event, because with the salt somebody
-    could test guesses of the erased text against the commitment in the log.
+    no more events follow. The log contains a hash of each such event's salt and body. The function also
+    deletes the salt, because with the salt somebody could test guesses of the erased text against the hash.
     """
     rows = unit.execute(
         "SELECT book, id, body FROM events AS e"

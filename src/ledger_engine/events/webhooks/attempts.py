@@ -255,9 +255,9 @@ def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
 
     The first delivery is due now, and the others follow at intervals of `pace_ms`. Deliveries that an earlier
     call has spread are included even if they are not due yet: otherwise the deliveries that became overdue
-    since that call would be sent between them. The due time of a spread delivery is a multiple of `pace_ms`,
-    and the function recognises the delivery by this. A few other deliveries have such a due time by chance,
-    and are included too. This function stores nothing; `set_due` stores the new due times.
+    since that call would be sent between these deliveries. The function recognises a spread delivery by its
+    due time, which is a multiple of `pace_ms`. A few other deliveries have such a due time by chance, and are
+    included too. This function stores nothing; `set_due` stores the new due times.
     """
     now = unit.now
     rows = unit.execute(

@@ -2,9 +2,9 @@
 
 See docs/decisions.md#webhooks.
 
-An endpoint wants only events of the kinds that it is registered for. It has a cursor, the id of an event: all
-wanted events up to this event were attempted, and all later wanted events must still be sent. The cursor is
-stored, so no event is missed if the sending process ends.
+An endpoint is registered for certain kinds of events, and wants only events of these kinds. Each endpoint has
+a cursor, the id of an event: all wanted events up to this event were attempted, and all later wanted events
+must still be sent. The cursor is stored, so no event is missed if the sending process ends.
 
 A deleted endpoint can be restored for 30 days, with a new secret.
 """
@@ -80,9 +80,10 @@ class NewEndpoint:
 class Subscription:
     """An enabled endpoint as the deliverer needs it.
 
-    `kinds` are the kinds of events to send, or None for every kind. `secret` is the sealed secret. `previous`
-    is the sealed secret from before the last roll, which also signs until `previous_until`. `enables` counts
-    how often the endpoint was enabled or restored. `restores` counts how often the endpoint was restored.
+    `kinds` are the kinds of events to send, or None for every kind. `secret` is the secret in its stored form
+    (`signing.Seal`). `previous` is the stored form of the secret before the last roll, which also signs until
+    `previous_until`. `enables` counts how often the endpoint was enabled or restored. `restores` counts how
+    often the endpoint was restored.
     """
 
     endpoint: str
@@ -366,7 +367,9 @@ def subscriptions(unit: Unit) -> list[Subscription]:
 
 
 def advance(unit: Unit, id: str, cursor: str) -> None:
-    """Move an endpoint's cursor forward to an event, after all wanted events up to this one were attempted.
+    """Move an endpoint's cursor forward to the event `cursor`.
+
+    Call this when all wanted events up to this event were attempted.
 
     The cursor does not move to an event that does not exist: a failover of the database may have lost the
     event.

@@ -171,8 +171,8 @@ class OutcomeBatch:
         """Split this batch into smaller batches, and return them; return [] if this is impossible.
 
         A batch of several endpoints gives one batch for each endpoint. A batch of one endpoint gives one
-        batch for each outcome, and then one for the cursor. A batch of a single outcome gives a batch of the
-        same outcome without headers and bodies.
+        batch for each outcome, and then one batch for the cursor. A batch of a single outcome gives a batch
+        of the same outcome without headers and bodies.
         """
         by_endpoint = [
             OutcomeBatch([outcome for outcome in self.outcomes if outcome.endpoint == id], {id: cursor})
@@ -337,7 +337,7 @@ class Recording:
     def retry_at(self, outcome: Outcome) -> int | None:
         """Return when the delivery of a recorded outcome is due again, or None if there is no retry.
 
-        The result is 0, which means at once, for a delivery that was resent during its attempt.
+        A delivery that was resent during its attempt is due at once, and the result is 0.
         """
         if (outcome.endpoint, outcome.event) in self._resent:
             return 0

@@ -47,7 +47,7 @@ DEADLINE_S = 15  # seconds for a whole attempt (docs/decisions.md#webhooks-retri
 OVERTAKE_S = 0.25  # seconds after a request was sent until the lane's next first attempt may start
 FIRSTS_MAX = 8  # first attempts in progress in one lane
 RETRIES_MAX = 4  # retries in progress in one lane
-# Attempts in progress in all lanes together, without the two attempts that each lane may always run.
+# Attempts in progress in all lanes together, not counting the two attempts that each lane may always run.
 SHARED_MAX = 128
 # Seconds after which the sender closes an idle connection. The value is less than 5, because common servers
 # close an idle connection after 5 seconds or later.
