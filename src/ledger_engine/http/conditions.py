@@ -1,8 +1,9 @@
 """Conditional requests: the tags in `ETag`, and their comparison with `If-Match` and `If-None-Match`.
 
 See RFC 9110, 8.8.3 and 13.1, docs/conventions.md#conditional-reads and docs/decisions.md#conditional-changes.
-The tag of one object is made from its content. The tag of a list is made from the id of the book's newest
-event, so the server can answer 304 for an unchanged list without reading the list.
+The tag of one object is made from its content. The tag of a list is made from the id of the newest event in
+the book, which is the project's test or live mode. So the server can answer 304 for an unchanged list without
+reading the list.
 """
 
 from __future__ import annotations

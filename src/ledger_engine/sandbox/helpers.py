@@ -33,7 +33,7 @@ from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.retention import Retention
 
 # The longest time, in seconds, that the clock waits for due webhooks to be sent. A webhook that takes longer
-# is sent later. If a receiver hangs, an attempt takes 15 s.
+# is sent later. The time is longer than the 15 s that an attempt takes if the receiver hangs.
 PATIENCE_S = 20.0
 _POLL_S = 0.005
 

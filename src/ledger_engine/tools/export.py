@@ -54,7 +54,7 @@ class ExportedAccount:
     balance: int
 
     def debit(self, amount: int) -> int:
-        """Return a balance, or a change of a balance, in the form of a journal.
+        """Return a balance, or a change of a balance, with the sign that it has in a journal.
 
         In a journal debits are positive, and credits are negative.
         """
@@ -364,7 +364,7 @@ def _component(text: str) -> str:
     """Return the text as one part of a beancount account's name, made of letters, digits and hyphens.
 
     Beancount requires a capital letter or a digit as the first character. If the first letter has no capital
-    form, such as a Chinese letter, `X-` is put before it.
+    form, such as a Chinese letter, the result begins with `X-`.
     """
     letters = "".join(
         letter if unicodedata.category(letter) in _IN_COMPONENT else "-"

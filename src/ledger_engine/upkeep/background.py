@@ -1,4 +1,4 @@
-"""The server's background tasks: sending webhooks, writing the request log, sealing the log, retention."""
+"""The server's background tasks: webhooks, the request log, the seals of the transparency log, retention."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Gate:
     """An ASGI application that checks each request before it passes the request to `app`.
 
     `recorder` writes the request log, `cors` makes the CORS headers, and `meter` counts requests for the
-    metrics. Each of them is None if the server does without it.
+    metrics. Each of these three is None if the server does not use it.
     """
 
     app: Asgi

@@ -76,8 +76,8 @@ async def read_body(
 
     `place` is the context that holds a place for a large body while it is read; None if the body needs no
     place. Raises Full if no place is free. Raises InvalidRequest if the body is too large, does not arrive in
-    time or is not framed as HTTP requires. Raises ClientGone. After any of these errors, the rest of the body
-    is still unread.
+    time or is not framed as HTTP requires. Raises ClientGone if the client disconnects. After any of these
+    errors, the rest of the body is still unread.
     """
     boundary = _boundary(headers)
     if boundary is None and wire is not None and wire.whole:

@@ -1,6 +1,6 @@
 """Routes of access: tokens, OAuth for programs, API keys, the caller's rights, projects and their plans.
 
-Of these routes, only `POST /v1/auth/token` and `POST /oauth/token` are in the contract.
+Of these routes, only `POST /v1/auth/token` and `POST /oauth/token` are in the contract, docs/interface.md.
 """
 
 from __future__ import annotations

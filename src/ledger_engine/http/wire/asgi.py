@@ -38,8 +38,8 @@ class Extension(Protocol):
         """Let the server read the rest of the body, in larger pieces if the body may be large.
 
         If the application does not call `want`, its first call of `receive` that finds no data has the same
-        effect. Until one of these calls, the rest of the body costs no memory. So an application should
-        refuse a request before it makes either call.
+        effect. Until one of these calls, the rest of the body costs no memory. So if an application refuses a
+        request, it should refuse the request before it calls `want` or `receive`.
         """
 
 

@@ -218,7 +218,7 @@ async def load(
     project = await engine.write(lambda unit: projects.update(unit, project.id, changes))
     tenant = loading.tenant_of(project)
     # The data set ends at the last midnight before the recent changes begin. For a demo that starts at 00:05,
-    # this is not the midnight five minutes ago, but the midnight of the day before.
+    # this is not the midnight five minutes ago, but the midnight 24 hours earlier.
     start = loading.start_of(data_set, begin)
     ids = IdSource()
     history = SeedHistory()
