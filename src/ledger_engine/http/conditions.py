@@ -76,7 +76,7 @@ def matches(tag: bytes, condition: bytes) -> bool:
 
 
 def require_match(tag: bytes | None, tags: tuple[bytes, ...]) -> None:
-    """Raise PreconditionFailed unless `tags`, the tags in `If-Match`, contain `tag`, the tag of an object.
+    """Raise PreconditionFailed if the tags in `If-Match`, `tags`, do not contain the object's tag, `tag`.
 
     `tag` is None if the object does not exist; then even `*` fails. The comparison is RFC 9110's strong
     comparison: a weak tag, `W/"…"`, never matches.

@@ -115,8 +115,8 @@ class Call:
         `status`, if given, replaces the error's own status.
         """
         self.error_code = error.code
-        # The frames of the traceback refer to the request, and the request may refer to the error. Such a
-        # cycle would keep the bodies of thousands of refused requests until a full garbage collection.
+        # Remove the traceback: its frames refer to the request, and the request may refer to the error. Such
+        # a cycle would keep the bodies of thousands of refused requests until a full garbage collection.
         error.__traceback__ = None
         return render(error, self.path, status)
 

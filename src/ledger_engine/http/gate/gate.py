@@ -91,8 +91,8 @@ class Gate:
     def renew_ids_and_tags(self) -> None:
         """Start new series of request ids and tags, because the ledger and its clock were set back.
 
-        Otherwise new ids would still begin with a time later than the clock's new time, and a tag that a
-        client got before the ledger was set back could match a list that differs now.
+        Otherwise new ids would still begin with a time later than the clock's new time. Also, a tag that a
+        client got before the ledger was set back could match a list that is different now.
         """
         self._ids = IdSource()
         self._etags = Etags(self.engine, token_hex(4))
@@ -229,7 +229,7 @@ class Gate:
 _HOST = re.compile(
     rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?", re.ASCII
 )
-# If a client sent one of these headers twice, a proxy and the server could use different values.
+# Headers that a client may send only once, because a proxy and the server could use different values.
 _SINGLE = (b"authorization", b"content-type", b"idempotency-key")
 
 

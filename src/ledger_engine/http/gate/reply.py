@@ -38,7 +38,7 @@ class Reply:
         """Send a complete answer."""
         self.status, self.body = status, body[:BODY_KEPT_MAX]
         headers = self._headers(headers)
-        # In a 304, a Content-Length would have to be the length of the body of a 200 (RFC 9110, 8.6), not 0.
+        # Add no Content-Length to a 304: it would have to be the length of the body of a 200 (RFC 9110, 8.6).
         if status != 304:
             headers.append((b"content-length", b"%d" % len(body)))
         await self.send({"type": "http.response.start", "status": status, "headers": headers})

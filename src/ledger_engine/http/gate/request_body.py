@@ -54,7 +54,7 @@ async def begin_body(call: Call, receive: Receive, wire: Extension | None, addre
     if is_small or (wire is not None and wire.whole):
         call.body = await read_body(receive, headers, wire)
         return
-    # The operation may refuse the request without reading its body.
+    # Do not read the body yet, because the operation may refuse the request without its body.
     place = None
     if not isinstance(call.caller, Credential):
         of_address = Semaphore(f"bodies/{address}", ANONYMOUS_BODIES_PER_ADDRESS_MAX)

@@ -16,7 +16,7 @@ _SAMPLED = 1
 
 
 def traceparent_of(lines: Iterable[Header]) -> str | None:
-    """Return the value of `traceparent` in these headers; None unless there is exactly one valid value.
+    """Return the value of `traceparent` in these headers; None if it is missing, repeated or invalid.
 
     A value of a later version is converted to version 00. Version 00 defines only the flag `sampled`, so this
     is the only flag that the conversion keeps.

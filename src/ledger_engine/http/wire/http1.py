@@ -37,7 +37,7 @@ _END = re.compile(rb"\n\r?\n")
 _EMPTY_LINES = re.compile(rb"(?:\r\n)+")
 _VERSIONS = {"version": "3.0", "spec_version": "2.1"}
 READ_AHEAD = 64 * 1024  # bytes of a body; while more bytes wait for the application, reading pauses
-# Some clients treat an answer without a reason phrase as a failure.
+# Each line has a reason phrase, because some clients treat an answer without a reason phrase as a failure.
 _STATUS_LINES = {status.value: b"HTTP/1.1 %d %b" % (status, status.phrase.encode()) for status in HTTPStatus}
 CONTINUE = _STATUS_LINES[100] + b"\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
