@@ -109,7 +109,7 @@ def parse_url(url: str, *, livemode: bool) -> ParsedUrl:
 
 
 def check_resolved(addresses: list[str], target: ParsedUrl, *, livemode: bool) -> None:
-    """Raise InvalidRequest unless webhooks may be sent to each of `addresses`, the addresses of a host name.
+    """Raise InvalidRequest if one of `addresses`, the addresses of a host name, must not receive webhooks.
 
     A name without an address is accepted for https, because the name is resolved again for each connection.
     """

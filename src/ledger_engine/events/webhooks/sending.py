@@ -1,4 +1,4 @@
-"""The sender makes attempts, each of which sends one event to one endpoint; no endpoint delays another one.
+"""The sender makes attempts: each attempt sends one event to one endpoint. No endpoint delays another.
 
 Each endpoint has a lane, which makes the endpoint's first attempts in sequence: the next attempt may start
 when the previous attempt has a result, or a quarter of a second after the previous request was sent. So a
@@ -12,7 +12,7 @@ Receivers are not trusted. This module resolves the receiver's name, checks each
 checked address. It follows no redirect, uses no proxy, decompresses nothing, and reads only a limited part of
 the answer. It uses streams and h11, because a client library would make all these decisions itself. h11 only
 reads the answers. The requests are written without h11, because writing them with h11 took a third of the
-sender's whole time. They are easy to write, because all requests are alike.
+sender's whole time. The requests are easy to write, because they are all alike.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from cryptography.fernet import Fernet
 
 
-# Each delivery has two kinds of signatures: the contract defines one, and Standard Webhooks the other. See
-# docs/interface.md#auth-webhook-signature, docs/decisions.md#webhooks-standard and
+# Each delivery has two kinds of signatures: the contract defines the first kind, and Standard Webhooks the
+# second kind. See docs/interface.md#auth-webhook-signature, docs/decisions.md#webhooks-standard and
 # https://www.standardwebhooks.com.
 
 
