@@ -1,10 +1,14 @@
 """Reads the transactions of a CSV or JSON Lines file, for `post --file`.
 
-The columns, or the names in each JSON object, are `account` (an id or a whole name), `type` (credit or
-debit), either `amount` (in the smallest unit, as exports and the API write it) or `decimal_amount` (such as
-12.50), and optionally `description` and `destination`. A `currency` must be the currency of the account. The
-other columns of an export are ignored. A row that is one side of a transfer is refused: an export contains
-both sides, so the transfer would be posted twice.
+The columns, or the names in each JSON object, are:
+
+- `account`, an id or a whole name;
+- `type`, credit or debit;
+- `amount`, in the smallest unit as in exports and in the API, or instead `decimal_amount`, such as 12.50;
+- optionally `description`, `destination`, and `currency`, which must be the currency of the account.
+
+The other columns of an export are ignored. A row that is one side of a transfer is refused: an export
+contains both sides, so the transfer would be posted twice.
 """
 
 from __future__ import annotations
@@ -119,7 +123,7 @@ def _csv_lines(text: str) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
             else:
                 yield reader.line_num, {name: _cell(name, value) for name, value in values.items() if value}
     except csv.Error as error:
-        # The rest of the file cannot be divided into lines.
+        # Stop here, because the rest of the file cannot be divided into lines.
         yield reader.line_num, f"It is not CSV: {error}."
 
 

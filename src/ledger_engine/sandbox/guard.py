@@ -140,7 +140,7 @@ class _StreamedAnswer(Exception):
 
 
 class _WithheldReply:
-    """Receives an answer in place of `Reply`, but sends nothing before `send_half` is called."""
+    """Receives an answer instead of a `Reply`, but sends nothing before `send_half` is called."""
 
     def __init__(self) -> None:
         self.status = 0

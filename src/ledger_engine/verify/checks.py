@@ -245,8 +245,8 @@ WHERE r.status = 201 AND r.idempotency_key IS NOT NULL AND k.key IS NULL
 def run(unit: AuditUnit, check: Check, since: Mapping[LoggedBook, str] | None, faults: Discrepancies) -> None:
     """Note the bad rows that a check finds.
 
-    `since` has, for each book, the transaction after which the audit begins. It is None if the audit covers
-    all rows.
+    `since` contains, for each book, the transaction after which the audit begins. `since` is None if the
+    audit covers all rows.
     """
     if since is None or not check.since:
         _note(unit, check, check.sql, {}, faults)

@@ -193,9 +193,9 @@ class EntryAudit:
         self._wrong_tiles.append((first, last, message))
 
     def _added_event(self, row: Row) -> str:
-        """Return a text that names the event that somebody added to the current tile.
+        """Return a text that names the event that somebody added to the current tile; "" if there is none.
 
-        Return "" unless the tile matches its stored hash after one event is taken out.
+        An event was added if the tile matches its stored hash without this event.
         """
         if len(self._leaves) == TILE_WIDTH + 1:
             for at, id in enumerate(self._ids):

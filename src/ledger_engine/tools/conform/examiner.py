@@ -212,7 +212,7 @@ class Examiner:
         return bool(holds)
 
     def require(self, rules: str, holds: object, exchange: ExaminedExchange, requirement: str) -> None:
-        """Note whether the exchange keeps these rules, as `expect` does; raise Unusable if it does not."""
+        """Note as `expect` does whether the exchange keeps these rules; raise Unusable if it breaks them."""
         if not self.expect(rules, holds, exchange, requirement):
             raise Unusable
 

@@ -132,7 +132,7 @@ def load_into(
 
     Raises BadDataSet for a step that the engine's rules forbid, and Conflict if the data set was loaded
     before. Raises Conflict too if the project contains a record later than the start of the history: lists
-    and running balances are in the order of time, so no record may be inserted before an existing one.
+    and running balances are in the order of time, so no record may be inserted before an existing record.
     """
     tenant = tenant_of(projects.to_add_to(unit, project))
     start = start_of(data_set, unit.now)
