@@ -29,7 +29,7 @@ from ledger_client.records import Record, read
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
-ATTEMPTS = 6  # how often a request is sent at most, including the first attempt
+ATTEMPTS = 6  # the maximum number of attempts to send a request, including the first
 WAIT_MAX_S = 60.0  # the longest wait before an attempt; if a 429 asks for a longer wait, the client gives up
 
 

@@ -35,11 +35,12 @@ RECONNECTS_S = (0.5, 1, 2, 5, 10)
 
 
 class AsyncLedger(AllResources["AsyncLedger"]):
-    """A client of a ledger server; the key selects the project and mode. Close it, or use `async with`.
+    """A client of a ledger server; the key selects the project and mode. Close each client, or use `async
+    with`.
 
     If a request exceeds the rate limit, or its answer is lost or a 5xx, the client sends the request again.
-    `attempts` limits how often, including the first attempt. Each POST carries an idempotency key, yours or a
-    new key, so the POST takes effect once. Every method raises LedgerError.
+    `attempts` is the maximum number of attempts, including the first. Each POST carries an idempotency key,
+    yours or a new key, so the POST takes effect once. Every method raises LedgerError.
 
     `key` is an API key, an access token, a TokenPair, or a TokenStore. Several processes can share the tokens
     in a TokenStore. For tokens of an app, pass the app's `client_id` too. The client counts the `expires_in`
@@ -255,9 +256,10 @@ class AsyncLedger(AllResources["AsyncLedger"]):
 
 
 class Ledger(AllResources["Ledger"]):
-    """A client like AsyncLedger, but its methods wait. Close it, or use `with`. Several threads may use it.
+    """A client like AsyncLedger, but its methods wait for the answer. Several threads may use one client.
 
-    All Ledgers of a process share one thread, in which an event loop runs their requests.
+    Close each client, or use `with`. All Ledgers of a process share one thread, in which an event loop runs
+    their requests.
     """
 
     def __init__(

@@ -114,8 +114,8 @@ class Tokens:
     def due_in(self) -> float | None:
         """Return the seconds until the next refresh; None without a refresh token.
 
-        The refresh is due five minutes before the access token expires; for a token that lives less than ten
-        minutes, at half its lifetime.
+        The refresh is due five minutes before the access token expires. If the token lives less than ten
+        minutes, the refresh is due at half the token's lifetime.
         """
         if self.pair is None or self.pair.refresh_token is None:
             return None
