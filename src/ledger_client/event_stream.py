@@ -100,7 +100,7 @@ class StreamMessage:
 
     The first message of a connection contains the secret and no event: `body` is None, and `is_signed` is
     true if there is a secret. After a lost connection the stream can resume after the event `id`. If `id` is
-    "", resume after the id of the last message that had one.
+    "", resume after the id of the last message that had an id.
     """
 
     id: str

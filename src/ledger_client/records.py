@@ -294,7 +294,7 @@ class LoggedRequest(Object):
 
 @dataclass(frozen=True, kw_only=True)
 class TokenPair(Record):
-    """An access token, and a refresh token for the next pair, which works once; `scope` is set for apps."""
+    """An access token, and a refresh token that gets the next pair, once; `scope` is set for apps."""
 
     access_token: str
     token_type: str = "Bearer"
