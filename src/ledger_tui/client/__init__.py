@@ -1,1 +1,1 @@
-"""The client of a ledger server: the only package that speaks HTTP. It does not import Textual."""
+"""The client of a ledger server: the only package that sends requests. It does not import Textual."""

@@ -1,7 +1,7 @@
 """Sends requests to a ledger server, with one connection pool, and reads all answers in the same way.
 
-`call` sends a request once. `read` sends it again after a rate limit or a lost connection, until the server
-answers. The session notes each wait, so that the screen can show it.
+`call` sends a request once. `read` sends a GET request, and sends it again after a rate limit or a lost
+connection, until the server answers. The session notes each wait, so that the screen can show the wait.
 """
 
 from __future__ import annotations
@@ -107,10 +107,10 @@ class Api:
     ) -> ApiResponse:
         """Send a request once. Raises LedgerError.
 
-        `if_match` is the ETag that the object must still have; if it has another, the answer is 412. If the
-        request needs a part of the interface that the contract does not require, `part` is the name of this
-        part: if the server lacks the part, `call` raises NotOffered instead of NotFound. If the rate limit
-        requires a wait, `call` waits before it sends the request.
+        `if_match` is the ETag that the object must still have; if the object has another ETag, the server
+        answers 412. Pass `part` if the request needs a part of the interface that the contract does not
+        require; `part` is the name of this part. If the server lacks the part, `call` then raises NotOffered
+        instead of NotFound. If the rate limit requires a wait, `call` waits before it sends the request.
         """
         writes = method not in _CHANGES_NOTHING and path not in _ASKS_FOR_TOKENS
         if writes and self.session.moment_ms is not None:
@@ -163,7 +163,7 @@ class Api:
         *,
         part: str | None = None,
     ) -> ApiResponse:
-        """Send a change. Only after a 429, wait and send it again: the server has not made the change.
+        """Send a change. After a 429 the server has not made the change, so wait and send the change again.
 
         A lost connection raises NotConnected: the server may have made the change before the connection was
         lost.

@@ -1,7 +1,7 @@
-"""Errors of requests that only the dashboard raises; `ledger_client.errors` contains the others.
+"""Errors of requests that only the dashboard raises; `ledger_client.errors` contains all other errors.
 
-The text of each error is one sentence. It may contain text from the server, so before it is drawn,
-`formats.text.literal` makes it safe.
+The text of each error is one sentence. This sentence may contain text from the server, so
+`formats.text.literal` makes the sentence safe before the dashboard draws it.
 """
 
 from __future__ import annotations

@@ -204,8 +204,8 @@ async def read_deliveries(api: Api, each: int = PAGE_SIZE) -> tuple[list[Record]
     for endpoint in endpoints[:ENDPOINTS_READ]:
         path = f"/v1/webhook_endpoints/{quote(str(endpoint.get('id')), safe='')}/deliveries"
         page = await _read_page(api, path, {}, limit=each)
-        # While the screen shows an earlier moment, later deliveries are removed from each page. If a page is
-        # empty for this reason, read the next one, up to `_PAGES_BACK` times.
+        # While the screen shows an earlier moment, `Api.read` removes later deliveries from each page. If a
+        # page is empty for this reason, read the next page, up to `_PAGES_BACK` times.
         for _ in range(_PAGES_BACK):
             if page.rows or page.older is None:
                 break

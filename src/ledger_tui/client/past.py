@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 PART = "looking back"  # the name of this part of the interface, which the contract does not require
 NOT_OFFERED = "This server does not show earlier moments."
 
-# the paths whose requests accept the parameter `at`; a statement instead ends at the moment (`to`)
+# the paths whose requests accept the parameter `at`; a request for a statement gets the parameter `to`
+# instead
 _TAKES_AT = re.compile(
     r"/v1/(?:(?:accounts|invoices)(?:/[^/]+)?|transactions|events|requests)|/api/(?:users|orders)(?:/[^/]+)?"
 )
@@ -176,7 +177,7 @@ def difference_row(change: Record, start: str, end: str) -> Record:
 def with_shares(rows: list[Record]) -> list[Record]:
     """Return the rows; a row with a difference gets `share`, a number from -1 to 1.
 
-    It is the difference divided by the largest difference of all rows in the same currency.
+    The share is the difference of this row, divided by the largest difference of all rows in its currency.
     """
     largest: dict[str, int] = {}
     for row in rows:

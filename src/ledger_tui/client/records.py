@@ -27,8 +27,8 @@ class Want:
     - `anew`: start the list again with the first page
 
     For the kind `page`, `cursor` is the cursor of the page; None stands for the first page. `limit` is the
-    maximum number of rows. The window counts `generation` up whenever it starts again: then it ignores the
-    pages of earlier generations.
+    maximum number of rows. The window increases `generation` whenever the window starts again, and then
+    ignores the pages of earlier generations.
     """
 
     generation: int

@@ -99,8 +99,8 @@ class TokenManager:
 def refusal_of(error: LedgerError) -> str:
     """Return the reason why the server gave no tokens: usually the server's message.
 
-    A 404 or 405 means that the server has no request for tokens. Its message, which says that something was
-    not found, would mislead the user, so the dashboard's own sentence replaces it.
+    A 404 or 405 means that the server issues no tokens. The server's message would only say that something
+    was not found, and this would mislead the user. So return a sentence of the dashboard instead.
     """
     if error.status in (404, 405):
         return "This server issues no tokens."

@@ -48,17 +48,17 @@ class Stage:
 class Stages:
     """The number of objects in each state, in the order in which an object passes through the states.
 
-    `late` counts the objects that wait for somebody, by age. For invoices it counts the open invoices past
-    their due date, one number for each of `OVERDUE_AGES`; for orders the orders that are not shipped, one
-    number for each of `WAITING_AGES`.
+    `late` holds the numbers of objects that wait for somebody, by age. For invoices these are the open
+    invoices past their due date, with one number for each of `OVERDUE_AGES`. For orders these are the orders
+    that are not shipped, with one number for each of `WAITING_AGES`.
     """
 
     stages: Sequence[Stage]
     late: Sequence[int] = ()
 
 
-# The age groups of overdue invoices, and of orders that are not shipped: the greatest number of days past the
-# due date or since the order, and the group's name.
+# The age groups of overdue invoices, and of orders that are not shipped. Each group has a maximum number of
+# days and a name. The days count from the due date of an invoice, or from the creation of an order.
 Ages = Sequence[tuple[float, str]]
 OVERDUE_AGES: Ages = ((7, "≤ 7 d"), (30, "≤ 30 d"), (float("inf"), "> 30 d"))
 WAITING_AGES: Ages = ((1, "≤ 1 d"), (7, "≤ 7 d"), (float("inf"), "> 7 d"))
@@ -106,9 +106,9 @@ class PostingRate:
     """The number of transactions in each interval (bucket) of `BUCKET_SECONDS`.
 
     Times are the server's, in seconds. A transaction without a time counts at the time of the read that first
-    returned the transaction. But if no transaction of the first read has a time, none of these counts. If a
-    read does not reach back to the newest transaction of the previous read, the number of the transactions
-    that neither read returned is estimated.
+    returned the transaction. But if no transaction of the first read has a time, this class does not count
+    the transactions of this read. If a read does not reach back to the newest transaction of the previous
+    read, this class estimates the number of transactions that neither read returned.
     """
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class PostingRate:
                 del counter[bucket]
 
     def _note_reach(self, times: Sequence[float], now: float, *, all_read: bool, first: bool) -> None:
-        """Note from which time on all transactions are counted; estimate those that a later read missed."""
+        """Note from which time on all transactions are counted; estimate how many this read has missed."""
         if first:
             self._complete_from = float("-inf") if all_read else min(times, default=now)
         elif not all_read and times and self._newest_at is not None:
@@ -180,7 +180,7 @@ class PostingRate:
         ]
 
     def last_minute(self, now: float) -> tuple[float, bool] | None:
-        """Return the transactions per minute over the last minute, and whether this contains an estimate.
+        """Return the transactions per minute over the last minute, and whether this number is an estimate.
 
         Return None if no bucket of the last minute was counted.
         """
@@ -203,7 +203,7 @@ class PostingRate:
 
 
 def moment(time: object) -> float | None:
-    """Return an ISO 8601 time as seconds since 1970; None when it is not a time."""
+    """Return an ISO 8601 time as seconds since 1970; None if the value is not such a time."""
     if not isinstance(time, str):
         return None
     try:

@@ -1,7 +1,7 @@
 """The client of a server, and the JSON of its answers.
 
-Only `client_of` imports `ledger_client.ledger`, so this happens after the first paint: the import also loads
-httpx, which takes a tenth of a second.
+`client_of` imports `ledger_client.ledger`, not this module itself: the import also loads httpx, which takes a
+tenth of a second, so it must happen after the first paint.
 """
 
 from __future__ import annotations
