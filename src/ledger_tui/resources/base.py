@@ -36,8 +36,8 @@ class Cell(NamedTuple):
 class Column:
     """A column of a list. When space is short, the column with the highest `rank` is hidden first.
 
-    `width` is in terminal cells; columns share the remaining width in proportion to `grow`. A column gets its
-    `easy` width before any column of a higher rank is shown.
+    `width` is in terminal cells; columns share the remaining width in proportion to `grow`. A column of a
+    higher rank is shown only if this column still gets its `easy` width.
     """
 
     title: str
@@ -60,9 +60,10 @@ class Column:
 class Via(NamedTuple):
     """How to find the object of a link: read the list at `path` when the user follows the link.
 
-    The first record whose field `where` equals `equals` is chosen; if `where` is empty, the first record of
-    the list. The link leads to this record. But if `named` is set, the link leads to the object whose id is
-    in the record's field `named`. `query` holds the query parameters of the list.
+    The dashboard chooses the first record whose field `where` equals `equals`. If `where` is empty, it
+    chooses the first record of the list. The link leads to the chosen record. But if `named` is set, the link
+    leads to the object whose id is in the field `named` of this record. `query` holds the query parameters of
+    the list.
     """
 
     path: str
@@ -167,7 +168,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Form:
-    """A form to create an object, or to edit one. A form with PATCH sends only the changed fields."""
+    """A form to create or edit an object. A form with PATCH sends only the changed fields."""
 
     title: str
     done: str  # the new state in words, such as "exists", for an object without a status
@@ -198,9 +199,10 @@ class ResourceAction:
     final: bool = (
         False  # has lasting effects: the user must confirm, and in live mode type a number or a name
     )
-    asks: str = ""  # the beginning of the question, if the label does not fit into it
+    asks: str = ""  # the beginning of the question, if the label cannot begin it
     effect: str = ""  # the consequence, in sentences that the question shows
-    # Returns why to ask even in test mode, in sentences; "" if the object's state gives no reason.
+    # Returns, in sentences, why the user must confirm even in test mode; "" if the object's state gives no
+    # reason for this.
     caution: Callable[[Record], str] = lambda _record: ""
     way_back: ResourceAction | None = None  # the action that undoes this action, if there is one
     creates: bool = False  # creates an object, so the request carries an idempotency key
@@ -355,7 +357,11 @@ _WHOLE_TIME = 19  # characters of a time in UTC or in the time zone of this mach
 
 
 def currency_of(record: Record, names: AccountNames | None = None) -> str | None:
-    """Return a record's currency, else the common currency of its prices, else its account's, else None."""
+    """Return a record's currency; None if it is unknown.
+
+    If the record names no currency, return the currency that all its prices share. If the prices share none,
+    return the currency of the record's account.
+    """
     own = record.get("currency")
     if isinstance(own, str):
         return own
@@ -485,7 +491,7 @@ def to_events(record: Record) -> tuple[Link, ...]:
 
 
 def to_delivery(delivery: Record, url: str) -> Link:
-    """Return the link from an event to one of its deliveries, in the list of its endpoint."""
+    """Return the link from an event to one of the event's deliveries, in the list of its endpoint."""
     event = quote(str(delivery.get("event")), safe="")
     via = Via(f"/v1/events/{event}/deliveries", "endpoint", str(delivery.get("endpoint")))
     return Link(f"Delivery to {literal(url)}", "deliveries", via=via)

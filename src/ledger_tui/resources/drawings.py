@@ -54,7 +54,7 @@ def _wrap(line: str, width: int) -> list[str]:
     while line:
         room = max(1, width - len(indent) if parts else width)
         part = chop_cells(line[:room], room)[0]
-        # If the next part would begin with a comma, move the character before the comma to it.
+        # If the next part would begin with a comma, move the character before the comma to the next part.
         if line[len(part) :].startswith(",") and len(part) > 1:
             part = part[:-1]
         parts.append(indent + part if parts else part)

@@ -18,7 +18,7 @@ from ledger_tui.formats.times import since
 PART = "log"
 NO_LOG = "This server has no transparency log."
 _SIGNATURE = re.compile(r"— (\S+) ([A-Za-z0-9+/=]+)")
-_COSIGNED_BYTES = 76  # of a witness: its key's id (4 bytes), the time (8), and the signature (64)
+_COSIGNED_BYTES = 76  # a witness adds the id of its key (4 bytes), the time (8) and its signature (64)
 
 
 @dataclass(frozen=True)

@@ -169,8 +169,8 @@ async def _read_related(api: Api, record: Record) -> list[Record]:
 class TransactionExtras(NamedTuple):
     """Data about a transaction from two further requests.
 
-    `invoice` is the result of `_read_invoice`, and `related` the result of `_read_related`. Instead of its
-    result, either field can hold the LedgerError that the function raised.
+    `invoice` is the result of `_read_invoice`, and `related` the result of `_read_related`. If one of these
+    functions raised a LedgerError, its field holds this error instead.
     """
 
     invoice: Any

@@ -414,7 +414,7 @@ def _type(record: Record) -> Cell:
 
 
 def summary(about: Record, names: AccountNames) -> Cell:
-    """Return an object of any kind in a few words; if these are unknown, its id."""
+    """Return a few words about an object of any kind; if no words are known, its id."""
     parts = known_by(about, names)
     return Cell("  ".join(parts)) if parts else text_of(about, "id", "dim")
 
