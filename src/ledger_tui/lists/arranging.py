@@ -80,8 +80,8 @@ class _Order:
 def selected_by(resource: Resource, filters: Filters, context: FilterContext, text: str = "") -> Keep | None:
     """Return a function that tells whether to show a record; None if all records are shown.
 
-    It tests whether the record contains the text, and whether it passes the filters that the dashboard, not
-    the server, applies.
+    The function tests whether the record contains the text, and whether the record passes the filters that
+    the dashboard, not the server, applies.
     """
     tests: list[Keep] = []
     for filter_ in resource.filters:

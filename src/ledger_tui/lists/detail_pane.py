@@ -1,8 +1,8 @@
 """The pane that shows one record in full: its facts in aligned lines, and links to related objects.
 
 The pane also reads figures beyond the record (`Resource.more`), such as an account's balance over time: the
-record does not contain them. `Panes` shows the list and the detail side by side, or only one of them. Until
-the user chooses one or both, the width of the screen decides.
+record does not contain them. `Panes` shows the list and the detail side by side, or only one of them. The
+user chooses between these views. Until the user has chosen, the width of the screen decides.
 """
 
 from __future__ import annotations
@@ -186,11 +186,11 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         yield _Links(id="links", markup=False, compact=True)
 
     def outdate(self) -> None:
-        """Make the pane read the figures beyond each record again; until they arrive, show the old ones."""
+        """Make the pane read the figures beyond each record again. It shows the old figures until then."""
         self._more = {record_id: ({}, more) for record_id, (_record, more) in self._more.items()}
 
     def show(self, record: Record | None, note: str = "") -> None:
-        """Show a record, or the note if `record` is None. Scroll to the top if the record is another one."""
+        """Show a record, or the note if `record` is None. Scroll to the top if another record was shown."""
         self._record = record
         if record is None:
             self._show_detail(None, note, "")

@@ -149,7 +149,7 @@ class ListModel:
     # ------------------------------------------------------------------ the page to read next
 
     def page_for(self, top: int, height: int) -> Want | None:
-        """Return the page that the rows on the screen need; None if they need none.
+        """Return the page that the rows on the screen need; None if they need no page.
 
         After a failure, return None, because the dashboard asks the server again at the next poll, not at
         every key.
@@ -159,8 +159,8 @@ class ListModel:
     def page_to_poll(self, top: int, height: int) -> Want | None:
         """Return the page to read at this poll, or None.
 
-        It is the newest page, which may contain new rows; the page on the screen, whose rows may have
-        changed; or a page that is still needed. During a search, return None.
+        The page is the newest page, which may contain new rows; the page on the screen, whose rows may have
+        changed; or an older page, to fill the screen. During a search, return None.
         """
         if self.searching:
             return None
@@ -379,7 +379,7 @@ class ListModel:
     def row_of_created(self) -> int | None:
         """Return the row of the created object once, as soon as the row is loaded; otherwise None.
 
-        Return None for this row too if the user has moved the cursor away from the newest row.
+        If the user has moved the cursor away from the newest row, return None even when the row is loaded.
         """
         row = self.window.index_of(self._created) if self._created is not None else None
         if row is None:

@@ -45,9 +45,9 @@ _SHORTENED_FROM = 2  # columns of a higher rank are hidden before any column is 
 def fit_columns(columns: Sequence[Column], width: int) -> list[FittedColumn]:
     """Return the columns that fit into `width`, with their widths.
 
-    Columns are left out until the others fit, those of the highest rank first. Before a column of rank 2 or
-    lower is left out, columns with a `short` width are shortened. Columns with `grow` share the remaining
-    width.
+    If the columns do not all fit, leave out the column with the highest rank, and so on until the remaining
+    columns fit. But before leaving out a column of rank 2 or lower, shorten the columns with a `short` width.
+    Columns with `grow` share the remaining width.
     """
     columns_left = list(columns)
     while len(columns_left) > 1:
@@ -349,7 +349,8 @@ class PagedTable(ScrollView, can_focus=True):
             self.post_message(self.OldestWanted())
         else:
             self.go_to(len(self.window) - 1)
-            # This makes the list load older rows, so at the second press this row may no longer be the last.
+            # `go_to` makes the list load older rows, so at the second press this row may no longer be the
+            # last.
             self._went_to = self.window.cursor
 
     # ------------------------------------------------------------------ marks

@@ -478,7 +478,10 @@ class ResourceView(View):
     # ------------------------------------------------------------------ panes
 
     def action_panes(self) -> None:
-        """Change from the list to both panes, then to the detail, and show a note about the new view."""
+        """Show both panes after the list, the detail after both panes, and the list after the detail.
+
+        A note names the new view and the next view.
+        """
         self.open(self.panes.cycle(is_open=self.opened))
         self._read_more()
         shown, following = (

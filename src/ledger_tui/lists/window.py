@@ -29,7 +29,8 @@ from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
 Order = Callable[[Record], Any]  # the key to sort by
 Keep = Callable[[Record], bool]  # whether a row is shown
 
-# The maximum number of rows to keep. The pages on the screen and next to it are kept even if they have more.
+# The maximum number of rows to keep. But the pages on the screen and next to it are always kept, even if they
+# have more rows than this.
 CAP = 5_000
 KEPT_MOST = 5_000  # the maximum number of matching rows to keep from dropped pages
 # New rows make the first page longer. When it has more rows than this many usual pages, it is cut to the size
@@ -477,7 +478,7 @@ class Window:
         self._starts = [0, *accumulate(slot.count for slot in self.slots)]
 
     def note_newer_refused(self) -> None:
-        """Note that this server cannot page from the middle to newer rows. `want` asks for none any more."""
+        """Note that this server cannot page from the middle to newer rows. `want` stops asking for them."""
         self.in_flight = None
         self.newer_refused = True
 
