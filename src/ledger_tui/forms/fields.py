@@ -350,7 +350,7 @@ class LinesField(Vertical):
         self.screen.set_focus(row.query(Input).first())
 
     async def remove_row(self) -> None:
-        """Remove the focused row, and focus a row next to it; if no row is left, the previous field."""
+        """Remove the focused row, and focus a row next to it; if no row is left, focus the previous field."""
         here, rows = self._focused_row(), [*self.rows]
         if here is None:
             return

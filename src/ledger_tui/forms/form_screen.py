@@ -155,7 +155,7 @@ class FormScreen(Dialog[Created | None]):
         if empty is not None:
             self._focus_field(empty.name)
         if any(field.kind == "user" for field in self._form.fields):
-            # read the newest users, so that the user can choose one by name
+            # read the newest users of the ledger, so that the form can offer their names
             self._learn_names("", users=True)
 
     def typed(self) -> dict[str, str]:
@@ -431,7 +431,7 @@ class FormScreen(Dialog[Created | None]):
             self.dismiss(self._result)
 
     def on_key(self, event: events.Key) -> None:
-        """Warn that the fields ignore keys while the request is running, and then until tab is pressed."""
+        """Warn that the fields ignore keys during the request, and after it until the user presses tab."""
         if event.is_printable:
             self._warn_of_dropped_text()
 

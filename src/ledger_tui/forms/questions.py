@@ -20,8 +20,8 @@ from ledger_tui.resources.webhooks import known_by, subject
 def question(resource: Resource, action: ResourceAction, record: Record, names: AccountNames) -> str:
     """Return a question such as `Pay INV-000202, 151.00 EUR from Market hall GmbH to Till?`.
 
-    Below the question follows the reason for caution; if there is none, the effect of the action; if the
-    action has no effect to show, the object's id.
+    Below the question is the first of these texts that is not empty: the reason for caution, the effect of
+    the action, the object's id.
     """
     if record.get("reverses") is not None:
         reversal = named(replace(resource, singular="reversal"), record, names)
@@ -34,7 +34,7 @@ def question(resource: Resource, action: ResourceAction, record: Record, names: 
 
 
 def _effect_of_reversal(reversal: Record, names: AccountNames) -> str:
-    """Return the effect of reversing `reversal`: the transaction that it has undone is posted again."""
+    """Return the effect of reversing `reversal`: the ledger posts the undone transaction again."""
     opposite = _opposite_of(reversal, names)
     if not opposite:
         return "This undoes the undo: the original amount is posted again."

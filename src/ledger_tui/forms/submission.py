@@ -320,14 +320,14 @@ class Submission:
         return bool(self._names.search(name, 1))
 
     async def refusal_of(self, field: Field, text: str) -> str:
-        """Ask the server about a typed account or user; return why it is wrong, or "" if it is not."""
+        """Ask the server about the text for an account or user; return why the text is wrong, else ""."""
         with suppress(LedgerError):  # `prepare` asks the server again
             if not await self.learn_named(text, users=field.kind == "user"):
                 return await self._error_of_name(field, text)
         return ""
 
     async def _error_of_name(self, field: Field, text: str) -> str:
-        """Return why no account or user is named `text`; "" if there is one. Raises LedgerError."""
+        """Return why `text` names no account or user; "" if it names one of them. Raises LedgerError."""
         try:
             await (
                 self._require_user({field.name: text})
