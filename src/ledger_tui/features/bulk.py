@@ -106,10 +106,10 @@ class BulkScreen(Dialog[list[Record]]):
         self._stopping = False
         self._attempts = 0
         self._failures: list[str] = []
-        self.may_have_changes = False  # whether a request has changed an object, or may have
+        self.may_have_changes = False  # whether a request has changed an object, or may have changed one
         self._changed_records: list[Record] = []
-        # An idempotency key for each record, used if the action creates objects: then a request that is sent
-        # again creates nothing twice.
+        # If the action creates objects, each request carries the idempotency key of its record. So a request
+        # that is sent again creates no second object.
         self._keys = {id(record): new_idempotency_key() for record in records}
 
     @property
@@ -183,7 +183,7 @@ class BulkScreen(Dialog[list[Record]]):
         self.call_later(self._end)
 
     async def _act_on(self, record: Record) -> tuple[Record | None, str]:
-        """Run the action on one object. Return its new state, and the reason for a failure or "".
+        """Run the action on one object. Return the object's new state, and the reason for a failure or "".
 
         The state is None if the server's answer does not contain the object.
         """

@@ -293,7 +293,7 @@ class _Draft:
                 raise
 
     def discard(self) -> None:
-        """Remove the file, unless it is complete."""
+        """Remove the temporary name of the file. A complete file keeps its final name."""
         # `close` writes the rest of the buffer. On a full disk this fails, but the rest is not needed.
         with suppress(OSError):
             self._stream.close()

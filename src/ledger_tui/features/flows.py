@@ -62,8 +62,9 @@ def pair_of(transaction: Record, currency: Currency) -> Pair | None:
 
 
 def flows_of(transactions: Iterable[Record], currency: Currency) -> list[Flow]:
-    """Return the flows by currency: the currency with the most transactions first, and within a currency the
-    largest flow.
+    """Return the flows, sorted by currency and, within a currency, by amount.
+
+    The currency with the most transactions comes first. Within each currency the largest flow comes first.
     """
     amounts, counts, per_currency = Counter[Pair](), Counter[Pair](), Counter[str]()
     for each in transactions:
@@ -88,7 +89,7 @@ def largest(flows: Sequence[Flow], most: int) -> list[Flow]:
 
 
 def shares(needs: Sequence[int], rows: int) -> list[int]:
-    """Return the number of rows for each currency: a fair share of `rows`, but no more than it needs.
+    """Return the number of rows for each currency: a fair share of `rows`, but no more rows than it needs.
 
     `needs` holds the number that each currency needs. Even if `rows` is too small, a currency that needs two
     or more gets two: for its largest flow, and for "others".
@@ -198,8 +199,10 @@ def _band(
 
 
 def tone_of(flow: Flow | None, choice: Flow | None) -> Tone:
-    """Return the tone of a flow: one each for money that comes into the ledger, for money that leaves it, for
-    money between accounts, for the chosen flow, and for "others".
+    """Return the tone of a flow.
+
+    The chosen flow and "others" each have a tone. The other flows have three tones: for money that comes into
+    the ledger, money that leaves the ledger, and money that moves between accounts.
     """
     if flow is None or flow.source == OTHERS:
         return "dim"

@@ -77,9 +77,9 @@ _SPAN = re.compile(r"(\d+)(s|min|m|h|d|w|)")
 class ReadyFault(NamedTuple):
     """A fault that the user can choose by name with `:fault`.
 
-    `about` describes the effect to the user. `action` is the effect as the body of the request to the server
-    names it, and `match` selects the requests that the fault applies to. A fault of webhooks applies to all
-    deliveries.
+    `about` describes the effect to the user. `action` describes the effect to the server, and `match` selects
+    the requests that the fault applies to; both are parts of the request's body. A fault of webhooks applies
+    to all deliveries.
     """
 
     about: str

@@ -19,7 +19,7 @@ class KnownFigures:
     """Remembers for which state of the ledger each figure was last read: for a moment in the past, or for the
     newest event at a read of the present.
 
-    `ms` is the moment of the current read; None for now.
+    `ms` is the moment of the current read; None for a read of the present.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class KnownFigures:
         self._newest: tuple[object, int] | None = None
 
     def begin(self, ms: int | None) -> None:
-        """Begin to read the figures of this moment; None for now."""
+        """Begin to read the figures of this moment; None stands for the present."""
         self.ms, self._newest = ms, None
 
     def take(self, name: str, figure: Any, now: float) -> None:

@@ -1,6 +1,6 @@
 """The contents of the overview's tiles: balances over time, and the outcomes of requests.
 
-Each function returns content that fits a width and a height, and changes nothing else.
+Each function of a tile returns content that fits a width and a height. These functions change nothing.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class RequestFigures:
 
 AXIS = 7  # cells to the left of the bars
 _TITLE_WIDTH = 12  # the cells of the title "webhooks" with its gaps and marks
-_LEAST_COURSE = 8  # the minimum cells for the course, a plot of the balance, on the line of the amount
+_LEAST_COURSE = 8  # the minimum width of a course (a plot of the balance) on the line of the amount
 _LOOKS = {INVOICES.kind: INVOICE_LOOKS, ORDERS.kind: ORDER_LOOKS}
 _MARKS: Mapping[Mark, Cell] = {
     "sent": Cell("▪", "plus"),
@@ -337,11 +337,10 @@ def orders(figure: Stages, width: int, height: int) -> TileContent:
 def _late(
     figure: Stages, ages: Ages, tone: Tone, names: tuple[str, str], link: Link | None, width: int, height: int
 ) -> list[TileRow]:
-    """Return rows with the numbers of waiting objects by age: a row for each group of ages if the tile is
-    high enough, otherwise one row for all.
+    """Return rows with the numbers of waiting objects by age.
 
-    `names` holds two texts: the first is the name of these objects if there is one row, the second the title
-    above several rows.
+    If the tile is high enough, each group of ages gets a row, and the second text of `names` is the title
+    above these rows. Otherwise one row shows all groups, and it begins with the first text of `names`.
     """
     name, title = names
     groups = [(group, count) for (_most, group), count in zip(ages, figure.late, strict=True)]
@@ -378,8 +377,9 @@ def _count(stage: Stage) -> str:
 
 
 def _sums(stage: Stage, room: int) -> list[Cell]:
-    """Return the sum of the most frequent currency, and how many other currencies there are: in words if
-    there is room, otherwise as `+2`.
+    """Return the sum of the most frequent currency, and the number of other currencies.
+
+    The number is in words if there is room, otherwise it is like `+2`.
     """
     if not stage.sums:
         return []
@@ -412,8 +412,8 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
     if not len(figure):
         return sentence("No requests of other clients yet.", width)
     counts = {str(status or "none"): count for status, count in figure.by_status()}
-    # If there is not a row for each status, the statuses of a class, such as 2xx, share a row. This begins
-    # with 2xx and 3xx; 4xx and 5xx follow only if there are still too few rows.
+    # If there are too few rows to give each status a row, the statuses of a class, such as 2xx, share a row.
+    # First the classes 2xx and 3xx are merged, and then, if there are still too few rows, 4xx and 5xx.
     for class_pair in ("23", "45"):
         if len(counts) > height - figure.own:  # the tile always names the origin of the requests
             counts = _by_class(counts, class_pair)
@@ -436,9 +436,7 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
 
 
 def _by_class(counts: Mapping[str, int], class_pair: str) -> dict[str, int]:
-    """Return the counts; statuses that begin with a digit of `class_pair` are counted by class, such as
-    `2xx`.
-    """
+    """Return the counts, with one count for each class, such as `2xx`, whose digit is in `class_pair`."""
     merged_counts: dict[str, int] = {}
     for status, count in counts.items():
         name = f"{status[0]}xx" if status[0] in class_pair else status

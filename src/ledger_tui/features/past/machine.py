@@ -37,7 +37,7 @@ _UNSURE_MS = 1_000
 
 
 def parse_moment(text: str, now_ms: int) -> int | None:
-    """Return the moment that a text names, in milliseconds; None for now. Raises BadLine.
+    """Return the moment that a text names, in milliseconds; None for the text `now`. Raises BadLine.
 
     The text is a date, a time in UTC with or without a date, or a distance back from now: `2026-11-23 14:05`,
     `14:05`, `-2h`.
@@ -65,7 +65,8 @@ def parse_moment(text: str, now_ms: int) -> int | None:
 class EventRun:
     """The events around the shown moment, without a gap, oldest first.
 
-    `begins` is true if no event precedes the first known event, `ends` if no event follows the last.
+    `begins` is true if no event precedes the first known event. `ends` is true if no event follows the last
+    known event.
     """
 
     def __init__(self) -> None:
@@ -93,8 +94,8 @@ class EventRun:
     def step(self, ms: int | None, steps: int) -> int | None:
         """Return the moment `steps` steps after `ms`, or before it if `steps` is negative.
 
-        A step before the first known event leads to this event, and a step after the last one leads to now.
-        The argument `ms` and the result are None for now.
+        Steps back beyond the first known event end at this event. Steps forward beyond the last known event
+        end at the present. In `ms` and in the result, None stands for the present.
         """
         here = len(self._times) - 1 if ms is None else bisect_right(self._times, ms) - 1
         target = here + steps
@@ -198,7 +199,7 @@ class TimeMachine(Widget):
 
     @property
     def ms(self) -> int | None:
-        """The shown moment; None for now."""
+        """The shown moment; None while the screens show the present."""
         return self._session.moment_ms
 
     @property
@@ -236,7 +237,7 @@ class TimeMachine(Widget):
             self._show(self._event_run.step(self.ms, steps))
 
     def go(self, ms: int | None) -> None:
-        """Show this moment; None for now."""
+        """Show this moment; None shows the present."""
         self._stop()
         if ms is None:
             self._reading, self._reads = False, self._reads + 1
@@ -384,10 +385,11 @@ class TimeMachine(Widget):
         self.refresh()
 
     def comparison(self) -> Link:
-        """Return the link to the changes between the marked moments.
+        """Return the link to the changes between two moments.
 
-        If only one moment is marked, compare it with the shown moment or, if this is the same moment, with
-        the present. If none is marked, compare the shown moment with the present.
+        If the user has marked two moments, the link compares them. If only one moment is marked, the link
+        compares it with the shown moment; but if the marked moment is on the screen, with the present. If no
+        moment is marked, the link compares the shown moment with the present.
         """
         here = self.now_ms if self.ms is None else self.ms
         marks = [*self.marks.values()] or [here]

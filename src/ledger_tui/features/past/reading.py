@@ -25,8 +25,10 @@ _SERVER_ERRORS = 500
 
 @dataclass(frozen=True)
 class PastReading:
-    """Successive events, oldest first. `begins` is true if no event precedes the first, `ends` if none
-    follows the last.
+    """Successive events, oldest first.
+
+    `begins` is true if no event precedes the first of them. `ends` is true if no event follows the last of
+    them.
     """
 
     known: list[Happening]
@@ -50,7 +52,7 @@ async def require_looking_back(api: Api) -> None:
 
 
 async def read_around(api: Api, ms: int | None) -> PastReading:
-    """Return the last events up to the moment `ms`; None stands for now.
+    """Return the last events up to the moment `ms`; None stands for the present.
 
     Raises NotOffered if the server shows no events or no earlier moments.
     """
@@ -82,8 +84,8 @@ async def _events(api: Api, filters: dict[str, str], want: Want) -> PastReading:
 async def read_first(api: Api, now_ms: int) -> int | None:
     """Return the approximate time of the ledger's first event; None if it cannot be found.
 
-    The server cannot list the oldest event first. So this asks for the events up to a moment, and bisects the
-    time until the moment is close to the first event.
+    The server cannot list the oldest event first. So this function asks for the events up to a moment, and
+    bisects the time until the moment is close to the first event.
     """
     oldest_found, before_first, reach = now_ms, None, _HOUR_MS
     for _ in range(_SEARCHES_MAX):

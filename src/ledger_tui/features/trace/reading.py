@@ -33,10 +33,10 @@ _DEPTH_MAX = 4
 class TraceStep:
     """One request, or one command, with the events that it caused, oldest first.
 
-    The keys of `before`, `deliveries` and `entries` are ids of these events. As far as they were read,
-    `before` holds the state of an event's object before the event, `deliveries` the deliveries of an event,
-    and `entries` its number in the transparency log. A field whose name begins with `no_` says why a part is
-    missing.
+    Three fields hold data about these events, by the id of the event, as far as the data was read. `before`
+    holds the state that the event's object had before the event. `deliveries` holds the deliveries of the
+    event. `entries` holds the number of the event in the transparency log. A field whose name begins with
+    `no_` gives the reason why a part is missing.
     """
 
     request_id: str | None
@@ -299,7 +299,7 @@ async def _endpoints(reader: _Reader) -> tuple[list[Record], str]:
 
 
 async def _with_request(reader: _Reader, step: TraceStep) -> TraceStep:
-    """Return the step with its request, as the request log holds it: with the ids of the events it caused."""
+    """Return the step with the log's entry of its request, which lists the ids of the caused events."""
     if step.request_id is None or step.no_request or isinstance((step.request or {}).get("events"), list):
         return step
     try:

@@ -62,7 +62,7 @@ class TraceTree(ScrollView, can_focus=True):
         super().__init__(id="tree")
         self.nodes: Sequence[Node] = ()
         self.cursor = 0
-        # Whether the user has moved the cursor. If so, new data must not move it to another node.
+        # Whether the user has moved the cursor. If so, new data must not move the cursor to another node.
         self.moved = False
         self._lines: list[tuple[int, tuple[Cell, ...]]] = []  # each line with the number of its node
 
@@ -102,8 +102,10 @@ class TraceTree(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ the cursor
 
     def _go_to(self, number: int) -> None:
-        """Put the cursor on node number `number`. If this node is a note, go on in the direction of the move
-        to a node that is no note; if none follows, go back to one.
+        """Put the cursor on node number `number` or, if this node is a note, on a node near it.
+
+        That node is the next one in the direction of the move that is not a note. If only notes follow, it is
+        the last node before them that is not a note.
         """
         before, self.moved = self.cursor, True
         if not self.nodes:
