@@ -117,7 +117,7 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
 
 
 class DiscardScreen(Dialog[bool]):
-    """Asks whether to leave a form or, if it `quits`, the dashboard.
+    """Asks whether to leave a form or, if `quits` is True, the dashboard.
 
     Returns True for `y`, and False for any other key, not only for `n`, esc and ctrl+c.
     """
@@ -327,8 +327,8 @@ _ON_OBJECT = (
 )
 _IN_TIME = ("step(", "past(")
 _EVERYWHERE = ("show(", "command", "help", "travel(", "themes", "app.", "suspend_process")
-# The actions that begin with the same one of these texts share one line in the help. The number keys, which
-# open the screens, also share a line.
+# Two actions share one line in the help if the names of both begin with the same text of this list. The
+# number keys, which open the screens, also share a line.
 _FAMILIES = ("move(", "choose(", "tile(", "window(", "widen(", "travel(", "step(", "program(")
 _SCREENS = "the screens"
 # Typed commands that the help lists below the keys of a group.

@@ -104,9 +104,9 @@ class KeyOrder:
     """A queue of keys. It hands a key to the application, with `dispatch`, when the previous key is complete.
 
     To find out whether a key is complete, a callback passes from the focused widget through its ancestors up
-    to the application. Each of them runs the callback after the messages that were already in its queue. If
-    then all these queues are empty, and the screen and the focus are the same as before, the key is complete.
-    Otherwise, and always after the first pass, the callback starts again.
+    to the application. Each of these widgets runs the callback after the messages that were already in its
+    queue. At the end, the key is complete if the queues of all these widgets are empty, and if the screen and
+    the focus are still the same. Otherwise, and always after the first pass, the callback starts again.
     """
 
     def __init__(self, app: App[Any], dispatch: Callable[[events.Event], Awaitable[None]]) -> None:

@@ -28,7 +28,7 @@ from ledger_tui.ui.layer import Layer
 
 
 class Letter(NamedTuple):
-    """A letter's verb, and the actions with this verb: what the letter does depends on screen and object."""
+    """A letter's verb, and the actions with this verb. The screen and its object decide which action runs."""
 
     verb: str
     actions: tuple[str, ...]
@@ -79,8 +79,8 @@ LETTERS: Mapping[str, Letter] = {
 }
 _LETTER_OF = {action: letter for letter, each in LETTERS.items() for action in each.actions}
 
-# The order of the actions in the key bar and the empty palette. An action that is not in this list, such as
-# a move of the cursor, is not in the bar. The actions of an open dialog come before all of these.
+# The order of the actions in the key bar and in the offers of an empty command line. An action that is not in
+# this list, such as a move of the cursor, is not in the bar. The actions of an open dialog come before these.
 _BY_USE = (
     "past('now')",
     "past('play')",
@@ -453,7 +453,8 @@ def descriptions() -> dict[str, str]:
 
 
 _FEW_SCREENS = 4  # if a key works on more screens, its sentence says "many screens" instead of their names
-# For keys that work on all screens, but only on a condition: their effect, and how to meet the condition.
+# Keys that work on all screens, but only under a condition. Each text gives the effect of the key, and tells
+# the user how to meet the condition.
 _NEEDS = {
     "repair": "repairs a demo's receiver that fails: choose its row (tab on the overview) first",
     "sign_in": "signs in again: choose a profile with an app id first",

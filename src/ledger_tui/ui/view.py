@@ -97,8 +97,9 @@ class Recent:
 
 
 def recent_of(kind: str, record: Mapping[str, Any]) -> Recent:
-    """Return an object with its name, number, customer, description or email as the label; "" if it has none
-    of these.
+    """Return an object, with its name, number, customer, description or email as the label.
+
+    If the object has none of these, the label is "".
     """
     names = (record.get(field) for field in ("name", "number", "customer", "description", "email"))
     label = next((name for name in names if isinstance(name, str) and name), "")
@@ -221,7 +222,7 @@ class View(Widget):
         self.next_poll_at = 0.0
         self.problem = ""  # why the data could not be read
         self.reading = False
-        self._moment = context.session.moment_ms  # the moment of the drawn data; None for now
+        self._moment = context.session.moment_ms  # the moment of the drawn data; None for the present
         self._rest: Timer | None = None
 
     def on_mount(self) -> None:
