@@ -272,8 +272,9 @@ def prove(navigation: Navigation, *, save: bool = False) -> None:
 
 
 async def _prove(navigation: Navigation, save: bool) -> None:
-    """Read the proof of the selected object. With `save`, write it to a file in the working directory, where
-    exports go too.
+    """Read the proof of the selected object.
+
+    With `save`, write the proof to a file in the working directory, to which exports go too.
     """
     from ledger_tui.resources.proofs import NO_LOG, place_in_log, read_proof
 
@@ -363,10 +364,10 @@ def open_command_line(navigation: Navigation, line: str = "") -> None:
 
 
 def _actions(navigation: Navigation) -> Iterator[CommandOffer]:
-    """Yield the actions that have a key on this screen: first those on the key bar, in its order, then the
-    others.
+    """Yield the actions that have a key on this screen, without the actions that open a screen.
 
-    Actions that open a screen are left out, because the screens' names are commands.
+    The actions on the key bar come first, in the order of the bar. No action that opens a screen is needed,
+    because the name of each screen is a command.
     """
     from ledger_tui.app.command_line import FLOWS, action_offer
 

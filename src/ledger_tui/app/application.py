@@ -93,7 +93,8 @@ class LedgerApp(App[int]):
         self._has_begun = False
         self._exit_when_begun: Callable[[], None] | None = None
         self.failure = ""
-        # the user's place in the dashboard when it was last saved; after the end, where the user quit
+        # the place of the user in the dashboard that was saved last; after the end, the place where the user
+        # quit
         self.last_place: LastPlace | None = None
         self.next_options: Options | None = None  # the server to connect to after this dashboard has ended
         self.keys = KeyOrder(self, super().on_event)
@@ -239,8 +240,10 @@ class LedgerApp(App[int]):
 
     @handles(ServerEnded)
     def server_ended(self, message: ServerEnded) -> None:
-        """Restart the dashboard's own server if the connection allows this without asking the user; otherwise
-        the status bar names the key that restarts the server.
+        """Restart the dashboard's own server if the connection allows a restart without a question to the
+        user.
+
+        Otherwise the status bar names the key that restarts the server.
         """
         restarts = self.connection.restarts_without_asking
         self.session.ended(literal(message.sentence))

@@ -1,8 +1,7 @@
-"""The command line at the bottom of the screen, which is also the palette, and the dialog that asks for a
-key.
+"""The command line at the bottom of the screen, and the dialog that asks for an API key.
 
-A list above the input shows what the typed text can mean: commands that begin with the text, actions that are
-possible here, and objects.
+The command line is also a palette: a list above the input shows what the typed text can mean. The list shows
+commands that begin with the text, actions that are possible here, and objects.
 """
 
 from __future__ import annotations
@@ -124,7 +123,8 @@ class Choices:
     now_ms: int = 0
 
 
-# Further words that find a screen, a command or an action; an action is listed under its name in the key map.
+# Further words that find a screen, a command or an action. An action has the same name here as in the key
+# map.
 _ALSO: Mapping[str, str] = {
     "accounts": "balances money",
     "transactions": "postings transfer payments reverse refund",
@@ -345,8 +345,10 @@ def _screen(kind: str, rest: str, choices: Choices) -> Command:
 
 
 def _words(rest: str, resource: Resource) -> list[str]:
-    """Return the words of a line. Consecutive words that are not filters are a name, such as that of an
-    account: put this name in quotes and return it as one word.
+    """Return the words of a line.
+
+    Consecutive words that are not filters form a name, such as the name of an account. This returns such a
+    name as one word in quotes.
     """
     words: list[str] = []
     name: list[str] = []
@@ -404,11 +406,11 @@ _TYPING_SECONDS = 0.3
 
 
 class CommandScreen(Dialog[Command | None]):
-    """The command line, which returns the typed or chosen command; None if the user closes it. tab completes
-    the line, and `↑` and `↓` choose among the offers.
+    """The command line, which returns the typed or chosen command; None if the user closes it.
 
-    The offers in `actions` are possible now, those in `elsewhere` on other screens or objects. An empty line
-    offers `actions`, but not `elsewhere`. `navigation` finds objects by their names.
+    tab completes the line, and `↑` and `↓` choose an offer. The actions in `actions` are possible now. The
+    actions in `elsewhere` are possible on another screen or for another object; an empty line does not offer
+    them. `navigation` finds objects by their names.
     """
 
     BINDINGS = [

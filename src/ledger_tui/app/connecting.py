@@ -60,7 +60,7 @@ class ProfileSaved(Message):
 
 
 class Connecting:
-    """Connects to the server in workers of the application, and sends the results to it as messages."""
+    """Connects to the server in workers of the application, and posts the results as messages."""
 
     def __init__(
         self,

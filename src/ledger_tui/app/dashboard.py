@@ -83,8 +83,8 @@ _CHANGES = (
 )
 _ON_SCREENS = {"compare": ("accounts",), "group": SUMMED}  # actions that work only on these screens
 _COMPARED = range(2, 6)  # how many accounts can be compared: two to five
-# For actions whose key works on all screens: the reason why the key does nothing now. For an action that is
-# not listed here, the view gives the reason.
+# The reasons why a key does nothing now, for actions whose key works on all screens. For any other action,
+# the view gives the reason.
 _NO_OBJECT = "There is no object under the cursor."
 _WHY_NOT = {
     "trace": "Choose an object, an event or a request first: T traces it.",
@@ -146,14 +146,15 @@ class Dashboard(Layer[None]):
 
     @property
     def broken_endpoint(self) -> str | None:
-        """The id of the selected webhook endpoint if the endpoint fails, or of the endpoint of the selected
-        delivery if the delivery failed; otherwise None.
+        """The id of the webhook endpoint that is selected and fails; None if no failing endpoint is selected.
+
+        If a failed delivery is selected, this is the id of the delivery's endpoint.
         """
         return self.view.failing_endpoint if self.navigation.is_mounted else None
 
     @property
     def first_actions(self) -> Sequence[str]:
-        """The actions that come first in the key bar and the empty palette."""
+        """The actions that come first in the key bar and in the offers of an empty command line."""
         if self._session.moment_ms is not None:
             return FIRST_IN_PAST
         view = self.view if self.navigation.is_mounted else None
@@ -459,8 +460,9 @@ class Dashboard(Layer[None]):
         self.navigation.post_message(LocationOpened(Location(COMPARISON.kind, {"accounts": ids})))
 
     def action_copy_curl(self) -> None:
-        """Copy a curl command: of the request that read the shown data, or, in the request log, of the
-        selected request.
+        """Copy a curl command that repeats the request for the shown data.
+
+        In the request log, the command repeats the selected request.
         """
         self.app.copy_to_clipboard(as_curl(self.view.shown_exchange()))
         self.notify(f"Copied as curl; it reads the key from {KEY_VARIABLE}", markup=False)

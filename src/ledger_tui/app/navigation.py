@@ -73,8 +73,8 @@ class ScreenTabs(Widget):
     def _line(self, tight: int) -> Content:
         """Return the tabs.
 
-        If `tight` is 0, all names are in full; if it is 1, only the name of the current screen is; if it is
-        2, all names are short, without a space before each tab.
+        If `tight` is 0, all names are in full. If `tight` is 1, only the current screen's name is in full. If
+        `tight` is 2, all names are short, and no space precedes a tab.
         """
         self._tabs = [self._tab(place, tight) for place in PLACES]
         return Content("").join(self._tabs)
@@ -148,8 +148,8 @@ def _name(kind: str, record: Mapping[str, Any]) -> str:
 
 
 _NO_CHANGE = "Nothing to undo: you have changed nothing yet."
-# A trace or a comparison cannot be continued after a restart, nor a trace after the ledger was replaced. The
-# dashboard then shows this screen instead.
+# The dashboard cannot continue a trace or a comparison after a restart, and it cannot continue a trace after
+# a test helper has replaced the ledger. In these cases it shows this screen.
 _INSTEAD_OF_TRACE = "accounts"
 _JUMP = "jump"  # the group of workers that read the object to go to
 
@@ -166,8 +166,8 @@ class Navigation(Switcher):
         self._status = status
         self.context = context
         self._trail: list[Location] = []  # where the user followed links; esc goes back to the last of these
-        self.undo_request: ActionRequested | None = None  # undoes the last change; None if nothing undoes it
-        self.why_no_undo = _NO_CHANGE  # why nothing undoes it, for the case that `undo_request` is None
+        self.undo_request: ActionRequested | None = None  # the action that undoes the last change, if any
+        self.why_no_undo = _NO_CHANGE  # why no action undoes the last change, if `undo_request` is None
 
     @property
     def view(self) -> View:
@@ -353,8 +353,9 @@ class Navigation(Switcher):
         self._go_to_object(resource, record_id)
 
     def _go_to_object(self, resource: Resource, record_id: str, *, by_link: bool = False) -> None:
-        """Go to the screen of an object. Read the object first, unless a loaded list contains it; if it
-        cannot be read, stay here and show the reason.
+        """Go to the screen of an object. If no loaded list contains the object, read the object first.
+
+        If the server does not return the object, stay on the present screen and show the reason.
         """
         views = self.query(f"#{resource.kind}").results(ResourceView)
         at_hand = (row for view in views for _index, row in view.model.window.at_hand())

@@ -19,15 +19,16 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
-# A move of the cursor takes about as many bytes as writing this number of cells. So at most this many
-# unchanged cells between two changed cells are written again; a move of the cursor skips only a longer gap.
+# A move of the cursor takes about as many bytes as writing this number of cells. So if at most this many
+# unchanged cells lie between two changed cells, the dashboard writes the unchanged cells again. It moves the
+# cursor only over a longer gap.
 _CELLS_OF_A_MOVE = 6
 
 # The characters about whose width all terminals agree: Latin, Greek, Cyrillic, the usual signs, kana, CJK and
 # hangul. Terminals disagree about many others, such as the vowel signs of Devanagari, and emoji that are
-# newer than the terminal. So `write` first clears the cells of any other character, draws the character, and
-# then moves the cursor to the next column. So the rest of the line is in the right columns, whatever width
-# the terminal gives the character.
+# newer than the terminal. For any other character, `write` first clears the cells, then draws the character,
+# and then moves the cursor to the next column. In this way the rest of the line is in the right columns,
+# whatever width the terminal gives the character.
 _SURE = re.compile(
     "[\u00a0-\u02ff\u0370-\u0482\u1e00-\u1fff\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2100-\u262f\u2638-\u2689"
     "\u2690-\u28ff\u3041-\u3096\u30a1-\u30fc\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]"

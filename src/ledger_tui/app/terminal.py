@@ -127,7 +127,7 @@ class TerminalDriver(LinuxDriver):
 
 
 class Output:
-    """The stream to draw on. After its terminal is gone, it drops everything that is written to it."""
+    """The stream to draw on. After the terminal is gone, `write` and `flush` do nothing."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
