@@ -6,9 +6,10 @@ import signal
 def main() -> None:
     """Run the command line.
 
-    While it imports modules, Ctrl-C ends the process at once, without Python's traceback.
+    While Python imports the modules for it, Ctrl-C ends the process at once, without a traceback.
     """
-    # False if nohup or `&` has started the process: they make it ignore SIGINT, and this must not change that
+    # False if nohup or `&` has started the process: then the process ignores SIGINT, and must go on ignoring
+    # it
     takes_signal = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     if takes_signal:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

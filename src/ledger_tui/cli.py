@@ -135,11 +135,11 @@ def _usage_errors() -> Iterator[None]:
 
 
 def read_checked(file: Path) -> Config:
-    """Return the content of the config file. Raises BadConfig, also for an unknown key, theme or command's
-    screen.
+    """Return the content of the config file.
 
-    The modules that define the keys and the themes import Textual, which is slow. So this imports them only
-    if the file contains keys, commands or themes.
+    Raises BadConfig, also for an unknown key or theme, and for an unknown screen of a command. The modules
+    that define the keys and the themes import Textual, which is slow. So this function imports these modules
+    only if the file contains keys, commands or themes.
     """
     config = read_config(file)
     if config.keys or config.commands:
@@ -459,8 +459,9 @@ def main() -> None:
 
 
 def _require_streams() -> None:
-    """Open the null device as stdin or stderr if that is closed. Raises ClickException if stdout is
-    closed.
+    """Open the null device in place of stdin or stderr if one of these is closed.
+
+    Raises ClickException if stdout is closed.
     """
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))

@@ -105,7 +105,7 @@ class EmbeddedServer:
         if self._has_stopped:
             return None
         self._process.stdin.close()
-        self._listener.join(STOP_SECONDS)  # this thread may not have read the server's last line yet
+        self._listener.join(STOP_SECONDS)  # the listener may not have read the server's last line yet
         return self._last_lines[-1] if self._last_lines else "the server ended and printed nothing"
 
     def stop(self) -> None:

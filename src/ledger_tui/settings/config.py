@@ -13,8 +13,8 @@
     client_id = "app_…"       # to sign in with OAuth instead of a key
     scope = "read:projects read:users"
 
-The file never contains secrets. For one run, `Options` combine the file's settings with those of the command
-line.
+The file never contains secrets. `Options` holds the settings of one run: the settings of the file, and the
+options of the command line.
 """
 
 from __future__ import annotations

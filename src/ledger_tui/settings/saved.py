@@ -1,9 +1,10 @@
 """Saves the profiles, and the settings that the user chooses while the dashboard runs, for the next start.
 
-Settings and profiles go to the config file; tomlkit edits this file, so its comments and order stay. Before a
-changed text is written, it is parsed. If the result is not the intended config, the file stays unchanged and
-BadConfig is raised. The filter lines that the user has used, and the last place of the dashboard (for
-`--resume`), are in other files next to the config file; each has an entry for each connection.
+Settings and profiles go to the config file; tomlkit edits this file, so its comments and order stay. Before
+this module writes a changed text, it parses the text. If the result is not the intended config, the file
+stays unchanged, and this module raises BadConfig. The filter lines that the user has used, and the last place
+of the dashboard (for `--resume`), are in two other files next to the config file. Each of these two files has
+one entry for each connection.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def save_or_explain(choice: str, save: Callable[..., None], *values: object) -> 
 
 
 def _set(file: Path, entry: tuple[str, ...], value: Any, **expected: Any) -> None:
-    """Set the entry of the file to which `entry` is the path: the names of its tables, then its own name.
+    """Set one entry of the file. `entry` holds the names of the tables around it, and then its own name.
 
     `expected` are the fields of `Config` that change, with their new values. Raises BadConfig if the changed
     file would have any other config.
