@@ -1,4 +1,4 @@
-"""An HTTP client for servers that are not trusted: it limits the size and the time of each answer.
+"""An HTTP client that limits the size and the time of each answer, for servers that are not trusted.
 
 The client refuses compressed answers, because httpx would expand a few kilobytes to any size.
 """
@@ -90,9 +90,9 @@ class BoundedClient(httpx.AsyncClient):
 def _trusted(trust_env: bool, *_places: str | None) -> ssl.SSLContext:
     """Return a TLS context with the trusted authorities. Raises OSError.
 
-    Reading the authorities takes 30 ms, so the context is cached. `_places` are the values of the variables
-    in `_AUTHORITIES`. They are part of the cache's key, so the authorities are read again after a variable
-    has changed.
+    Reading the authorities takes 30 ms, so the cache keeps the context. `_places` are the values of the
+    variables in `_AUTHORITIES`. These values are part of the cache's key, so this function reads the
+    authorities again after a variable has changed.
     """
     return httpx.create_ssl_context(trust_env=trust_env)
 

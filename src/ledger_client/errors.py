@@ -10,7 +10,7 @@ LedgerError
 ├── NotFound               404
 ├── Conflict               409
 │   ├── AlreadyDone        the idempotency key was used before, for the object `original`
-│   └── PreconditionFailed 412: the object has changed since the `if_match`
+│   └── PreconditionFailed 412: the object is no longer in the state that `if_match` names
 ├── RateLimited            429: `retry_after` seconds
 └── ApiError               5xx
 """

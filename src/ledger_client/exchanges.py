@@ -1,4 +1,4 @@
-"""One attempt of a request, for a log: a client passes it to `on_exchange`."""
+"""The record of one attempt of a request. A client passes such a record to `on_exchange`, for a log."""
 
 from __future__ import annotations
 

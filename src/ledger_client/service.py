@@ -67,7 +67,11 @@ class Events(Objects[L]):
     def list(
         self, *, object: str | None = None, at: datetime | None = None
     ) -> AsyncGenerator[Sequence[Event], None]:
-        """Return the events, newest first: those up to the time `at`, or those about the object `object`."""
+        """Return the events, newest first.
+
+        With `at`, return only the events up to this time. With `object`, return only the events about the
+        object with this id.
+        """
         return self._pages(Event, object=object, at=at)
 
     @Operation

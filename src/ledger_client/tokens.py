@@ -16,7 +16,7 @@ from ledger_client.errors import LedgerError
 if TYPE_CHECKING:
     from ledger_client.records import TokenPair
 
-# an access token is refreshed this long before it expires (docs/interface.md#authentication)
+# the client refreshes an access token this long before the token expires (docs/interface.md#authentication)
 EARLY_S = 300.0
 AGAIN_S = 15.0  # the wait after a refresh that failed for a temporary reason
 
@@ -214,8 +214,8 @@ class Tokens:
         self.take(pair)
         self._on_change(pair)
         if self._store is not None:
-            # Store the pair before it is used: after a refresh, the server no longer accepts the stored
-            # refresh token.
+            # Store the pair before the client uses it: after a refresh, the server no longer accepts the
+            # stored refresh token.
             try:
                 await asyncio.to_thread(self._store.keep, pair, time.time() + pair.expires_in)
             except NotStored as error:
