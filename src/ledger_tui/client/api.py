@@ -64,7 +64,8 @@ class Api:
         self._probe: asyncio.Task[None] | None = None
 
     async def open(self, url: str, credential: str | None) -> None:
-        """Use the server at this root URL; a trailing `/v1` is removed, because request paths contain it.
+        """Use the server at this root URL. Remove a trailing `/v1` of the URL, because request paths contain
+        it.
 
         Raises NotSent if no client can be made for this URL and credential.
         """
@@ -215,7 +216,7 @@ class Api:
             await asyncio.sleep(seconds)
 
     async def _wait_until_reachable(self) -> None:
-        # Only one probe is sent at a time, even if several readers wait.
+        # Send only one probe at a time, even if several readers wait.
         if self._probe is None or self._probe.done():
             self._probe = asyncio.create_task(self._probe_until_answered())
         await asyncio.shield(self._probe)

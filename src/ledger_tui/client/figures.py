@@ -22,8 +22,9 @@ Mark = Literal["sent", "late", "waiting", "retrying", "failed"]
 class EndpointHealth:
     """A webhook endpoint and its newest deliveries.
 
-    `deliveries` are newest first. `marks` has one mark for each of them in the opposite order, oldest first.
-    `last_error` is the error of the newest delivery whose last attempt failed; None if there is none.
+    `deliveries` are newest first. `marks` has one mark for each delivery, but the marks are oldest first.
+    `last_error` is the error of the newest delivery whose last attempt failed; None if no last attempt
+    failed.
     """
 
     endpoint: Record
@@ -83,8 +84,8 @@ def _last_error(delivery: Record) -> str | None:
 
 ENDPOINTS_READ = 5
 _PAGES_BACK = 3
-# The number of deliveries to read for each endpoint. It is small, because an answer also contains the bodies
-# of all their attempts.
+# The number of deliveries to read for each endpoint. This number is small, because an answer also contains
+# the bodies of all attempts of the deliveries.
 DELIVERIES_DRAWN = 50
 
 
@@ -186,7 +187,8 @@ async def read_events(api: Api, limit: int) -> list[Record]:
 async def read_health(api: Api) -> list[EndpointHealth]:
     """Return the health of the endpoints, in at most 1 + ENDPOINTS_READ requests.
 
-    Deliveries are read only for the first ENDPOINTS_READ endpoints. While the screen shows an earlier moment,
+    This function reads deliveries only for the first ENDPOINTS_READ endpoints. While the screen shows an
+    earlier moment,
     more requests may be needed (see `read_deliveries`). Raises NotOffered if the server shows no endpoints.
     """
     endpoints, deliveries = await read_deliveries(api, DELIVERIES_DRAWN)

@@ -48,7 +48,10 @@ class NotAList(LedgerError):
 
 
 def paging_of(path: str) -> Paging:
-    """Return how the list at this path is paged: the cursor's parameter, or `statement` for a single page."""
+    """Return the paging of the list at this path.
+
+    This is the name of the query parameter that selects a page, or `statement` for a list of a single page.
+    """
     return "statement" if path.endswith("/statement") else _PAGING.get(path, "cursor")
 
 
@@ -70,8 +73,8 @@ async def learn_accounts_until(
 ) -> bool:
     """Read accounts, newest first, until one has `name` in its name and passes `fits`.
 
-    The server cannot search by name. Return False if no such account exists. Return True if one was found, or
-    if it may exist beyond the maximum number of pages. Raises LedgerError.
+    The server cannot search by name. Return False if no such account exists. Return True if such an account
+    was found, or may exist beyond the maximum number of pages. Raises LedgerError.
     """
     want = Want(0, "page", 0, None)
     for _page in range(_PAGES_SEARCHED):
@@ -116,7 +119,8 @@ async def _read_generic_page(
 ) -> ListPage:
     params, paging = dict(filters), paging_of(path)
     if paging == "page":
-        # The size must be the same for all pages of a numbered list, or they would overlap or leave gaps.
+        # All pages of a numbered list must have the same size. Otherwise the pages would overlap or leave
+        # gaps.
         params |= {"page": want.cursor or "1", "per_page": "100"}
     elif paging != "statement":
         params["limit"] = str(min(100, max(1, want.limit)))

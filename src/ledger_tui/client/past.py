@@ -29,7 +29,8 @@ _TAKES_AT = re.compile(
 )
 _STATEMENT = re.compile(r"/v1/accounts/[^/]+/statement")
 
-# what `at_moment` has chosen: a tuple with the moment or, for the present, with None; None without a choice
+# The choice of `at_moment`: a tuple with the moment, or a tuple with None for the present. Without a choice,
+# the variable itself is None.
 _moment_choice: ContextVar[tuple[int | None] | None] = ContextVar("_moment_choice", default=None)
 
 

@@ -231,7 +231,7 @@ class Session:
         return max(0.0, self.next_try_at - self.clock())
 
     def rate_limited(self, retry_after_seconds: float) -> None:
-        """Note that the server asked for a wait of this many seconds. Until then no request is sent."""
+        """Note that the server asked for a wait of this many seconds, in which no request is sent."""
         self.wait_until = max(self.wait_until, self.clock() + retry_after_seconds)
         self.on_change()
 
@@ -253,9 +253,9 @@ class Session:
 
     @property
     def look_pause(self) -> float:
-        """The seconds between two pages, when many pages are read one after the other.
+        """The seconds between two pages of a search, which reads many pages one after the other.
 
-        Such a search runs at full speed until half of the rate limit is used. Then it slows down, to leave
+        A search runs at full speed until half of the rate limit is used. Then the search slows down, to leave
         requests for the screen.
         """
         if self.limit and self.remaining is not None and self.remaining * 2 < self.limit:

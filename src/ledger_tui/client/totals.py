@@ -26,7 +26,7 @@ class Sum:
 class BalanceSums:
     """The sums of the balances by currency.
 
-    `accounts` is the number of accounts that were read; `partial` is True if the ledger has more.
+    `accounts` is the number of accounts that were read; `partial` is True if the ledger has more accounts.
     """
 
     sums: Sequence[Sum]
@@ -36,7 +36,8 @@ class BalanceSums:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The number of objects in one state; `partial` is True if there are more objects in this state."""
+    """The number of objects in one state; `partial` is True if more objects than `count` are in this
+    state."""
 
     status: str
     count: int

@@ -1,7 +1,7 @@
 """The client of a server, and the JSON of its answers.
 
-`client_of` imports `ledger_client.ledger`, not this module itself: the import also loads httpx, which takes a
-tenth of a second, so it must happen after the first paint.
+The import of `ledger_client.ledger` also loads httpx, which takes a tenth of a second. So this import is
+inside `client_of`, which the dashboard calls after the first paint.
 """
 
 from __future__ import annotations
