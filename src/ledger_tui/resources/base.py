@@ -199,7 +199,7 @@ class ResourceAction:
     final: bool = (
         False  # has lasting effects: the user must confirm, and in live mode type a number or a name
     )
-    asks: str = ""  # the beginning of the question, if the label cannot begin it
+    asks: str = ""  # the beginning of the question, if the label is not suitable
     effect: str = ""  # the consequence, in sentences that the question shows
     # Returns, in sentences, why the user must confirm even in test mode; "" if the object's state gives no
     # reason for this.
@@ -372,7 +372,7 @@ def currency_of(record: Record, names: AccountNames | None = None) -> str | None
 
 
 def number_or_name(resource: Resource, record: Record) -> str | None:
-    """Return an object's number, else its kind with its URL or name, else None."""
+    """Return an object's number or, without a number, its kind with its URL or name; otherwise None."""
     if isinstance(number := record.get("number"), str):
         return literal(number)
     texts = (record.get(field) for field in ("url", "name"))

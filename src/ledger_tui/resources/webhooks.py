@@ -208,7 +208,7 @@ def answer_sections(delivery: Record) -> list[Section]:
 def sent_sections(delivery: Record) -> list[Section]:
     """Return the sections with the request of the last attempt.
 
-    The requests of the other attempts differ from it only in their headers.
+    The requests of the other attempts differ from this request only in their headers.
     """
     attempts = attempts_of(delivery)
     return _message("sent", _part(attempts[-1], "request")) if attempts else []
@@ -343,9 +343,9 @@ class Listening(Enum):
 
 
 class WebhookLog:
-    """What the dashboard knows about the listed events: which signatures are valid, and the deliveries.
+    """The signatures and the deliveries of the listed events, as far as the dashboard knows them.
 
-    Signatures are known only for events from the stream. Deliveries are read from the server.
+    The dashboard checks signatures only of events from the stream. It reads the deliveries from the server.
     """
 
     def __init__(self) -> None:
