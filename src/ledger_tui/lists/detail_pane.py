@@ -1,8 +1,8 @@
 """The pane that shows one record in full: its facts in aligned lines, and links to related objects.
 
-The pane also reads figures beyond the record (`Resource.more`), such as an account's balance over time: the
-record does not contain them. `Panes` shows the list and the detail side by side, or only one of them. The
-user chooses between these views. Until the user has chosen, the width of the screen decides.
+The pane also reads figures that the record does not contain (`Resource.more`), such as an account's balance
+over time. `Panes` shows the list and the detail side by side, or only one of them. The user chooses between
+these views. Until the user has chosen, the width of the screen decides.
 """
 
 from __future__ import annotations
@@ -186,7 +186,10 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         yield _Links(id="links", markup=False, compact=True)
 
     def outdate(self) -> None:
-        """Make the pane read the figures beyond each record again. It shows the old figures until then."""
+        """Make the pane read the figures beyond each record again.
+
+        The pane shows the old figures until the new figures arrive.
+        """
         self._more = {record_id: ({}, more) for record_id, (_record, more) in self._more.items()}
 
     def show(self, record: Record | None, note: str = "") -> None:
@@ -318,7 +321,8 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     @while_running
     def _take_more(self, record: Record, more: Any) -> None:
-        """Store the figures beyond a record, or the LedgerError of reading them; draw the detail again."""
+        """Store the figures beyond a record, or the LedgerError of the failed read, and draw the detail
+        again."""
         self._more[str(record.get("id"))] = (record, more)
         while len(self._more) > _MORE_KEPT:
             del self._more[next(iter(self._more))]

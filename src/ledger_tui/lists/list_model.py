@@ -149,7 +149,7 @@ class ListModel:
     # ------------------------------------------------------------------ the page to read next
 
     def page_for(self, top: int, height: int) -> Want | None:
-        """Return the page that the rows on the screen need; None if they need no page.
+        """Return the request for the page that the rows on the screen need; None if they need no page.
 
         After a failure, return None, because the dashboard asks the server again at the next poll, not at
         every key.
@@ -157,10 +157,10 @@ class ListModel:
         return None if self.problem else self.window.want(top, height)
 
     def page_to_poll(self, top: int, height: int) -> Want | None:
-        """Return the page to read at this poll, or None.
+        """Return the request of this poll, or None.
 
-        The page is the newest page, which may contain new rows; the page on the screen, whose rows may have
-        changed; or an older page, to fill the screen. During a search, return None.
+        The request is for the newest page, which may contain new rows; for the page on the screen, whose rows
+        may have changed; or for an older page, to fill the screen. During a search, return None.
         """
         if self.searching:
             return None
@@ -177,7 +177,7 @@ class ListModel:
         return want or (None if self.resource.still else window.want_news()) or window.want(top, height)
 
     def page_of_moment(self) -> Want:
-        """Return the first page, to read the list at another moment.
+        """Return the request for the first page, to read the list at another moment.
 
         The present rows stay until the page arrives, but `is_old` is True for them.
         """
@@ -185,7 +185,8 @@ class ListModel:
         return self.page_again()
 
     def page_again(self) -> Want:
-        """Return the first page, to read the list again. The present rows stay until the page arrives."""
+        """Return the request that reads the list again. The present rows stay until the first page
+        arrives."""
         self._retry()
         return self.window.want_anew()
 
@@ -199,10 +200,10 @@ class ListModel:
         return is_near and window.searches and not window.sorted and not (self.searching or self.problem)
 
     def page_at_end(self) -> Want | None:
-        """Return the next older page, or None.
+        """Return the request for the next older page, or None.
 
-        It is None while another page is awaited, and for the session's `look_pause` after this method has
-        returned a page.
+        Return None while another page is awaited. After this method has returned a request, it returns None
+        for the seconds of the session's `look_pause`.
         """
         session = self.context.session
         want = self.window.want_more() if session.clock() >= self._end_page_at else None
@@ -232,7 +233,7 @@ class ListModel:
         return self.searching
 
     def page_to_search(self) -> Want | None:
-        """Return the next older page; None if the search has ended or a read is running."""
+        """Return the request for the next older page; None if the search has ended or a read is running."""
         return self.window.want_more() if self.searching else None
 
     def stop_search(self) -> None:

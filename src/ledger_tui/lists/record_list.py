@@ -1,7 +1,7 @@
 """The list of a screen: the table of a `ListModel`, and the workers that read its pages.
 
-It works for any `Resource`. Only accounts and users get special treatment: the list stores the names of its
-rows, because other screens show these names.
+The list works for any `Resource`. Only accounts and users get special treatment: the list stores the names of
+its rows, because other screens show these names.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class PageFailed(Message):
 class RecordList(Stack):
     """The table of a `ListModel`, and the workers that read its pages as the user moves through them.
 
-    It calls `tell_change` whenever the rows change, or the reason why the list cannot be read. If the server
-    lacks the list, it shows the rows that `stand_in_rows` returns.
+    It calls `tell_change` after each change of the rows, and after each change of the reason why the list
+    cannot be read. If the server lacks the list, it shows the rows that `stand_in_rows` returns.
     """
 
     _users_asked_for = False

@@ -586,13 +586,13 @@ class ResourceView(View):
     def has_state_to_clear(self) -> bool:
         """Return whether a search is running, rows are marked, or a text narrows the list.
 
-        If so, esc ends one of these, and does not leave the screen.
+        If so, esc ends one of these states, and does not leave the screen.
         """
         model = self.model
         return self.is_mounted and bool(model.searching or model.marks or model.text)
 
     def clear_one_state(self) -> None:
-        """End the search; if none is running, remove the marks; without marks, show all rows again."""
+        """End the search. If no search is running, remove the marks; without marks, show all rows again."""
         if self.model.searching:
             self.record_list.stop_searching()
         elif self.model.marks:

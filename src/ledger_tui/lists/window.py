@@ -33,8 +33,8 @@ Keep = Callable[[Record], bool]  # whether a row is shown
 # have more rows than this.
 CAP = 5_000
 KEPT_MOST = 5_000  # the maximum number of matching rows to keep from dropped pages
-# New rows make the first page longer. When it has more rows than this many usual pages, it is cut to the size
-# of one page, and the rest is fetched again when needed.
+# New rows make the first page longer. When the first page has more rows than this many usual pages, the
+# window cuts the first page to the size of one page, and fetches the other rows again when they are needed.
 _HEAD_PAGES = 5
 
 
@@ -272,7 +272,7 @@ class Window:
     # ------------------------------------------------------------------ fetching
 
     def want(self, top: int, height: int) -> Want | None:
-        """Return the next page to fetch for the rows `top … top+height` on the screen.
+        """Return the request for the next page that the rows `top … top+height` on the screen need.
 
         Return None if these rows need no page, or while another page is awaited.
         """
@@ -295,7 +295,8 @@ class Window:
         return None
 
     def want_more(self) -> Want | None:
-        """Return the next older page to fetch; None if there is none, or while another page is awaited."""
+        """Return the request for the next older page; None without such a page, or while a page is
+        awaited."""
         if self.in_flight is not None or not self.has_older:
             return None
         cursors = {slot.cursor for slot in self.slots}
@@ -421,8 +422,9 @@ class Window:
         """Add rows that the server pushed, newest first, and return the rows that were added.
 
         If the cursor does not follow new rows, only count them in `waiting`, and return no rows. If the first
-        page becomes too long, it is cut, and the rows that were cut off are fetched again when needed, with
-        the id of the last remaining row as cursor. So `push` works only for lists whose cursors are row ids.
+        page becomes too long, the window cuts off its older rows. When these rows are needed, the window
+        fetches them again, with the id of the last remaining row as cursor. So `push` works only for lists
+        whose cursors are row ids.
         """
         head = self.slots[0] if self.slots else None
         if head is None or head.rows is None:
@@ -488,7 +490,8 @@ class Window:
         self._extend_run(number)
 
     def _extend_run(self, number: int) -> None:
-        """Add a slot to the run if the slot is next to the run; otherwise drop the run and begin another."""
+        """Add a slot to the run if the slot is next to the run; otherwise drop the run and begin a new
+        run."""
         if number == 0:  # the first page is always kept and never part of the run
             return
         run = self._run
