@@ -66,8 +66,8 @@ class EditedObject:
         self.etag = None
         try:
             answer = await self._api.read(self._form.path)
-        # Skip the check. If the object is gone, the answer to the change will say so. And a credential that
-        # is not allowed to read may still be allowed to write.
+        # Skip the check. If the object is gone, the answer to the change will report this. And a credential
+        # that is not allowed to read may still be allowed to write.
         except (NotFound, PermissionDenied):
             return None
         self.etag, self.record = answer.headers.get("ETag"), answer.record
@@ -86,7 +86,8 @@ class EditedObject:
         return is_now not in (self.values.get(name, "").strip(), typed.get(name, "").strip())
 
     def accept(self, changed: OtherChanges) -> None:
-        """Compare with the object's present values from now on: the user has seen the others' changes."""
+        """From now on compare with the object's present values: the user has seen the other people's
+        changes."""
         self.values = changed.now
 
 

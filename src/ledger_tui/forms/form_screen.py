@@ -294,7 +294,7 @@ class FormScreen(Dialog[Created | None]):
         self.query_one("#fields").disabled = False
         if self._focus_as_sent is not None:
             self.set_focus(self._focus_as_sent)
-        if isinstance(self._focus_as_sent, Input):  # `set_focus` has selected its whole text: undo this
+        if isinstance(self._focus_as_sent, Input):  # `set_focus` has selected all its text: undo this
             self._focus_as_sent.call_later(setattr, self._focus_as_sent, "selection", self._selection_as_sent)
         super().rest(text, problem=problem)
 
@@ -394,8 +394,8 @@ class FormScreen(Dialog[Created | None]):
     def _finish_after_earlier_request(self, before: SentBefore) -> None:
         """Close the form, because an earlier request succeeded.
 
-        But if the user must know more than the outcome, show this as notes, and keep the form open with its
-        fields disabled.
+        But if the user must know more than the outcome, show these facts as notes, and keep the form open
+        with its fields disabled.
         """
         did = "An earlier try succeeded" if before.record is None else self._outcome(before.record)
         sentence = f"Already done. {did}"
@@ -553,7 +553,8 @@ class FormScreen(Dialog[Created | None]):
         If the field names an account or user that the dashboard does not know, ask the server.
         """
         field = self._field_around(event.widget)
-        # If no field has the focus now, the terminal has lost the focus, or the form is being sent.
+        # If no field has the focus now, check nothing: the terminal has lost the focus, or the form is being
+        # sent.
         if field is None or self.focused is None or field is self._field_around(self.focused):
             return
         entry = self.query_one(f"#field-{field.name}")

@@ -57,7 +57,7 @@ def _moved_back(transaction: Record, names: AccountNames) -> str:
 def _opposite_of(transaction: Record, names: AccountNames) -> str:
     """Return what reversing a transaction does, such as `moves 5.00 EUR from Safe to Till`.
 
-    Return "" if its account is not known.
+    Return "" if the account of the transaction is not known.
     """
     account, other = names.get(transaction.get("account")), names.get(transaction.get("destination"))
     amount, kind = transaction.get("amount"), "debit" if transaction.get("type") == "credit" else "credit"

@@ -373,8 +373,8 @@ _MOST_PAIRS = 20
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PRICE = r"(?:\s*@\s*([\d.,]{1,20})(?:\s*([A-Za-z]{3}))?)?"
 _ITEM = re.compile(r"(?:(\d{1,9})(?:\s*[xX]\s+|\s*×\s*))?([^@;\s][^@;]*?)" + _PRICE)
-# A name that begins like this is refused, because a guess may be wrong: in `2xl shirt`, 2 may be a quantity
-# or part of the name, and in `2,000 x Mug`, the quantity may be 2 or 2000.
+# The form refuses a name that begins like this, because a guess may be wrong: in `2xl shirt`, 2 may be a
+# quantity or part of the name, and in `2,000 x Mug`, the quantity may be 2 or 2000.
 _LIKE_A_QUANTITY = re.compile(r"[-+]?\d[\d.,']*\s*[xX×*]")
 
 
