@@ -18,7 +18,8 @@ from ledger_tui.resources.webhooks import Listening, WebhookLog, events_resource
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.view import Context
 
-# The waits before the dashboard opens a lost stream again; each failure in succession leads to the next wait.
+# The waits before the dashboard opens a lost stream again. After each further failure, it takes the next
+# wait.
 _AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0)
 _GATHER_SECONDS = 0.1  # events that arrive within this time are drawn together
 _QUIET_SECONDS = 30.0  # the time between two polls while the stream delivers all events
@@ -67,7 +68,7 @@ class EventsView(ResourceView):
     def _gather(self, event: ReceivedEvent | None) -> None:
         """Collect an event, so that events in quick succession are drawn together.
 
-        `event` is None when the stream is connected.
+        `event` is None to report that the stream is connected.
         """
         if event is None:
             self.call_later(self._listening_changed, Listening.ON)
@@ -120,7 +121,8 @@ class EventsView(ResourceView):
 
     @while_running
     def _take_deliveries(self, endpoints: Sequence[Record], deliveries: Sequence[Record]) -> None:
-        # `next_poll_at` was chosen when no endpoint was known, and may be too late now that there are some.
+        # `next_poll_at` was chosen when no endpoint was known, and may be too late now that endpoints are
+        # known.
         if endpoints and not self.webhooks.endpoints:
             self.next_poll_at = min(self.next_poll_at, self.context.session.clock() + self._pause)
         self.webhooks.endpoints = {str(each.get("id")): each for each in endpoints}

@@ -118,7 +118,7 @@ class ExportRequest:
 @dataclass(frozen=True, slots=True)
 class ExportProgress:
     rows: int
-    # the length of the list; None if the server does not report it, as for paging by cursor
+    # the length of the list; None if the server does not report the length, as for a list with cursors
     total: int | None
 
 
@@ -135,9 +135,9 @@ async def export(
 ) -> ExportProgress:
     """Write a list to a file, and call `report` after each page. Raises LedgerError.
 
-    The rows go to a temporary file (mode 0600) in the folder of `request.file`. At the end the temporary file
-    is renamed to `request.file`; it replaces an existing file only if `request.replace` is true. A cancelled
-    export leaves no file.
+    The rows go to a temporary file (mode 0600) in the folder of `request.file`. At the end the export renames
+    the temporary file to `request.file`. The export replaces an existing file only if `request.replace` is
+    true. A cancelled export leaves no file.
     """
     try:
         if request.file.is_dir():

@@ -91,8 +91,8 @@ def largest(flows: Sequence[Flow], most: int) -> list[Flow]:
 def shares(needs: Sequence[int], rows: int) -> list[int]:
     """Return the number of rows for each currency: a fair share of `rows`, but no more rows than it needs.
 
-    `needs` holds the number that each currency needs. Even if `rows` is too small, a currency that needs two
-    or more gets two: for its largest flow, and for "others".
+    `needs` holds the number of rows that each currency needs. Even if `rows` is too small, a currency that
+    needs two or more rows gets two rows: for its largest flow, and for "others".
     """
     numbers = [min(need, 2) for need in needs]
     while sum(numbers) < rows and numbers != [*needs]:
@@ -332,8 +332,8 @@ class FlowsView(TimedTiles):
     def _since(self) -> str:
         """The moment after which all transactions were read, in the format of the interface.
 
-        This is the beginning of the window. If the window has more transactions than one read returns, it is
-        the moment just before the oldest transaction that was read.
+        This is the beginning of the window. But if the window has more transactions than one read returns,
+        this is the moment just before the oldest transaction that was read.
         """
         read = self._last_reading
         oldest = None if read is None or read.whole else moment_ms(read.rows[-1].get("created"))

@@ -29,7 +29,8 @@ def json_text(value: Any) -> str:
 
     A value that is nested too deep is replaced by a sentence.
     """
-    # The memory for indents grows with the square of the depth, and some versions of Python do not limit it.
+    # The memory for indents grows with the square of the depth, and some versions of Python do not limit the
+    # depth.
     if _is_too_deep(value):
         return "nested too deep to be shown"
     try:
@@ -86,7 +87,8 @@ class RawScreen(Dialog[None]):
         self.notify("Copied the JSON", markup=False)
 
 
-# If one of these variables is not set, the dashboard runs the first of its programs that is installed.
+# If one of these variables is not set, the dashboard runs the first installed program from the variable's
+# list.
 _DEFAULTS = {"PAGER": ("less", "more"), "EDITOR": ("sensible-editor", "nano", "vi")}
 
 

@@ -11,13 +11,16 @@ from ledger_tui.client.records import Record
 
 EVENTS_READ = 60
 _CHANGED_BY = {"balances": ("account", "transaction"), "invoices": ("invoice",), "orders": ("order",)}
-# When the day has changed, figures are read again, because an invoice becomes overdue without an event.
+# When the day has changed, the overview reads all figures again, because an invoice becomes overdue without
+# an event.
 _DAY_MS = 86_400_000
 
 
 class KnownFigures:
-    """Remembers for which state of the ledger each figure was last read: for a moment in the past, or for the
-    newest event at a read of the present.
+    """Remembers the state of the ledger for which each figure was last read.
+
+    For a read of the past, this state is the moment. For a read of the present, this state is the newest
+    event.
 
     `ms` is the moment of the current read; None for a read of the present.
     """

@@ -170,7 +170,8 @@ class RequestFigures:
         return sorted(counts.items(), key=lambda item: item[0] or 1000)
 
     def percentile_ms(self, percent: float) -> float | None:
-        """Return a percentile (nearest rank) of the durations of answered requests, or None without any."""
+        """Return a percentile (nearest rank) of the durations of answered requests; None if none was
+        answered."""
         durations = sorted(each.duration_ms for each in self._outcomes if each.status is not None)
         return durations[max(0, ceil(len(durations) * percent / 100) - 1)] if durations else None
 
@@ -436,7 +437,7 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
 
 
 def _by_class(counts: Mapping[str, int], class_pair: str) -> dict[str, int]:
-    """Return the counts, with one count for each class, such as `2xx`, whose digit is in `class_pair`."""
+    """Return the counts, with only one count for a class, such as `2xx`, whose digit is in `class_pair`."""
     merged_counts: dict[str, int] = {}
     for status, count in counts.items():
         name = f"{status[0]}xx" if status[0] in class_pair else status

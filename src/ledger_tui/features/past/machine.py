@@ -32,7 +32,8 @@ _PART = re.compile(r"(\d+)([wdhms])")
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?")
 _DAY_MS = 86_400_000
-# A moment up to this much after now is accepted, because the server reports its time in whole seconds.
+# The time machine accepts a moment that is up to this much after now, because the server reports its time in
+# whole seconds.
 _UNSURE_MS = 1_000
 
 
@@ -388,8 +389,8 @@ class TimeMachine(Widget):
         """Return the link to the changes between two moments.
 
         If the user has marked two moments, the link compares them. If only one moment is marked, the link
-        compares it with the shown moment; but if the marked moment is on the screen, with the present. If no
-        moment is marked, the link compares the shown moment with the present.
+        compares it with the shown moment. If no moment is marked, or if the marked moment is itself shown,
+        the link compares the shown moment with the present.
         """
         here = self.now_ms if self.ms is None else self.ms
         marks = [*self.marks.values()] or [here]

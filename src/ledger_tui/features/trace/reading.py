@@ -353,7 +353,7 @@ async def _with_deliveries(reader: _Reader, step: TraceStep, no_deliveries: str,
     """Return the step with the deliveries of its events; the deliveries of the traced event are read first.
 
     `no_deliveries` is a known reason why deliveries cannot be read, or "". If the reason is that no endpoint
-    is registered, this reads the deliveries all the same, because their endpoints may have been deleted.
+    is registered, this function still reads the deliveries, because their endpoints may have been deleted.
     """
     if no_deliveries not in ("", _NO_ENDPOINTS) or not step.events:
         return replace(step, no_deliveries=no_deliveries)
@@ -380,8 +380,10 @@ async def _with_deliveries(reader: _Reader, step: TraceStep, no_deliveries: str,
 
 
 def _after_deletion(step: TraceStep) -> TraceStep:
-    """Return the step without the reason that no endpoint is registered, because endpoints existed and were
-    deleted later. An event without known deliveries is taken to have none.
+    """Return the step without the reason that no endpoint is registered.
+
+    The endpoints existed at that time and were deleted later. An event without known deliveries gets an empty
+    list of deliveries.
     """
     if step.no_deliveries != _NO_ENDPOINTS:
         return step
