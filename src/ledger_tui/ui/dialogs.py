@@ -60,8 +60,10 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
 
     @property
     def answers(self) -> str:
-        """The sentence that names the keys with which the user can answer. The dialog shows it when the user
-        presses enter; it is "" if enter has an effect of its own.
+        """The sentence that names the keys with which the user can answer.
+
+        The dialog shows this sentence when the user presses enter. If enter has an effect of its own, the
+        sentence is "".
         """
         return ""
 

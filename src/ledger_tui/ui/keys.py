@@ -462,10 +462,10 @@ _NEEDS = {
 
 
 def use_elsewhere(key: str, own_keys: Mapping[str, str]) -> str:
-    """Return a sentence with the meanings of a letter on other screens and the names of these screens; "" for
-    a letter that works nowhere.
+    """Return a sentence with the meanings of a letter on other screens.
 
-    `own_keys` holds the keys in the user's config file, by the id of the binding.
+    The sentence also names these screens. It is "" for a letter that works nowhere. `own_keys` holds the keys
+    in the user's config file, by the id of the binding.
     """
     if len(key) != 1:
         return ""

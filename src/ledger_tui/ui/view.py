@@ -36,7 +36,8 @@ RECENT_KEPT = 50  # the maximum number of recently opened objects
 class Location:
     """A place in the dashboard: a screen, its filters, and the object that was open, if any.
 
-    `record` is that object, as the screen showed it last. `by_link` is true if a link led the user to it.
+    `record` is that object, as the screen showed it last. `by_link` is true if a link led the user to this
+    place.
     """
 
     kind: str

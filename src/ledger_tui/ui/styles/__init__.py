@@ -137,8 +137,8 @@ def theme_named(name: str, file: str, names: Collection[str]) -> str:
     return name
 
 
-# The entries that a theme of the config file can have. `base` names the theme from which it takes all colours
-# that it does not set.
+# The entries that a theme of the config file can have. `base` names another theme: the theme of the config
+# file takes from that theme all colours that it does not set itself.
 BASE = "base"
 COLORS = (
     "primary",
