@@ -1,8 +1,8 @@
 """The part of the main screen that runs actions, test helpers, the user's own commands and the command line,
 and changes themes.
 
-For an action, such as paying an invoice, it asks the user to confirm, sends the request, and shows the
-result.
+For an action, such as paying an invoice, this module asks the user to confirm, sends the request, and shows
+the result.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _show_result(
 def offer_undo(
     navigation: Navigation, action: ResourceAction | None, resource: Resource, record: Record, change: str
 ) -> None:
-    """Remember `action`, which undoes the last change; it is None if the interface has no such action.
+    """Remember the action that undoes the last change. `action` is None if the interface has no such action.
 
     The action would run on `record`, an object of the list `resource`. `change` is the sentence that
     describes the last change.
@@ -172,7 +172,7 @@ def undo_text(navigation: Navigation) -> str:
 
 
 def take_back(navigation: Navigation) -> None:
-    """Undo the last change; first ask whatever the undoing action asks."""
+    """Undo the last change. If the action that undoes the change needs a question, ask the user first."""
     if why := navigation.context.session.forbids_changes:
         navigation.notify(why, markup=False)
     elif navigation.undo_request is not None:
@@ -265,8 +265,9 @@ def proof_kind(record_id: str) -> str | None:
 
 
 def prove(navigation: Navigation, *, save: bool = False) -> None:
-    """Show the position of the selected transaction or event in the transparency log; `save` saves its proof
-    to a file instead.
+    """Show the position of the selected transaction or event in the transparency log.
+
+    With `save`, save the proof of the transaction or event to a file instead.
     """
     _start(navigation, "prove", _prove(navigation, save))
 
@@ -389,7 +390,7 @@ def _actions(navigation: Navigation) -> Iterator[CommandOffer]:
 
 
 def _elsewhere(navigation: Navigation) -> Iterator[CommandOffer]:
-    """Yield the changes that are possible on other screens or objects; choosing one opens its screen."""
+    """Yield the changes that are possible on other screens or objects. A chosen change opens its screen."""
     from ledger_tui.app.command_line import action_offer
 
     session, key_of = navigation.context.session, navigation.app.get_key_display

@@ -93,8 +93,7 @@ class LedgerApp(App[int]):
         self._has_begun = False
         self._exit_when_begun: Callable[[], None] | None = None
         self.failure = ""
-        # the place of the user in the dashboard that was saved last; after the end, the place where the user
-        # quit
+        # the user's place in the dashboard, as last saved; after the end, the place where the user quit
         self.last_place: LastPlace | None = None
         self.next_options: Options | None = None  # the server to connect to after this dashboard has ended
         self.keys = KeyOrder(self, super().on_event)
@@ -465,7 +464,7 @@ def crash_report(error: BaseException, secrets: list[str]) -> str:
     """
     frames = traceback.extract_tb(error.__traceback__)[-_FRAMES_KEPT:]
     lines = [f"  {_short(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames]
-    # The message may quote anything: the server's answer, or the typed text.
+    # Mask the secrets in the message, because the message may quote the server's answer or the typed text.
     message = _without(str(error), secrets)
     head = "ledger-tui failed and ended. Changes that the server confirmed are stored."
     return "\n".join([head, *lines, f"{type(error).__name__}: {message}", ""])

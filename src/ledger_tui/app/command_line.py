@@ -63,8 +63,8 @@ Kind = Literal[
 class Command:
     """The command that the user has typed or chosen.
 
-    What `argument` holds depends on `kind`: the name of a screen, a profile or a theme, an id, or a date. If
-    the command opens a list, `filters` are the filters to set in the list.
+    Depending on `kind`, `argument` holds an id, a date, or the name of a screen, a profile or a theme. If the
+    command opens a list, `filters` are the filters to set in the list.
     """
 
     kind: Kind
@@ -347,8 +347,8 @@ def _screen(kind: str, rest: str, choices: Choices) -> Command:
 def _words(rest: str, resource: Resource) -> list[str]:
     """Return the words of a line.
 
-    Consecutive words that are not filters form a name, such as the name of an account. This returns such a
-    name as one word in quotes.
+    Consecutive words that are not filters form a name, such as the name of an account. This function returns
+    such a name as one word in quotes.
     """
     words: list[str] = []
     name: list[str] = []

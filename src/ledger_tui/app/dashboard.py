@@ -146,9 +146,9 @@ class Dashboard(Layer[None]):
 
     @property
     def broken_endpoint(self) -> str | None:
-        """The id of the webhook endpoint that is selected and fails; None if no failing endpoint is selected.
+        """The id of the selected webhook endpoint if this endpoint fails; otherwise None.
 
-        If a failed delivery is selected, this is the id of the delivery's endpoint.
+        If a failed delivery is selected instead of an endpoint, this is the id of the delivery's endpoint.
         """
         return self.view.failing_endpoint if self.navigation.is_mounted else None
 
@@ -306,8 +306,9 @@ class Dashboard(Layer[None]):
             self._open_form(view.resource.form, view.selected)
 
     def on_key(self, event: events.Key) -> None:
-        """Show why the pressed key does nothing here: because of the credential's rights, of the object's
-        state or of the screen.
+        """Show why the pressed key does nothing here.
+
+        The reason is in the rights of the credential, in the state of the object, or in the screen.
         """
         active = self.active_bindings.get(event.key)
         if active is None and (sentence := use_elsewhere(event.key, self._chosen_keys)):
@@ -531,8 +532,9 @@ class Dashboard(Layer[None]):
         actions.prove(self.navigation)
 
     async def action_trace(self) -> None:
-        """Trace the selected object, event, delivery or request; if the list is still loading, trace its
-        first row as soon as it is loaded.
+        """Trace the selected object, event, delivery or request.
+
+        If the list is still loading, trace the first row of the list as soon as this row is loaded.
         """
         record, kind, view = self.view.selected, self._traced_kind, self.view
         if record is not None and kind:

@@ -165,7 +165,7 @@ class Navigation(Switcher):
         self._tabs = tabs
         self._status = status
         self.context = context
-        self._trail: list[Location] = []  # where the user followed links; esc goes back to the last of these
+        self._trail: list[Location] = []  # where the user followed links; esc goes back to the last place
         self.undo_request: ActionRequested | None = None  # the action that undoes the last change, if any
         self.why_no_undo = _NO_CHANGE  # why no action undoes the last change, if `undo_request` is None
 

@@ -71,13 +71,14 @@ class TerminalDriver(LinuxDriver):
     error of its first write. The thread's queue holds 30 texts, and nothing would empty it any more. So the
     event loop would wait for ever to add the next text.
 
-    `resume_application_mode` ends the running threads for input and output before it starts new ones. Textual
-    alone starts new threads at each SIGCONT and forgets the running ones: they never end, and neither does
-    the process. The system sends SIGCONT not only after SIGSTOP, but also when a terminal closes.
+    `resume_application_mode` ends the running threads for input and output before it starts new threads.
+    Textual alone starts new threads at each SIGCONT and forgets the running threads. The forgotten threads
+    never end, so the process never ends. The system sends SIGCONT not only after SIGSTOP, but also when a
+    terminal closes.
 
-    SIGTSTP and SIGCONT are handled in the next pass of the event loop, because a signal can interrupt the
-    main thread anywhere. If the thread holds the lock of the output queue at that time, Textual's handlers
-    would wait for this lock for ever.
+    This driver handles SIGTSTP and SIGCONT in the next pass of the event loop, because a signal can interrupt
+    the main thread anywhere. If the main thread holds the lock of the output queue at that time, Textual's
+    handlers would wait for this lock for ever.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
