@@ -403,8 +403,8 @@ def _end_without_terminal(quit_app: Callable[[], object]) -> None:
     """Wait until the terminal is gone, then quit; if quitting takes too long, end the process.
 
     A terminal can disappear without a signal. Textual would then read from the closed terminal for ever and
-    use a whole processor. This runs in a thread of its own, because the event loop may wait for ever to write
-    to a terminal that accepts no more output.
+    use a whole processor. This function runs in a thread of its own, because the event loop may wait for ever
+    to write to a terminal that accepts no more output.
     """
     from ledger_tui.app.terminal import wait_until_terminal_is_gone
 

@@ -1,6 +1,6 @@
 """Writes times in the style that the user chose: UTC, this machine's time zone, or a distance from now.
 
-The choice holds for the whole program, like a locale, so code that draws a time reads it from `chosen`.
+The style holds for the whole program, like a locale, so code that draws a time reads the style from `chosen`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The dashboard's own server, which runs as a subprocess.
 
-Only this module starts the server program. It is a separate process, so that dashboard and server do not
-share an interpreter lock. The server stops when its standard input closes, so that it cannot outlive the
+Only this module starts the server program. The server is a separate process, so that dashboard and server do
+not share an interpreter lock. The server stops when its standard input closes, so that it cannot outlive the
 dashboard.
 """
 

@@ -96,7 +96,8 @@ class AccessGuard:
         if len(request.headers.getall("Host", [])) != 1 or host not in own:
             return False
         origin = request.headers.get("Origin")
-        # A request without Origin is allowed, unless it opens a websocket: browsers then always send Origin.
+        # A request without Origin is allowed, unless it opens a websocket. Browsers always send Origin when
+        # they open a websocket.
         if origin is None:
             return request.headers.get("Upgrade") is None
         return origin == f"http://{host}"
@@ -241,7 +242,8 @@ async def _serve(
     end_event = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Under nohup, SIGHUP (sent when the terminal closes) is already ignored; leave it so.
+        # Under nohup the process ignores SIGHUP, which the system sends when the terminal closes. Do not
+        # change this.
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, end_event.set)
     last_lines = _watch_for_end(server, end_event) if server is not None else []

@@ -289,7 +289,7 @@ def _profile(name: str, table: Mapping[str, Any], bad: Bad) -> Profile:
 
 Check = Callable[[Any], str | None]
 
-# Entries and actions of an older version, each with the command that replaces it; "" if there is none.
+# Entries and actions of an older version, each with the command that replaces it; "" if no command does.
 _FORMER = {"notify": "`ledger-engine tail`"}
 _FORMER_KEYS = {"batch": "`ledger-engine post --file`", "unusual": ""}
 

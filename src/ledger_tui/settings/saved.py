@@ -94,9 +94,10 @@ def set_panes(file: Path, choice: PaneChoice) -> None:
 
 
 def save_or_explain(choice: str, save: Callable[..., None], *values: object) -> str:
-    """Save values with `save`, one of the `set_…` functions; return why this failed in a sentence, or "".
+    """Save values with `save`, one of the `set_…` functions; return a sentence if this failed, else "".
 
-    `choice` names the values at the beginning of this sentence, such as "The time format".
+    The sentence gives the reason, and begins with `choice`, the name of the values, such as "The time
+    format".
     """
     try:
         save(config_file(), *values)
@@ -172,7 +173,7 @@ def read_entry(file: Path, connection: str) -> Any:
 
 
 def save_entry(file: Path, connection: str, entry: Any) -> None:
-    """Save the entry of a connection; of more than _CONNECTIONS entries, drop those saved longest ago."""
+    """Save the entry of a connection. If there are too many entries, drop those that were saved first."""
     entries = _read(file)
     entries.pop(connection, None)
     entries[connection] = entry
