@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """One attempt of a request: the data that was sent, and the status of the answer (None without an
-    answer).
+    """One attempt of a request: the sent data, and the status of the answer (None without an answer).
 
     The credential is left out, but `body` may contain other secrets.
     """

@@ -19,8 +19,8 @@ def verify(body: bytes, headers: Mapping[str, str], secret: str, tolerance_s: fl
     If `headers` contain `webhook-signature` (Standard Webhooks), this signature must be valid, and its time
     must be at most `tolerance_s` seconds from now. Otherwise the signature in `Ledger-Signature` or in
     `Ledger-Signature-Previous` must be valid. These two headers contain no time, so `tolerance_s` has no
-    effect. For a day after you roll a secret the ledger signs with the old and the new secret: pass either
-    one.
+    effect. For a day after you roll a secret the ledger signs with the old and the new secret: pass one of
+    these two secrets.
     """
     by_name = {name.lower(): value for name, value in headers.items()}
     if "webhook-signature" in by_name:
