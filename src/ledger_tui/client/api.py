@@ -64,8 +64,7 @@ class Api:
         self._probe: asyncio.Task[None] | None = None
 
     async def open(self, url: str, credential: str | None) -> None:
-        """Use the server at this root URL. Remove a trailing `/v1` of the URL, because request paths contain
-        it.
+        """Use the server at this root URL, without a trailing `/v1`, because request paths contain `/v1`.
 
         Raises NotSent if no client can be made for this URL and credential.
         """

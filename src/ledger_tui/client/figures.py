@@ -188,8 +188,8 @@ async def read_health(api: Api) -> list[EndpointHealth]:
     """Return the health of the endpoints, in at most 1 + ENDPOINTS_READ requests.
 
     This function reads deliveries only for the first ENDPOINTS_READ endpoints. While the screen shows an
-    earlier moment,
-    more requests may be needed (see `read_deliveries`). Raises NotOffered if the server shows no endpoints.
+    earlier moment, it may need more requests (see `read_deliveries`). Raises NotOffered if the server shows
+    no endpoints.
     """
     endpoints, deliveries = await read_deliveries(api, DELIVERIES_DRAWN)
     return health_of(endpoints, deliveries)

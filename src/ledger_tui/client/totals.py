@@ -36,8 +36,7 @@ class BalanceSums:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The number of objects in one state; `partial` is True if more objects than `count` are in this
-    state."""
+    """The number of objects in one state; `partial` is True if this state has more than `count` objects."""
 
     status: str
     count: int
@@ -152,7 +151,7 @@ class PostingRate:
                 del counter[bucket]
 
     def _note_reach(self, times: Sequence[float], now: float, *, all_read: bool, first: bool) -> None:
-        """Note from which time on all transactions are counted; estimate how many this read has missed."""
+        """Note from when on all transactions are counted; estimate the number of missed transactions."""
         if first:
             self._complete_from = float("-inf") if all_read else min(times, default=now)
         elif not all_read and times and self._newest_at is not None:
