@@ -321,8 +321,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     @while_running
     def _take_more(self, record: Record, more: Any) -> None:
-        """Store the figures beyond a record, or the LedgerError of the failed read, and draw the detail
-        again."""
+        """Store the figures beyond a record, or the error of the failed read, and draw the detail again."""
         self._more[str(record.get("id"))] = (record, more)
         while len(self._more) > _MORE_KEPT:
             del self._more[next(iter(self._more))]

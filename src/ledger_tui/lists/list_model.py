@@ -185,8 +185,7 @@ class ListModel:
         return self.page_again()
 
     def page_again(self) -> Want:
-        """Return the request that reads the list again. The present rows stay until the first page
-        arrives."""
+        """Return the request that reads the list again. The present rows stay until the page arrives."""
         self._retry()
         return self.window.want_anew()
 

@@ -478,7 +478,7 @@ class ResourceView(View):
     # ------------------------------------------------------------------ panes
 
     def action_panes(self) -> None:
-        """Show both panes after the list, the detail after both panes, and the list after the detail.
+        """Show the next view. The order is: the list, both panes, the detail, and the list again.
 
         A note names the new view and the next view.
         """

@@ -295,8 +295,10 @@ class Window:
         return None
 
     def want_more(self) -> Want | None:
-        """Return the request for the next older page; None without such a page, or while a page is
-        awaited."""
+        """Return the request for the next older page, or None.
+
+        Return None if there is no older page, and while another page is awaited.
+        """
         if self.in_flight is not None or not self.has_older:
             return None
         cursors = {slot.cursor for slot in self.slots}
@@ -490,8 +492,7 @@ class Window:
         self._extend_run(number)
 
     def _extend_run(self, number: int) -> None:
-        """Add a slot to the run if the slot is next to the run; otherwise drop the run and begin a new
-        run."""
+        """Add a slot to the run if the slot is next to the run; otherwise drop the run and begin another."""
         if number == 0:  # the first page is always kept and never part of the run
             return
         run = self._run
