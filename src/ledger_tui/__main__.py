@@ -6,10 +6,10 @@ import signal
 def main() -> None:
     """Run the command line.
 
-    While Python imports the modules for it, Ctrl-C ends the process at once, without a traceback.
+    While Python imports the modules of the command line, Ctrl-C ends the process without a traceback.
     """
-    # False if nohup or `&` has started the process: then the process ignores SIGINT, and must go on ignoring
-    # it
+    # False if nohup or `&` has started the process. Such a process ignores SIGINT, and must go on ignoring
+    # this signal.
     takes_signal = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     if takes_signal:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -239,8 +239,7 @@ class LedgerApp(App[int]):
 
     @handles(ServerEnded)
     def server_ended(self, message: ServerEnded) -> None:
-        """Restart the dashboard's own server if the connection allows a restart without a question to the
-        user.
+        """Restart the dashboard's own server if the connection allows a restart without a question.
 
         Otherwise the status bar names the key that restarts the server.
         """

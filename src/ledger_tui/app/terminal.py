@@ -128,7 +128,7 @@ class TerminalDriver(LinuxDriver):
 
 
 class Output:
-    """The stream to draw on. After the terminal is gone, `write` and `flush` do nothing."""
+    """The stream to draw on. After the terminal is gone, `write` and `flush` have no effect."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -86,8 +86,7 @@ class EditedObject:
         return is_now not in (self.values.get(name, "").strip(), typed.get(name, "").strip())
 
     def accept(self, changed: OtherChanges) -> None:
-        """From now on compare with the object's present values: the user has seen the other people's
-        changes."""
+        """From now on compare with the object's present values, because the user has seen the changes."""
         self.values = changed.now
 
 

@@ -359,7 +359,7 @@ _WHOLE_TIME = 19  # characters of a time in UTC or in the time zone of this mach
 def currency_of(record: Record, names: AccountNames | None = None) -> str | None:
     """Return a record's currency; None if it is unknown.
 
-    If the record names no currency, return the currency that all its prices share. If the prices share none,
+    If the record names no currency, return the currency that all its prices share. If they share no currency,
     return the currency of the record's account.
     """
     own = record.get("currency")
@@ -491,7 +491,7 @@ def to_events(record: Record) -> tuple[Link, ...]:
 
 
 def to_delivery(delivery: Record, url: str) -> Link:
-    """Return the link from an event to one of the event's deliveries, in the list of its endpoint."""
+    """Return the link from an event to one of its deliveries, in the list of the delivery's endpoint."""
     event = quote(str(delivery.get("event")), safe="")
     via = Via(f"/v1/events/{event}/deliveries", "endpoint", str(delivery.get("endpoint")))
     return Link(f"Delivery to {literal(url)}", "deliveries", via=via)

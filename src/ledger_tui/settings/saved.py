@@ -107,7 +107,7 @@ def save_or_explain(choice: str, save: Callable[..., None], *values: object) -> 
 
 
 def _set(file: Path, entry: tuple[str, ...], value: Any, **expected: Any) -> None:
-    """Set one entry of the file. `entry` holds the names of the tables around it, and then its own name.
+    """Set one entry of the file. `entry` names the tables that contain the entry, and then the entry.
 
     `expected` are the fields of `Config` that change, with their new values. Raises BadConfig if the changed
     file would have any other config.
@@ -173,7 +173,7 @@ def read_entry(file: Path, connection: str) -> Any:
 
 
 def save_entry(file: Path, connection: str, entry: Any) -> None:
-    """Save the entry of a connection. If there are too many entries, drop those that were saved first."""
+    """Save the entry of a connection. Of more than _CONNECTIONS entries, drop the oldest."""
     entries = _read(file)
     entries.pop(connection, None)
     entries[connection] = entry

@@ -170,8 +170,7 @@ class RequestFigures:
         return sorted(counts.items(), key=lambda item: item[0] or 1000)
 
     def percentile_ms(self, percent: float) -> float | None:
-        """Return a percentile (nearest rank) of the durations of answered requests; None if none was
-        answered."""
+        """Return a percentile (nearest rank) of the durations of answered requests; None without any."""
         durations = sorted(each.duration_ms for each in self._outcomes if each.status is not None)
         return durations[max(0, ceil(len(durations) * percent / 100) - 1)] if durations else None
 

@@ -329,8 +329,7 @@ def _offset(record: Record, name: str, start: float | None) -> str:
 
 
 def _without_steps(trace: Trace, names: AccountNames) -> Iterator[Node]:
-    """Yield the nodes for a trace without steps: the reason why it has none, and the object with its
-    times."""
+    """Yield the nodes for a trace without steps: why there are no steps, and the object with its times."""
     record = trace.record
     if trace.problem:
         yield _note(0, trace.problem)
@@ -356,8 +355,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def guides(nodes: Sequence[Node]) -> list[tuple[str, str]]:
-    """Return the branches to draw left of each node: a text for its first line, and one for its other
-    lines."""
+    """Return the branches to draw left of each node, for its first line and for its other lines."""
     lines: list[tuple[str, str]] = []
     open_after: list[set[int]] = []
     still: set[int] = set()
