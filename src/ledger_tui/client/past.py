@@ -98,7 +98,8 @@ def _is_later(row: Record, at: str) -> bool:
 def _record_at(record: Record, at: str) -> Record:
     """Return a record as it was at `at`: a delivery without later attempts, a key without a later revocation.
 
-    If a delivery has later attempts, it was pending at `at`, and its next attempt was the first of these.
+    If a delivery has later attempts, it was pending at `at`, and the first later attempt was its next
+    attempt.
     """
     if str(record.get("revoked_at") or "") > at:
         record = {**record, "revoked_at": None}
