@@ -98,8 +98,10 @@ class CommandOffer(NamedTuple):
     def rank(self, line: str) -> int:
         """Return how well a line matches this offer; 0 is the best.
 
-        The rank is 0 if the line is the whole name, 1 if it is the beginning of the name, 2 if the name and
-        the description contain all words of the line, and 3 if some of these words are only in `also`.
+        - 0: the line is the whole name
+        - 1: the name begins with the line
+        - 2: the name and the description together contain all words of the line
+        - 3: some words of the line are only in `also`
         """
         if self.is_named(line):
             return 0
@@ -112,8 +114,8 @@ class CommandOffer(NamedTuple):
 class Choices:
     """The names that a line can contain in addition to screens: profiles, themes and known accounts.
 
-    `snapshots` holds the names of the snapshots that the dashboard has read; it is None if the server has no
-    test helpers. `now_ms` is the present time of the ledger.
+    `snapshots` holds the names of the snapshots that the dashboard has read. `snapshots` is None if the
+    server has no test helpers. `now_ms` is the present time of the ledger.
     """
 
     profiles: Sequence[str]

@@ -556,7 +556,7 @@ class Dashboard(Layer[None]):
 
     @property
     def _selected_id(self) -> str:
-        """The id of the selected record; "" without one."""
+        """The id of the selected record; "" if no record is selected."""
         record = self.view.selected if self.navigation.is_mounted else None
         return str((record or {}).get("id", ""))
 

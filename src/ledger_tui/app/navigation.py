@@ -377,8 +377,9 @@ class Navigation(Switcher):
 
     @asks(_JUMP)
     async def _find_via(self, link: Link, via: Via) -> None:
-        """Look up the object of a link in a list, as `via` describes, and go to the object. If the list does
-        not contain the object, stay here and report that.
+        """Look up the object of a link in a list, as `via` describes, and go to the object.
+
+        If the list does not contain the object, stay on the present screen and show this reason.
         """
         try:
             part = next((each.part for each in RESOURCES if each.path == via.path), None)
@@ -423,7 +424,7 @@ class Navigation(Switcher):
         """Read accounts and users until one contains this text in its name."""
         api, names = self.context.api, self.context.names
         for read in (learn_accounts_until, learn_users_until):
-            with suppress(LedgerError):  # the credential may be allowed to read only one of them
+            with suppress(LedgerError):  # the credential may be allowed to read only accounts, or only users
                 await read(api, names, text)
             if self.named(text):
                 return
