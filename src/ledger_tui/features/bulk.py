@@ -242,7 +242,7 @@ def act_on_all(
 ) -> None:
     """Ask once, then run the action on these objects of the view, one after the other.
 
-    Afterwards this calls `end` with a sentence about the result, unless the action certainly changed nothing.
+    Afterwards call `end` with a sentence about the result, unless the action certainly changed nothing.
     """
     resource, context = view.resource, view.context
     left_out = len(view.model.marks) - len(records)

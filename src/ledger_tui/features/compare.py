@@ -56,8 +56,10 @@ class Course:
 
 
 def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, end_ms: int) -> Course:
-    """Return the course of an account. Its transactions since `start_ms` are subtracted from its balance at
-    `end_ms`, one after the other.
+    """Return the course of an account.
+
+    This function begins with the balance at `end_ms`, and subtracts the transactions since `start_ms`, one
+    after the other.
     """
     balance = account.get("balance")
     running = balance if isinstance(balance, int) else 0

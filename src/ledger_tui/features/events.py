@@ -26,7 +26,7 @@ _QUIET_SECONDS = 30.0  # the time between two polls while the stream delivers al
 
 
 class EventsView(ResourceView):
-    """The screen of events. When it is first shown, it subscribes to events until the dashboard ends."""
+    """The screen of events. From the time when it is first shown, it receives events as they happen."""
 
     def __init__(self, _place: Place, context: Context) -> None:
         self.webhooks = WebhookLog()

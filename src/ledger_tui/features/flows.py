@@ -223,7 +223,8 @@ def _box_cell(
     """Return the cell of one row on one side of the drawing.
 
     If a box covers the row, the cell has the edge of this box. In the middle of the box, the cell also has
-    the name of the account or the sum of its flows; a box of one row has both in its cell, if they fit.
+    the name of the account or the sum of its flows. If the box has only one row, this cell has the name and,
+    if there is room, the sum.
     """
     box = next((each for each in boxes if each.top <= row < each.top + each.rows), None)
     if box is None:
@@ -419,7 +420,7 @@ class FlowsView(TimedTiles):
     def _listed(self) -> list[Flow]:
         """Return the flows to draw: the largest of each currency, and the sum of its other flows as "others".
 
-        The list and the bands show the same number of flows, so that "others" means the same in both.
+        The list and the bands show the same number of flows, so that "others" stands for the same flows.
         """
         rows, bands = (tile.content_size.height - 1 for tile in (self._list, self._bands))  # below the title
         by_currency: dict[str, list[Flow]] = {}

@@ -59,7 +59,7 @@ class BalanceHistory:
         """Add transactions, newest first; `all_read` means that no older transactions exist.
 
         `currency` returns the currency of an account. If there is a gap between the known and the new
-        transactions, this forgets the known transactions.
+        transactions, forget the known transactions.
         """
         new: list[Record] = []
         for row in rows:

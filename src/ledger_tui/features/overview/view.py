@@ -347,8 +347,9 @@ class Overview(TiledView):
         return Content.assemble(left, " " * width_left, (right, style))
 
     def _with_log(self, left: Content, width: int) -> Content:
-        """Return `left` with a text about the transparency log, if the text fits: its number of events, the
-        age of its newest event, and its witnesses.
+        """Return `left` with a text about the transparency log, if the text fits.
+
+        The text names the number of events in the log, the age of the newest event, and the witnesses.
         """
         log, latest = self.figures.get("log"), self.figures.get("events")
         # the checkpoint describes the present log, not the log at a past moment

@@ -375,7 +375,7 @@ class TimeMachine(Widget):
     def mark(self, name: str) -> None:
         """Mark the shown moment as the earlier moment (`a`) or the later moment (`b`).
 
-        When both are marked, the earlier of the two becomes `a`.
+        When both moments are marked, the earlier of these two becomes `a`.
         """
         if self.ms is None:
             return
