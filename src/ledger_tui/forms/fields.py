@@ -163,7 +163,7 @@ class PickerField(Vertical):
 
     @property
     def is_ambiguous(self) -> bool:
-        """Whether several known objects match the typed text. In this case the form cannot choose one."""
+        """Whether several known objects match the typed text, so that the form cannot choose an object."""
         text = self.value
         is_chosen = self._directory.get(text) or self._directory.resolve(text, self._fits)
         return bool(text) and not is_chosen and len(self._directory.search(text, 2, self._fits)) > 1

@@ -54,7 +54,7 @@ class SentBefore(NamedTuple):
     """An earlier request with this idempotency key succeeded, but its answer was lost.
 
     `record` is the object that the earlier request made, or None if the object cannot be read. `otherwise`
-    warns that the earlier request may differ from the present request; it is "" if they cannot differ.
+    warns that the earlier request may differ from the present request; without such a risk it is "".
     """
 
     record: Record | None
@@ -216,8 +216,8 @@ class Submission:
     ) -> ApiResponse:
         """Send the request; like `Api.write`, send it again while the rate limit refuses it.
 
-        Unlike `Api.write`, this sets `in_flight`. A request that the rate limit refused counts as unsent,
-        because it had no effect.
+        Unlike `Api.write`, this method sets `in_flight`. A request that the rate limit refused counts as
+        unsent, because this request had no effect.
         """
         while True:
             while (seconds := self._session.waiting_seconds) > 0:
