@@ -54,7 +54,7 @@ class Panes(ScreenRow):
     def lay_out(self, width: int, *, is_open: bool) -> None:
         """Show both panes or only one, as the user has chosen. Without a choice, a wide screen shows both.
 
-        If only one pane is shown, it is the detail if `is_open` is True, and otherwise the list.
+        If only one pane is shown, `is_open` decides: True shows the detail, and False shows the list.
         """
         self.wide = self._choice.split if self._choice.split is not None else width >= WIDE_COLUMNS
         # A style rule would take effect too late: the next key already needs a visible widget to focus.

@@ -218,7 +218,7 @@ class ListModel:
         return self.window.arranged and self.window.has_older
 
     def begin_search(self) -> bool:
-        """Begin to read older pages until the list shows one more row; return whether that is possible."""
+        """Begin to read older pages until the list shows one more row; return whether the search began."""
         if self.searching or not self.can_search:
             return False
         self.searching, self._rows_before_search = True, len(self.window)
