@@ -1,1 +1,1 @@
-"""One declarative file per screen: its columns, its list, its detail, its form."""
+"""One file for each screen. The file declares the screen's columns, list, detail and form."""

@@ -399,7 +399,7 @@ def _trim(store: dict[str, object] | dict[str, bool] | dict[str, dict[str, Recor
 
 
 def subject(event: Mapping[str, Any]) -> Record:
-    """Return the object that an event is about, in its state at the time of the event; {} without one."""
+    """Return the object that an event is about, as it was at the time of the event; {} without an object."""
     data = event.get("data")
     inner = data.get("object") if isinstance(data, dict) else None
     return inner if isinstance(inner, dict) else {}

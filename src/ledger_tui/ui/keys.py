@@ -568,7 +568,7 @@ def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
 def _require_apart(
     bindings: list[Binding], keys_by_name: Mapping[str, list[str]], keys: Mapping[str, str], file: str
 ) -> None:
-    """Raise BadConfig if a key that the config file sets is also the key of another of these bindings."""
+    """Raise BadConfig if a key that the config file sets belongs to two of these bindings."""
     names_by_key: dict[str, tuple[str, str]] = {}
     for binding in bindings:
         name = binding.id or ""

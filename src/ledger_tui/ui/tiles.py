@@ -319,7 +319,7 @@ class TiledView(View, can_focus=True):
         return choice.record if choice is not None else None
 
     def go_to(self, tile: Tile) -> None:
-        """Make a tile the current one."""
+        """Make this tile the current tile."""
         before = self.tile
         before.current = False
         self._at = self.tiles.index(tile)
