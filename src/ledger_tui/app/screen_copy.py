@@ -24,11 +24,11 @@ from textual.strip import Strip
 # cursor only over a longer gap.
 _CELLS_OF_A_MOVE = 6
 
-# The characters about whose width all terminals agree: Latin, Greek, Cyrillic, the usual signs, kana, CJK and
-# hangul. Terminals disagree about many other characters, such as the vowel signs of Devanagari, and emoji that
-# are newer than the terminal. For a character outside these ranges, `write` first clears the cells, then draws
-# the character, and then moves the cursor to the next column. In this way the rest of the line is in the right
-# columns, whatever width the terminal gives the character.
+# The characters about whose width all terminals agree: Latin, Greek, Cyrillic, the usual signs, kana, CJK
+# and hangul. Terminals disagree about many other characters, such as the vowel signs of Devanagari, and
+# emoji that are newer than the terminal. For a character outside these ranges, `write` first clears the
+# cells, then draws the character, and then moves the cursor to the next column. In this way the rest of the
+# line is in the right columns, whatever width the terminal gives the character.
 _SURE = re.compile(
     "[\u00a0-\u02ff\u0370-\u0482\u1e00-\u1fff\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2100-\u262f\u2638-\u2689"
     "\u2690-\u28ff\u3041-\u3096\u30a1-\u30fc\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]"
