@@ -65,7 +65,7 @@ def code_challenge(verifier: str) -> str:
 
 
 class SignIn:
-    """One sign-in with its own verifier, state and listener. A redirect with another state is refused."""
+    """One sign-in with its own verifier, state and listener. It refuses a redirect with another state."""
 
     def __init__(self, app: OAuthApp) -> None:
         self._app = app

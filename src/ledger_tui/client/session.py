@@ -76,11 +76,12 @@ class Session:
         self._answered_at = 0.0
         self.known_ledger = False  # whether an answer of this server had a ledger's form
         self._foreign = False  # whether an answer did not have a ledger's form
-        # the number of credentials used so far; it shows whether a refused credential is still in use
+        # The number of credentials used so far. A list that a credential is not allowed to read stores this
+        # number. The number has grown as soon as another credential is in use.
         self.credentials = 0
         self.missing_parts: set[str] = set()
         self._lacks_scope = False
-        # the moment shown, including all of this millisecond; None means the present
+        # the shown moment, which is the end of this millisecond; None means the present
         self.moment_ms: int | None = None
         self._key_mode = Mode.UNKNOWN
         self._seen_mode = Mode.UNKNOWN
@@ -188,7 +189,7 @@ class Session:
     def saw_no_ledger(self) -> None:
         """Note an answer that is not a ledger's.
 
-        If this server has answered as a ledger before, this answer is only a fault and is ignored.
+        If this server has answered as a ledger before, ignore this answer, because it is only a fault.
         """
         if not self.known_ledger:
             self._foreign = True

@@ -51,7 +51,7 @@ class TokenManager:
     async def refresh_when_due(self) -> bool:
         """Refresh the tokens if they are about to expire; return whether they were refreshed.
 
-        A failure is noted in `tokens.problem`.
+        After a failure, `tokens.problem` gives the reason.
         """
         try:
             return await self.refresh(when_due=True)

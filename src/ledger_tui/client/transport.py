@@ -46,7 +46,7 @@ def decoded(text: bytes | str) -> Any:
     """Return the value of a JSON text, or the text itself if it is a signed note of the transparency log.
 
     Return None for any other text, and for a JSON text that is nested too deeply or contains too many values.
-    Lone surrogates are replaced, because a text with them cannot be sent back, shown or stored.
+    Replace lone surrogates, because the dashboard cannot send back, show or store a text with them.
     """
     try:
         value = parsed(text, number=_number) if text else None
