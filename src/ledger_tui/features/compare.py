@@ -144,7 +144,8 @@ def _period(day: date, unit: str) -> tuple[str, date]:
 def table(courses: Sequence[Course], unit: str) -> list[Record]:
     """Return a row for each day, week or month, newest first.
 
-    A row has the balance of each account at the end of this period, and its change during the period.
+    A row has the balance of each account at the end of its period, and the change of this balance during the
+    period.
     """
     start, end = courses[0].start_ms, courses[0].end_ms
     rows: list[Record] = []

@@ -27,7 +27,7 @@ DEEPEST = 200  # the maximum depth of nesting to show
 def json_text(value: Any) -> str:
     """Return a value as indented, valid JSON with all secrets masked.
 
-    A value that is nested too deep is replaced by a sentence.
+    Return a sentence instead of a value that is nested too deep.
     """
     # The memory for indents grows with the square of the depth, and some versions of Python do not limit the
     # depth.

@@ -125,9 +125,9 @@ class RequestOutcome(NamedTuple):
 class RequestFigures:
     """The newest requests of other clients, at most 300.
 
-    The dashboard's own requests are left out, because they outnumber the requests of most clients. The
-    dashboard recognises its requests by their ids, not by the key, because another client may use the same
-    key. If the server has no request log, `own` is true and the requests are the dashboard's own.
+    This class leaves out the dashboard's own requests, because they outnumber the requests of most clients.
+    The dashboard recognises its requests by their ids, not by the key, because another client may use the
+    same key. If the server has no request log, `own` is true and the requests are the dashboard's own.
     """
 
     def __init__(self) -> None:
@@ -219,7 +219,7 @@ def balances(
         is_narrow = high < 2 and width - 7 - widest - widest_change < _LEAST_COURSE
         text, cells = (change.text[:1], 1) if is_narrow else (change.text, widest_change)
         room = width - 5 - widest - 2 - cells
-        # A truncated amount would mislead, so a change that does not fit is left out.
+        # A truncated amount would mislead, so leave out a change that does not fit.
         change = Cell("  " + text.rjust(cells) if room >= 0 else "", change.tone)
         if high >= 2:
             over = f"  in {_span(step * (len(values) - 1))}" if text else ""
@@ -413,7 +413,7 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
         return sentence("No requests of other clients yet.", width)
     counts = {str(status or "none"): count for status, count in figure.by_status()}
     # If there are too few rows to give each status a row, the statuses of a class, such as 2xx, share a row.
-    # First the classes 2xx and 3xx are merged, and then, if there are still too few rows, 4xx and 5xx.
+    # First merge the classes 2xx and 3xx. If there are still too few rows, merge 4xx and 5xx too.
     for class_pair in ("23", "45"):
         if len(counts) > height - figure.own:  # the tile always names the origin of the requests
             counts = _by_class(counts, class_pair)

@@ -307,8 +307,10 @@ class Overview(TiledView):
             self.post_message(NamesLoaded())
 
     def _take_lack(self, name: str) -> None:
-        """Replace a figure that the server does not offer: by the dashboard's own requests, by the newest
-        transactions, or by a sentence.
+        """Replace a figure that the server does not offer.
+
+        Requests are replaced by the dashboard's own requests, events by the newest transactions, and any
+        other figure by a sentence.
         """
         if name == "requests":
             own = (RequestOutcome(each.status, each.duration_ms) for each in self.context.traffic)
@@ -372,7 +374,8 @@ class Overview(TiledView):
         return "/v1/accounts"
 
     def _balances(self, figure: BalanceSums, width: int, height: int) -> TileContent:
-        # The period of the bars in the tile of postings, or a longer period that includes the last posting.
+        # Show the period of the bars in the tile of postings, or a longer period that includes the last
+        # posting.
         columns = self.tiles[1].content_size.width - MARGIN - tiles.AXIS
         seconds_shown, quiet = max(1, columns) * BUCKET_SECONDS, self._quiet_seconds
         seconds = next((each for each in (seconds_shown, *_LONGER_SECONDS) if each >= quiet), seconds_shown)
@@ -381,7 +384,7 @@ class Overview(TiledView):
 
     @property
     def _last_read(self) -> float:
-        """The server's time at the last read of postings, where the drawn periods end.
+        """The server's time at the last read of postings. The drawn periods end at this time.
 
         The overview reads no figures while another screen is shown. If the periods ended now, the last minute
         would look empty until the next read.
