@@ -3,17 +3,17 @@
 The server returns a list newest first, in pages; a page's cursor comes from the previous page. The window
 remembers every page as a `Slot` (the cursor and the number of rows). But the window keeps the rows only of
 the first page and of one run of neighbouring pages around the screen. The run grows at both ends, and drops
-pages at the end that is farther from the screen. When the user scrolls to a dropped page, the page is fetched
-again with its slot's cursor; this works on any server with cursors. The first page needs no cursor, and new
-rows are added at its top.
+pages at the end that is farther from the screen. When the user scrolls to a dropped page, the window asks for
+this page again, with the cursor in its slot. This works on any server with cursors. The first page needs no
+cursor, and the window adds new rows at the top of the first page.
 
 A window can also open in the middle of a list (`open_at`). In this case row 0 is the newest loaded row, and
-the pages with newer rows are fetched with `ending_before`. Row 0 is always the newest row of the window, so
-all row numbers change when newer rows are added. This module uses no clock, no network and no widget.
+requests for newer rows use `ending_before`. Row 0 is always the newest row of the window, so all row numbers
+change when the window adds newer rows. This module uses no clock, no network and no widget.
 
 The window can sort the loaded rows or show only some of them, because no server sorts or searches its lists.
-In both cases the rows are called arranged: row numbers count only the shown rows, and older pages are loaded
-only on request (`want_more`), because a page may contain no row to show.
+In both cases the rows are called arranged. The row numbers of an arranged list count only the shown rows. The
+window then asks for older pages only on request (`want_more`), because a page may contain no row to show.
 """
 
 from __future__ import annotations
@@ -385,7 +385,7 @@ class Window:
     def _with_stays(self, page: ListPage, number: int) -> ListPage:
         """Return the page together with the rows that `let_stay` protects and that are missing from it.
 
-        Each protected row is inserted before the next old row that is still on the page.
+        Insert each protected row before the next old row that is still on the page.
         """
         ids = {row.get("id") for row in page.rows}
         old = (self.slots[number].rows or []) if number < len(self.slots) else []
