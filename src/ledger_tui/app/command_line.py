@@ -243,7 +243,7 @@ def others(line: str, actions: Sequence[CommandOffer]) -> list[CommandOffer]:
     """Return the actions and commands that the words of a line describe.
 
     The words may be in any text of an offer: `exit` finds `quit`, because `exit` is a further word of this
-    offer. Commands that begin with the line are left out, because `completions` returns them.
+    offer. Leave out commands that begin with the line, because `completions` returns these commands.
     """
     words = line.casefold().split()
     matches = [
@@ -300,7 +300,7 @@ def _meant(word: str) -> str:
     words = [*_commands(), *_KIND_OF]
     exact = word in words or word in _HELPERS
     matches = [word] if exact else [each for each in words if each.startswith(word)]
-    # test helpers are matched last: few servers offer them, so they must not make another word ambiguous
+    # match test helpers last: few servers offer them, so a test helper must not make another word ambiguous
     if not matches:
         matches = [each for each in _HELPERS if each.startswith(word)]
     kinds = list(dict.fromkeys(_KIND_OF.get(each, each) for each in matches))

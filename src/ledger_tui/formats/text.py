@@ -37,7 +37,7 @@ ELLIPSIS = "…"
 def literal(value: object) -> str:
     """Return `value` as a text that is safe to draw, and that every terminal draws as wide as `fit` counts.
 
-    Each character that a terminal would obey is replaced by a visible one. Use the result only on the screen.
+    A visible character replaces each character that a terminal would obey. Use the result only on the screen.
     For a copy, a file or a request, use the original text.
     """
     text = value if isinstance(value, str) else str(value)

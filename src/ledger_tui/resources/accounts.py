@@ -128,8 +128,8 @@ class BalancePoints:
 async def read_balance_points(api: Api, account: Record) -> BalancePoints:
     """Return the account's balances after its latest transactions, with one request.
 
-    If a transaction shows no `balance_after`, the balance after it is computed backwards from the present
-    balance and the newer transactions.
+    If a transaction shows no `balance_after`, compute this balance backwards from the present balance and the
+    newer transactions.
     """
     params = {"account": str(account.get("id")), "limit": str(_POSTINGS)}
     data = (await api.read("/v1/transactions", params)).record.get("data")
@@ -151,7 +151,7 @@ def balance_points(account: Record, newest_first: Sequence[Record]) -> BalancePo
     times = tuple(at for at in reversed(moments) if at is not None)
     ends = [time_of(row, "created").text[:16] for row in newest_first]
     return BalancePoints(
-        # The balance before the oldest transaction is left out, because it lies before the plotted time.
+        # Leave out the balance before the oldest transaction, because it lies before the plotted time.
         balances=tuple(reversed(balances)),
         times=times if times and len(times) == len(newest_first) else None,
         first=ends[-1] if ends else "",

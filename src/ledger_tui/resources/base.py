@@ -437,7 +437,7 @@ def time_of(record: Record, name: str) -> Cell:
 def part_of_time(record: Record, name: str, start: int, stop: int | None = None) -> str:
     """Return the characters from `start` to `stop` of a time such as `2026-11-20 04:31:00`.
 
-    A relative time, such as `5 min ago`, is returned whole.
+    Return a relative time, such as `5 min ago`, as a whole.
     """
     text = time_of(record, name).text
     return text[start:stop] if len(text) == _WHOLE_TIME else text

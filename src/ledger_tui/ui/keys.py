@@ -1,7 +1,7 @@
 """Defines all keys of the dashboard, and checks and completes the config file's keys for `App.set_keymap`.
 
-The help, the key bar and the key map are built from these bindings. The config file assigns another key to a
-binding by the binding's id.
+The help, the key bar and the key map use these bindings. The config file assigns another key to a binding by
+the binding's id.
 """
 
 from __future__ import annotations
@@ -345,7 +345,7 @@ class _BarKey(NamedTuple):
 class KeyBar(Widget):
     """A line of the keys that do something now, the most useful first. A click on a key presses the key.
 
-    If the line is too narrow, the last keys are left out, but never the key of the help.
+    If the line is too narrow, it leaves out the last keys, but never the key of the help.
     """
 
     def __init__(self) -> None:

@@ -63,8 +63,8 @@ class StatusBar(Widget):
         if session.profile:
             host = Content.assemble((session.profile, "bold"), " ", host)
         host = host.truncate(width // 2, ellipsis=True)
-        # In a narrow bar the rate limit is left out first, then the details of a problem. The profile and the
-        # address of the server always stay.
+        # A narrow bar first leaves out the rate limit, then the details of a problem. It always shows the
+        # profile and the address of the server.
         width_left = width - mode.cell_length - only.cell_length - host.cell_length - 3
         left = Content.assemble(mode, connection(session, width_left), only)
         rest = Content.assemble(limits(session), "  ", host, " ")
