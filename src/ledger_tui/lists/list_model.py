@@ -160,7 +160,7 @@ class ListModel:
         """Return the request of this poll, or None.
 
         The request is for the newest page, which may contain new rows; for the page on the screen, whose rows
-        may have changed; or for an older page, to fill the screen. During a search, return None.
+        may have changed; or for a page that the screen still needs. During a search, return None.
         """
         if self.searching:
             return None

@@ -29,7 +29,7 @@ from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, View, rec
 
 @dataclass
 class BulkRequested(Message):
-    """The user wants an action on marked objects. Each of the `records` is in a state that allows it."""
+    """The user wants an action on marked objects. The state of each record in `records` allows the action."""
 
     action: ResourceAction
     records: Sequence[Record]
