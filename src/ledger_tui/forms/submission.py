@@ -107,7 +107,8 @@ class Submission:
     def kind(self) -> Resource:
         """The kind of the object to create or change.
 
-        It can differ from the kind of the screen: a form on the screen of accounts can create a transaction.
+        This kind can differ from the kind of the screen: a form on the screen of accounts can create a
+        transaction.
         """
         return next((each for each in RESOURCES if each.path == self.form.path), self._resource)
 
@@ -115,7 +116,7 @@ class Submission:
     def balances(self) -> Mapping[str, int]:
         """The last known balance of each account.
 
-        It is empty if a request got no answer, because that request may have changed a balance.
+        This mapping is empty if a request got no answer, because that request may have changed a balance.
         """
         return {} if self.unanswered else self._balances
 
