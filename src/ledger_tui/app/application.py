@@ -60,7 +60,8 @@ if TYPE_CHECKING:
 
 
 _SAVE_LAST_PLACE_SECONDS = 0.5
-# The groups of workers that a key starts. While one of them runs, the screen waits for the result of the key.
+# The groups of workers that a key starts. While such a worker runs, the screen waits for the result of the
+# key.
 _GROUPS_OF_KEYS = frozenset({"act", "jump", "repair"})
 
 

@@ -322,7 +322,7 @@ class Navigation(Switcher):
             view.record_list.open_at(record)
 
     def leave(self) -> None:
-        """Add the current location to the history; called before the user goes elsewhere."""
+        """Add the current location to the history. Call this before the user leaves the location."""
         self.context.history.leave(self.location)
 
     async def travel(self, step: int) -> None:

@@ -26,7 +26,7 @@ _QUIET_SECONDS = 30.0  # the time between two polls while the stream delivers al
 
 
 class EventsView(ResourceView):
-    """The screen of events. From the time when it is first shown, it receives events as they happen."""
+    """The screen of events. After it is first shown, it receives new events until the dashboard ends."""
 
     def __init__(self, _place: Place, context: Context) -> None:
         self.webhooks = WebhookLog()

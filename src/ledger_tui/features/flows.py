@@ -305,7 +305,7 @@ class FlowsView(TimedTiles):
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
         self._accounts_read = False
-        # whether the drawn flows belong to a window of time, or a moment, that was shown before
+        # whether the drawn flows belong to the former window of time or the former moment
         self._is_old = False
         self._last_reading: FlowsReading | None = None
         # the transactions of the last read, so that the next read can stop at them

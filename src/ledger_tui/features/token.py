@@ -254,7 +254,7 @@ class TokenView(View, can_focus=True):
         plan = (self.whoami or {}).get("plan")
         if plan is not None:
             return Cell(literal(plan))
-        # If the server refuses the credential, the limit is that of unknown callers and belongs to no plan.
+        # If the server refuses the credential, the limit is for unknown callers and belongs to no plan.
         if self.context.session.state is ConnectionState.REFUSED:
             return Cell("unknown", "dim")
         guess = _PLANS.get(self.context.session.limit or 0)

@@ -82,7 +82,7 @@ class SecretStore:
         return self._lock(f".{profile}.lock")
 
     def _lock(self, name: str) -> AbstractContextManager[object]:
-        """Wait for the lock of this name; the returned context holds it.
+        """Wait for the lock of this name; the returned context holds the lock.
 
         After LOCK_SECONDS, or where locks are not available, continue without the lock.
         """

@@ -189,7 +189,7 @@ class ConfirmScreen(Dialog[bool]):
         super().__init__("confirm", "Confirm", mode)
         self._question = question
         self._text_to_type = text_to_type
-        self._what = what  # what a message calls the text to type, such as "number"
+        self._what = what  # the word for the text to type in a message, such as "number"
 
     def content(self) -> ComposeResult:
         width = min(_DIALOG_WIDTH, self.app.size.width) - _FRAME

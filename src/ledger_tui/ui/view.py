@@ -358,7 +358,7 @@ class View(Widget):
         self.at_rest()
 
     def at_rest(self) -> None:
-        """Draw anything larger than a line; called when the last change was `_REST_SECONDS` ago."""
+        """Draw anything larger than a line. A timer calls this `_REST_SECONDS` after the last change."""
 
     def names_loaded(self) -> None:
         """Redraw, because names and currencies of accounts were read."""
