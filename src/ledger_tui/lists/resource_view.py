@@ -478,10 +478,7 @@ class ResourceView(View):
     # ------------------------------------------------------------------ panes
 
     def action_panes(self) -> None:
-        """Show the next view. The order is: the list, both panes, the detail, and the list again.
-
-        A note names the new view and the next view.
-        """
+        """Show the next view (list, both panes, detail, list again), and a note that names this view."""
         self.open(self.panes.cycle(is_open=self.opened))
         self._read_more()
         shown, following = (

@@ -295,10 +295,7 @@ class Window:
         return None
 
     def want_more(self) -> Want | None:
-        """Return the request for the next older page, or None.
-
-        Return None if there is no older page, and while another page is awaited.
-        """
+        """Return the request for the next older page; None if no such page exists or a page is awaited."""
         if self.in_flight is not None or not self.has_older:
             return None
         cursors = {slot.cursor for slot in self.slots}

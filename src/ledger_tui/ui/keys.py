@@ -453,8 +453,7 @@ def descriptions() -> dict[str, str]:
 
 
 _FEW_SCREENS = 4  # if a key works on more screens, its sentence says "many screens" instead of their names
-# Keys that work on all screens, but only under a condition. Each text gives the effect of the key, and tells
-# the user how to meet the condition.
+# Keys that work on all screens under a condition: the effect of the key, and how to meet the condition.
 _NEEDS = {
     "repair": "repairs a demo's receiver that fails: choose its row (tab on the overview) first",
     "sign_in": "signs in again: choose a profile with an app id first",
