@@ -420,7 +420,8 @@ class FlowsView(TimedTiles):
     def _listed(self) -> list[Flow]:
         """Return the flows to draw: the largest of each currency, and the sum of its other flows as "others".
 
-        The list and the bands show the same number of flows, so that "others" stands for the same flows.
+        The list and the bands show the same number of flows, so "others" stands for the same flows in the
+        list and in the bands.
         """
         rows, bands = (tile.content_size.height - 1 for tile in (self._list, self._bands))  # below the title
         by_currency: dict[str, list[Flow]] = {}
