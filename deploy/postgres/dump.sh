@@ -1,6 +1,7 @@
 #!/bin/sh
 # Writes a dump of the ledger's database into /var/backups/ledger, and keeps the newest fourteen daily dumps
-# (docs/production-postgresql.md). The argument names the dump; without one it gets today's date and counts as daily.
+# (docs/production-postgresql.md). An argument is the name of the dump's file. Without an argument the
+# name is today's date with .dump, and only such dumps count as daily.
 set -eu
 umask 077
 cd /var/backups/ledger

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Writes for Prometheus's node exporter, each minute by cron (docs/production-postgresql.md#alerts): whether the ledger
+# Writes three values for Prometheus's node exporter (docs/production-postgresql.md#alerts): whether the ledger
 # answers through nginx and HAProxy, the time of the newest dump, and the end of the certificate that nginx shows.
+# cron runs this script each minute.
 set -u
 umask 022
 cd /var/lib/prometheus/node-exporter || exit 1
@@ -9,7 +10,7 @@ curl -sSf --max-time 20 --output /dev/null --resolve ledger.example:443:127.0.0.
 newest=$(ls -1t /var/backups/ledger/*.dump | head -n 1)
 end=$(openssl s_client -connect 127.0.0.1:443 -servername ledger.example < /dev/null 2> /dev/null |
     openssl x509 -noout -enddate)
-# A time that cannot be measured is missing, so LedgerMetricsMissing reports it.
+# If the script cannot measure a time, it leaves out that line, and LedgerMetricsMissing reports this.
 cat > ledger.new << METRICS
 ledger_proxies_up $answers
 ${newest:+ledger_dump_last_timestamp_seconds $(stat --format=%Y "$newest")}
