@@ -1,8 +1,8 @@
 """Ends the processes of run_on_postgres.py and removes its folders, if it was killed (`kill -9`).
 
 The watcher reads lines from stdin until the pipe is closed. The system closes the pipe when
-run_on_postgres.py ends, in whatever way. A line is `folder PATH PG_CTL USER` (the folder of a cluster; USER is
-`-` for the watcher's own user), `process NUMBER` (a server that started) or `ended NUMBER` (a server that ended).
+run_on_postgres.py ends, in whatever way. A line is `folder PATH PG_CTL USER` (a cluster's folder; USER is `-`
+for the watcher's own user), `process NUMBER` (a server that started) or `ended NUMBER` (a server that ended).
 Tabs separate the values of a line.
 """
 
