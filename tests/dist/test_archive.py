@@ -139,7 +139,7 @@ def test_a_folder_that_it_cannot_unpack_into_is_named(
 @pytest.mark.parametrize(
     ("pretence", "here"),
     [
-        ("sys.version_info = (3, 12, 1, 'final', 0)", "Python 3.12 on "),
+        ("sys.version_info = (3, 99, 1, 'final', 0)", "Python 3.99 on "),
         ("sysconfig.get_platform = lambda: 'linux-armv7l'", "on linux-armv7l."),
     ],
 )

@@ -75,7 +75,7 @@ def checkpoint(ledger: LedgerSource) -> None:
 )
 @options.ledger(with_json=False)
 def proof(ledger: LedgerSource, id: str, entry: Path | None) -> None:
-    """Print the proof that an event or a transaction is in the log; ID is the id of either."""
+    """Print the proof that an event or a transaction is in the log; ID names the event or the transaction."""
     from ledger_engine.log import stored
 
     def find(unit: Unit) -> tuple[str, bytes]:

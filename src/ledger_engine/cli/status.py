@@ -323,7 +323,7 @@ def _keys_in_words(content: LedgerContent | None) -> list[str]:
 
 def _backups_in_words(state: LedgerStatus) -> str:
     if isinstance(state.database, str):
-        return "not known here: PostgreSQL's own tools make them"
+        return "unknown: PostgreSQL's own tools make them"
     backups = state.backups
     if backups is None:
         return "unknown: name their folder with --backup-to or --config"

@@ -120,7 +120,7 @@ class StorageUnavailable(LedgerError):
 
     def __init__(self, reason: str, *, detail: str = "", unknown: bool = False) -> None:
         outcome = (
-            "Whether the change was made is not known: send it again with its idempotency key"
+            "It is not known whether the change was made: send the request again with its idempotency key"
             if unknown
             else "Nothing was changed"
         )

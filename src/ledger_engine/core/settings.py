@@ -219,7 +219,7 @@ def _check_origin(origin: str) -> None:
             " path or a final slash, like https://app.example or http://localhost:3000."
         )
     if match["port"] == {"http": "80", "https": "443"}[match["scheme"]]:
-        raise BadSettings(f"--cors-origin {origin!r} must leave out its port: browsers do too.")
+        raise BadSettings(f"--cors-origin {origin!r} must leave out its port, as browsers do.")
 
 
 def _is_loopback(host: str) -> bool:

@@ -64,7 +64,7 @@ SELECT id, balance, due FROM (
     ),
     Check(
         "settlement",
-        "the books in {currency} of {id}, {mode} mode, sum to {total}.",
+        "the balances in {currency} of {id}, {mode} mode, sum to {total} instead of 0.",
         """
 SELECT project AS id, livemode, currency, sum(balance) AS total FROM (
     SELECT project, livemode, currency, balance FROM settlements

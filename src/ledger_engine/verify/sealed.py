@@ -175,13 +175,13 @@ class EntryAudit:
         hash = tree.root_of(self._leaves)
         whole = len(self._leaves) == TILE_WIDTH
         if row["number"] != self._number:
-            self._note_tile(row, "a stored hash before them is missing")
+            self._note_tile(row, "the stored hash of an earlier tile is missing")
         elif len(self._leaves) != TILE_WIDTH:
             self._note_tile(
-                row, f"there are {len(self._leaves)} instead of {TILE_WIDTH}{self._added_event(row)}"
+                row, f"there are {len(self._leaves)} events instead of {TILE_WIDTH}{self._added_event(row)}"
             )
         elif notes.encode(hash) != row["hash"]:
-            self._note_tile(row, "at least one has changed since it was sealed")
+            self._note_tile(row, "at least one of these events has changed since it was sealed")
         self._number = row["number"] + 1
         self._add_to_edge(hash if whole and not self._count_added else None)
         if not self._tiles:

@@ -235,7 +235,7 @@ def ask_own_command(navigation: Navigation, name: str) -> None:
     command, record, mode = context.commands[name], view.selected, context.session.mode
     if record is None or (command.screens and view.place.kind not in command.screens):
         needed = " and ".join(command.screens) or "a record"
-        navigation.notify(f"{name} is for {needed}: select one first.")
+        navigation.notify(f"{name} works on {needed}: select one first.")
         return
     variables = environment(record, view.place.kind, context.session.url)
     if mode is Mode.TEST:

@@ -187,9 +187,7 @@ def _clock(rest: str) -> Mapping[str, Any]:
         return {"advance": sum(int(number) * _UNIT_SECONDS[unit] for number, unit in spans)}
     if rest and check_date(rest) is None:
         return {"now": rest.replace(" ", "T")}
-    raise BadLine(
-        "Forward by +1d, +2h30m or +45 (seconds); to 2026-12-01 or 2026-12-01T07:18; freeze or run."
-    )
+    raise BadLine("Write +1d, +2h30m or +45 (seconds) to go forward, or 2026-12-01T07:18, freeze or run.")
 
 
 def _fault(name: str) -> Mapping[str, Any]:
@@ -261,10 +259,10 @@ def described(fault: Record) -> str:
         what = f"{values['status']} {values.get('code', '')}".rstrip() + " to"
     elif "cut" in values:
         what = {
-            "before": "cut before the work",
-            "after_commit": "cut after the commit",
-            "half": "half an answer",
-        }.get(str(values["cut"]), f"cut {values['cut']}") + " to"
+            "before": "cut before the work of",
+            "after_commit": "cut after the commit of",
+            "half": "half an answer to",
+        }.get(str(values["cut"]), f"cut {values['cut']} of")
     else:
         what = f"{delay} more for"
     parts = [

@@ -509,8 +509,7 @@ class ResourceView(View):
         if len(records) > 1 and not self.opened and action.shows_once:
             # Each answer contains a secret that is shown only once, so the user must see each answer.
             self.notify(
-                f"{action.label.capitalize()} only one at a time,"
-                f" because each shows its {action.shows_once} once."
+                f"{action.label.capitalize()} only one at a time: each new {action.shows_once} is shown once."
             )
         elif records and not self.opened:
             self.model.hold()

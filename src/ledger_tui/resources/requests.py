@@ -226,7 +226,7 @@ _LOG = Resource(
     more=More(_read_events, _events_section, links=_to_events),
     part="requests",
     missing_text="This server keeps no request log; these are this dashboard's own requests.",
-    empty="No other program sent a request. own:yes shows this dashboard's.",
+    empty="No other program sent a request. own:yes shows the dashboard's requests.",
 )
 
 REQUESTS = requests_resource(lambda _id: False)

@@ -112,7 +112,7 @@ def connection(session: Session, width_left: int = 1_000) -> Content:
             seconds = ceil(session.retry_seconds)
             return _trouble(
                 session.sentence,
-                f"try {session.retries} in {seconds} s" if seconds else "asking…",
+                f"try {session.retries} in {seconds} s" if seconds else "trying now…",
                 width_left,
             )
         case ConnectionState.REFUSED:

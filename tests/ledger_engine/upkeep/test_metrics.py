@@ -359,9 +359,10 @@ def test_prometheus_accepts_the_alerts_and_what_the_dashboard_asks(tmp_path: Pat
 
 _SERVER, _ON_POSTGRES = 'up{job="ledger", instance="a"}', 'ledger_storage_older{job="ledger", instance="a"}'
 _DUMP, _CERTIFICATE = "ledger_dump_last_timestamp_seconds", "ledger_certificate_end_timestamp_seconds"
-_SERVERS_DOWN = "The metrics of every server cannot be read; is the server there?"
+_SERVERS_DOWN = "The metrics of every server cannot be read; does the server run?"
 _SCRIPT_MISSING = (
-    "The proxies, the age of a dump or the end of a certificate are not measured; does metrics.sh run?"
+    "The proxies, the age of a dump or the end of a certificate are not measured;"
+    " metrics.sh writes no new values."
 )
 
 

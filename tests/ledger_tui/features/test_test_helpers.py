@@ -122,7 +122,7 @@ def test_the_clock_is_moved_by_a_span_or_to_a_time(line: str, body: dict[str, An
 
 @pytest.mark.parametrize("line", ["", "-1d", "+", "tomorrow", "1 fortnight"])
 def test_a_text_that_is_no_time_is_refused(line: str) -> None:
-    with pytest.raises(BadLine, match="Forward by"):
+    with pytest.raises(BadLine, match="to go forward"):
         parse_helper("clock", line)
 
 
@@ -132,8 +132,8 @@ def test_a_text_that_is_no_time_is_refused(line: str) -> None:
         ("unavailable", "503 to POST"),
         ("rate-limited", "429 to POST"),
         ("slow", "500 ms ± 200 ms more for all requests"),
-        ("cut-before", "cut before the work to POST"),
-        ("cut-after", "cut after the commit to POST"),
+        ("cut-before", "cut before the work of POST"),
+        ("cut-after", "cut after the commit of POST"),
         ("cut-half", "half an answer to POST"),
         ("lost", "drop webhooks"),
         ("twice", "duplicate webhooks"),

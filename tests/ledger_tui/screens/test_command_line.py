@@ -193,7 +193,7 @@ async def test_an_own_command_gets_the_selected_record_and_asks_where_money_is_l
         await driver.press("escape", "f6", sees="Run mail with account Till?")
         await driver.press("y")
         await until(lambda: out.read_text(encoding="utf-8") == "Till\nTill\n", "the second")
-        await driver.press("2", "f6", sees="mail is for accounts: select one first.")
+        await driver.press("2", "f6", sees="mail works on accounts: select one first.")
         assert out.read_text(encoding="utf-8") == "Till\nTill\n"
         await driver.press("question_mark", "slash")
         await driver.type("mail", sees="f6  mail")

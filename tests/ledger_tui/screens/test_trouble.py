@@ -140,7 +140,7 @@ async def test_while_a_try_runs_it_says_so_and_counts_nothing(
             await driver.sees("Till", "● online")
             line.hold.clear()
             # Both come again with each try, so a busy machine may miss one of them.
-            await driver.sees("✕ no answer in time · try ", "✕ no answer in time · asking…")
+            await driver.sees("✕ no answer in time · try ", "✕ no answer in time · trying now…")
             line.hold.set()
             await driver.sees("● online")
 

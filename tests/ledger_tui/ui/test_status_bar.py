@@ -17,7 +17,7 @@ def test_a_try_that_is_due_is_under_way_and_seconds_are_never_none() -> None:
     session.will_retry(2, 0.5)
     assert connection(session).plain == "✕ connection refused · try 2 in 1 s"
     now += 0.5
-    assert connection(session).plain == "✕ connection refused · asking…"
+    assert connection(session).plain == "✕ connection refused · trying now…"
 
 
 def test_the_way_back_folds_from_its_beginning_and_keeps_its_last_step() -> None:

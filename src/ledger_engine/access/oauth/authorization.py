@@ -163,7 +163,9 @@ def _consent(server: Server, request: OAuthRequest, user: SignedInUser | None) -
     """Check a request, and return Authlib's `BaseGrant` for it. Raises the errors of `consider`."""
     payload = request.payload
     if payload.client_id is None:
-        raise InvalidRequest("missing_field", "The address has no client_id: it is unknown which app asks.")
+        raise InvalidRequest(
+            "missing_field", "The address has no client_id, so the server does not know which app asks."
+        )
     try:
         return server.consent_grant(request, user)
     except InvalidClientError:

@@ -168,7 +168,7 @@ class _CodeGrant(AuthorizationCodeGrant):
         assert isinstance(client, OAuthClient)
         uri = request.payload.redirect_uri
         if uri is None:
-            message = "The address has no redirect_uri: it is unknown where to return to."
+            message = "The address has no redirect_uri, so the server does not know where to return to."
             raise InvalidRequest("missing_field", message)
         if not client.app.may_redirect_to(uri):
             raise NotFound("redirect_uri of this app", uri)
