@@ -1,7 +1,8 @@
-"""Check a proof of a ledger's transparency log, with nothing of the ledger: the standards are C2SP's.
+"""Check a proof of a ledger's transparency log. The program uses no code of the ledger.
 
     python check_proof.py PROOF ENTRY LOG_KEY [WITNESS_KEY …]
-PROOF is the file that `GET /v1/events/{id}/proof` answers, ENTRY the body that a webhook delivered.
+PROOF is a file with the answer of `GET /v1/events/{id}/proof`. ENTRY is a file with the body that a webhook
+delivered. The formats are the standards of C2SP (https://c2sp.org).
 """
 
 import hashlib
@@ -32,7 +33,10 @@ def decode(text: str) -> bytes:
 
 
 def check_signature(text: str, lines: list[str], key: str) -> str:
-    """Return the name in a key `name+id+base64` that has signed the text."""
+    """Check that the key `name+id+base64` has signed the text, and return the key's name.
+
+    Raises ValueError or InvalidSignature.
+    """
     name, id, public = key.split("+", 2)
     kind, public = decode(public)[:1], decode(public)[1:]
     require(sha256(name.encode(), b"\n", kind, public)[:4].hex() == id, f"{key} is not a key")
@@ -41,7 +45,7 @@ def check_signature(text: str, lines: list[str], key: str) -> str:
     require(bool(signed), f"{name} has not signed the checkpoint")
     for signature in signed:
         message = text
-        if kind == b"\4":  # a witness's, which begins with its time
+        if kind == b"\4":  # a signature of a witness begins with the time at which the witness signed
             message = f"cosignature/v1\ntime {int.from_bytes(signature[:8], 'big')}\n{text}"
             signature = signature[8:]
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message.encode())
@@ -49,13 +53,13 @@ def check_signature(text: str, lines: list[str], key: str) -> str:
 
 
 def check(proof: str, entry: bytes, log_key: str, witness_keys: list[str]) -> str:
-    """Return what is proven. Raises ValueError or InvalidSignature."""
+    """Check the proof, and return a sentence about the entry. Raises ValueError or InvalidSignature."""
     require(not re.search(r"[\x00-\x09\x0b-\x1f]", proof), "a line ends in more than a newline")
     require(proof.endswith("\n"), "the last line does not end in a newline")
     head, checkpoint = proof.split("\n\n", 1)
     first, *lines = head.split("\n")
     require(first == "c2sp.org/tlog-proof@v1", "this is not a proof")
-    if lines[0].startswith("extra "):  # a salt: the log has a commitment in place of the body
+    if lines[0].startswith("extra "):  # a salt: the log's entry contains a commitment instead of the body
         event, salt = json.loads(entry), decode(lines.pop(0)[6:])
         shown = {name: event[name] for name in ("created", "id", "livemode", "type")}
         shown["commitment"] = encode(sha256(salt, entry)).decode()
@@ -69,7 +73,7 @@ def check(proof: str, entry: bytes, log_key: str, witness_keys: list[str]) -> st
     names = [check_signature(text, signatures.split("\n"), key) for key in [log_key, *witness_keys]]
     found, at, last = sha256(b"\0", entry), index, int(size) - 1
     require(0 <= index <= last, "the log has no such entry")
-    for hash in path:  # RFC 9162, 2.1.3.2
+    for hash in path:  # the steps of RFC 9162, section 2.1.3.2
         require(last > 0, "the path is too long")
         if at & 1 or at == last:
             found = sha256(b"\1", hash, found)

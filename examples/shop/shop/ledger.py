@@ -16,19 +16,20 @@ class Ledger:
         self._token: str | None = None
 
     def get(self, path: str, **query: str) -> dict[str, Any]:
-        """Return what is there."""
+        """Return the object or the list at the path."""
         return self._request("GET", path, params=query).raise_for_status().json()
 
     def make(self, path: str, key: str, **body: Any) -> dict[str, Any]:
-        """POST once, whatever happens to the answer: a retry has the same idempotency key.
+        """POST so that the change happens at most once, and return the object that was made or changed.
 
-        When the first try was done after all, the retry is a 409 that names what it made.
+        A retry has the same idempotency key. If the first attempt succeeded and only its answer was lost, the
+        retry is answered with 409 and the id of the object in `Idempotency-Original`.
         """
         answer = self._request("POST", path, json=body or None, headers={"Idempotency-Key": key})
         if answer.status_code == 409 and "Idempotency-Original" in answer.headers:
             made = path.rstrip("/")
             original = answer.headers["Idempotency-Original"]
-            # An action such as …/finalize names the object it was done to.
+            # After an action such as …/finalize, the header contains the id of the object in the path.
             return self.get(made.rpartition("/")[0] if original in made else f"{made}/{original}")
         return answer.raise_for_status().json()
 

@@ -1,4 +1,4 @@
-"""Where the ledger's webhooks arrive, as a WSGI application."""
+"""A WSGI application that receives the ledger's webhooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shop on an empty project of the test's own: `ledger` comes from the plugin."""
+"""Fixtures of a shop. Each test has an empty project, which is the fixture `ledger` of the plugin."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Quiet(WSGIRequestHandler):
 
 @pytest.fixture
 def website(shop: Shop, ledger: TestLedger) -> Iterator[Shop]:
-    """Return the shop with its website running, and registered for webhooks."""
+    """Return the shop. Its website runs, and the ledger sends webhooks to the website."""
     server = make_server("127.0.0.1", 0, hooks(shop), handler_class=Quiet)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()

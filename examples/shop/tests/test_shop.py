@@ -1,4 +1,4 @@
-"""What the shop does when time passes, connections break and webhooks come twice."""
+"""The shop works when time passes, connections break and webhooks arrive twice."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_paid_sale_is_shipped_once_though_the_webhook_comes_twice(
     invoice = website.sell("sale-1", "Café Nord", 12_50, today=ledger_clock.now.date())
     ledger.make(f"/v1/invoices/{invoice['id']}/pay")
     ledger_inbox.wait_for("invoice.paid", count=2)
-    ledger_clock.advance(0)  # returns when all that is due was sent
+    ledger_clock.advance(0)  # returns when the server has sent all webhooks that are due
     assert website.shipped == ["sale-1"]
     assert website.takings() == 12_50
 
