@@ -1,8 +1,8 @@
-"""Build dist/ledger.pyz, both programs with all they need in one file, from the lock and the wheel.
+"""Build dist/ledger.pyz: one file with both programs, the packages of requirements.lock and this project.
 
-The same sources, lock, platform and Python give the same bytes: traces of where and when pip installed
-something are removed. The file runs on one minor version of Python, by default the one that builds it, and on
-the platform that built it.
+`build_archive.py [TARGET [VERSION]]`. The same sources, lock, platform and Python give the same bytes,
+because the build removes the traces of the place and time of pip's installation. The file runs only on the
+platform that built it, and only on one minor version of Python: VERSION, or the version that builds the file.
 """
 
 import io
@@ -25,7 +25,8 @@ UNUSED = ("pip", "pip-*.dist-info")
 
 PACKING = ["--reproducible"]  # shiv's options
 
-# This runs before anything else is imported, and every Python 3 must be able to parse it.
+# The archive runs this code before it imports anything else. Every Python 3 must be able to parse the code,
+# so that a wrong version prints this message and not a traceback.
 PREAMBLE = """\
 import sys
 from sysconfig import get_platform
@@ -37,7 +38,8 @@ if here != built:
 """
 
 
-# The zip's __main__: it runs before shiv unpacks the packages, which would end in a traceback.
+# The zip's __main__. It runs before shiv unpacks the packages, and checks that shiv can write to its folder.
+# Without this check shiv would end in a traceback.
 MAIN = """\
 import os
 import sys
@@ -78,9 +80,13 @@ def main() -> None:
 
 
 def install_dependencies(site: Path, version: str | None = None) -> None:
-    """Install what the lock has for this Python, or for another version of it, which need not be here."""
+    """Install the packages of the lock for this Python, or for another `version`.
+
+    This machine does not need a Python of the other version.
+    """
     if version is not None:
-        # pip would take the wheels of that version, but judge the lock's conditions by its own.
+        # pip would install the wheels for the other version, but evaluate the lock's environment markers with
+        # its own version. uv evaluates the markers with the other version.
         python("uv", "pip", "install", "--quiet", "--python", sys.executable, "--python-version", version,
                "--only-binary", ":all:", "--require-hashes", "--no-deps", "--link-mode", "copy",
                "--target", str(site), "--requirement", str(ROOT / "requirements.lock"))  # fmt: skip
@@ -90,7 +96,7 @@ def install_dependencies(site: Path, version: str | None = None) -> None:
 
 
 def install_project(site: Path, work: Path) -> None:
-    """Unpack the wheel; pip would record the path it came from."""
+    """Build the project's wheel and unpack it. pip is not used, because it would record the wheel's path."""
     python("hatchling", "build", "--target", "wheel", "--directory", str(work))
     (wheel,) = work.glob("*.whl")
     with ZipFile(wheel) as archive:
@@ -98,12 +104,15 @@ def install_project(site: Path, work: Path) -> None:
 
 
 def remove_traces(site: Path) -> None:
-    """Remove the scripts, whose first line names this machine's Python, and what is never called."""
+    """Remove everything that differs between machines, and the packages in UNUSED.
+
+    The scripts in bin/ are removed, because their first line names this machine's Python.
+    """
     shutil.rmtree(site / "bin", ignore_errors=True)
     for pattern in UNUSED:
         for folder in site.glob(pattern):
             shutil.rmtree(folder)
-    (site / ".lock").unlink(missing_ok=True)  # uv's
+    (site / ".lock").unlink(missing_ok=True)  # uv makes this file
     for record in site.glob("*.dist-info/RECORD"):
         text = record.read_text(encoding="utf-8")
         record.write_text(re.sub(r"(?m)^(\.\./)*bin/.*\n", "", text), encoding="utf-8")
@@ -123,7 +132,7 @@ def pack(site: Path, work: Path, target: Path, version: str) -> None:
 
 
 def replace_main(target: Path) -> None:
-    """Write the archive again with MAIN; everything else, its first line too, stays as it is."""
+    """Replace the archive's `__main__.py` by MAIN. The first line and all other entries stay as they are."""
     packed = target.read_bytes()
     with ZipFile(io.BytesIO(packed)) as old, target.open("wb") as file:
         file.write(packed[: packed.index(b"\n") + 1])

@@ -1,7 +1,7 @@
 """Build dist/ledger, both programs in one executable file that needs no Python, with PyInstaller.
 
-It is made of the same folder as the archive: the packages of the lock and the project's wheel. It runs on the
-platform that built it, with that one's C library or a newer one.
+The executable contains the same packages as the archive: those of requirements.lock, and the project's wheel.
+It runs on the platform that built it, with the C library of the building machine or a newer one.
 """
 
 import os
@@ -12,10 +12,11 @@ from tempfile import TemporaryDirectory
 
 from build_archive import ROOT, install_dependencies, install_project, remove_traces
 
-# What PyInstaller does not find by following imports: data files, and modules that are imported by a name.
+# PyInstaller follows `import` statements. It does not find the data files of these packages (WITH_DATA), or
+# the modules that a program imports by a name in a string (BY_NAME).
 WITH_DATA = ("ledger_client", "ledger_engine", "ledger_tui", "textual", "textual_serve", "iso4217", "rich")
 BY_NAME = ("hypercorn", "quart", "keyring.backends", "sqlite_utils", "argon2", "uvloop", "aiohttp")
-# Whose version or entry points are asked for while running.
+# Programs ask for the version or the entry points of these packages while they run.
 WITH_METADATA = ("keyring", "quart", "flask", "werkzeug", "sqlite-utils", "textual", "textual-serve", "h11")
 UNUSED = ("pip", "tkinter", "setuptools")
 
@@ -42,7 +43,7 @@ def build(site: Path, work: Path, target: Path) -> None:
         *(f"--name={target.name}", f"--distpath={target.parent}", f"--workpath={work / 'build'}"),
         *(f"--specpath={work}", f"--paths={site}", *options, str(ROOT / "tools" / "one_file.py")),
     ]
-    # The folder comes before the checkout that this Python has installed, which lacks the demo data.
+    # This Python has the checkout installed, which lacks the demo data. `site` must come before the checkout.
     environment = os.environ | {"PYTHONPATH": str(site), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
         command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

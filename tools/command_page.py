@@ -1,6 +1,6 @@
-"""Print the page of every command's own help and of the dashboard's keys: `python -m tools.command_page`.
+"""Print a page with the help of every command and the dashboard's keys: `python -m tools.command_page`.
 
-The site alone has this page.
+`make docs` adds the page to the site. docs/ does not contain it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def main() -> int:
 
 def page() -> str:
     """Return the text of the page."""
-    with patch.dict(os.environ, clear=True):  # a default must not be that of whoever runs this
+    # Some options take their default from the environment. The page must not show the values of this machine.
+    with patch.dict(os.environ, clear=True):
         sections = [
             f"\n## {name}\n\n```\n{text}\n```\n"
             for name, program in PROGRAMS.items()
@@ -46,7 +47,10 @@ def page() -> str:
 
 
 def helps(command: click.Command, name: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
-    """Yield the command and those below it, each as the words that one types and its help."""
+    """Yield the name and the help of the command and of each command below it.
+
+    A name is the words that the user types, such as `ledger-engine keys create`.
+    """
     settings = {**command.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH}
     context = click.Context(command, info_name=name.rpartition(" ")[2], parent=parent, **settings)
     yield name, "\n".join(line.rstrip() for line in command.get_help(context).splitlines())

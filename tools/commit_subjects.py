@@ -1,7 +1,7 @@
 """Check the subjects of commits: `commit_subjects.py [RANGE]` (CONTRIBUTING.md, "Changes").
 
-A subject is an imperative sentence of at most 72 characters, without a prefix and without a period. Without a
-range, every commit since the rule began is checked.
+A subject is an imperative sentence of at most 72 characters, without a prefix and without a period. Without
+RANGE, the program checks every commit since the rule began.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Write docs/errors.md, the catalogue of errors, from the code: `python -m tools.error_page`.
 
-Statuses, types, codes and the form of the bodies come from `http/errors.py`. The messages are read from the
-places in the source that raise the errors. The meaning of each code to a caller is written here.
+Statuses, types, codes and the form of the bodies come from `http/errors.py`. The messages come from the
+places in the source that raise the errors. This file contains the meaning of each code to a caller.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "errors.md"
 SOURCE = Path(ledger_engine.__file__).resolve().parent
 # The packages that a request can reach. Commands raise the same errors with other messages.
 PACKAGES = ("core", "access", "store", "events", "ledger", "log", "sandbox", "http")
-# Errors whose class fixes the code: they are raised with a message alone.
+# Classes of errors that always have the same code. The source raises them with a message only.
 _BY_CLASS = {
     "ExpiredCredential": "expired_credential",
     "BodyTimeout": "invalid_value",
@@ -137,13 +137,13 @@ def page() -> str:
 
 @cache
 def messages() -> dict[str, list[str]]:
-    """Return for each code the messages in the source, with `…` for a value of the request."""
+    """Return the messages in the source by their codes, with `…` for a value of the request."""
     found: dict[str, set[str]] = {}
     for package in PACKAGES:
         for file in sorted((SOURCE / package).rglob("*.py")):
             for code, message in _raised_in(file):
                 found.setdefault(code, set()).add(message)
-    # The rules of pydantic's models: one raise, and an end of the message for each.
+    # All rules of the pydantic models share one `raise`. Each rule has its own end of the message.
     found["invalid_value"] |= {f"… must {re.sub('{.*?}', UNKNOWN, rule)}." for rule in bodies._RULES.values()}
     return {code: sorted(texts, key=_without_signs) for code, texts in found.items()}
 
@@ -193,7 +193,7 @@ def _example(status: int, body: Any) -> str:
 
 
 def _raised_in(file: Path) -> Iterator[tuple[str, str]]:
-    """Yield the code and the message of each error that the file makes."""
+    """Yield the code and the message of each error that the file constructs."""
     known = {code for _, codes in CODES.values() for code in codes}
     dotted = ".".join(["ledger_engine", *file.relative_to(SOURCE).with_suffix("").parts])
     module = importlib.import_module(dotted.removesuffix(".__init__"))
@@ -211,7 +211,10 @@ def _raised_in(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def _text(node: ast.expr, module: ModuleType) -> str | None:
-    """Return the text of a literal, with the module's constants put in; None for what is no literal."""
+    """Return the text of a string literal, with the values of the module's constants.
+
+    Returns None for an expression that is not a string literal.
+    """
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if not isinstance(node, ast.JoinedStr):
@@ -226,7 +229,7 @@ def _text(node: ast.expr, module: ModuleType) -> str | None:
 
 
 def _value(part: ast.FormattedValue, module: ModuleType) -> str:
-    """Return the text of an expression of constants, `…` for any other."""
+    """Return the text of an expression that consists of constants; `…` for any other expression."""
     names = {node.id for node in ast.walk(part.value) if isinstance(node, ast.Name)}
     if not names <= vars(module).keys():
         return UNKNOWN

@@ -1,7 +1,7 @@
 """Write docs/events.md, the catalogue of events, from the code: `python -m tools.event_page`.
 
-The ledger's own rules make each example, as in `POST /v1/test_helpers/events`. Times and ids are the same in
-each run.
+The engine makes each example by its usual rules, with the function behind `POST /v1/test_helpers/events`.
+Times and ids are the same in each run.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ An endpoint registered for `["*"]` also gets the kinds of later versions: ignore
 
 
 class _StandingClock:
-    """A clock that the tool moves."""
+    """A clock that stands still until this program moves it, so that each run has the same times."""
 
     def __init__(self) -> None:
         self.moment = START

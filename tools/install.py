@@ -1,7 +1,7 @@
-"""Install what locks have, with a bar where the output is a terminal: `install.py WHAT LOCK…` (Makefile).
+"""Install the packages of lock files, with a progress bar in a terminal: `install.py WHAT LOCK…` (Makefile).
 
-It runs before anything is installed, so it needs the standard library alone. The bar's first half is what pip
-pip has collected, the second what it has installed.
+The program runs before any package is installed, so it uses the standard library alone. The first half of the
+bar shows how many packages pip has collected, and the second half how many pip has installed.
 """
 
 import re
@@ -46,7 +46,7 @@ def installed(site: Path) -> int:
 
 
 def show(share: float) -> None:
-    """Draw the bar again where it was."""
+    """Draw the bar in the same line again."""
     if sys.stdout.isatty():
         done = min(BAR, int(share * BAR))
         print(f"\r[{'#' * done}{'.' * (BAR - done)}]", end="", flush=True)

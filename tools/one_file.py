@@ -1,7 +1,8 @@
 """The entry point of the executable that `tools/build_binary.py` makes.
 
-Both programs start parts of themselves as `sys.executable -m …`. In the executable that is no Python but the
-executable itself, so it does here what Python would do with these few command lines.
+Both programs start processes of their own with `sys.executable -m …` or `sys.executable -P -c …`. In the
+executable, `sys.executable` is the executable itself and not a Python. So `main` does what Python would do
+with these command lines.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""What the picture of a trace shows: an invoice that is paid, with a webhook receiver that fails at first."""
+"""The content of the picture of a trace: a paid invoice, and a webhook receiver that fails at first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class _Receiver(BaseHTTPRequestHandler):
 
 @contextmanager
 def paid_invoice(url: str, key: str) -> Iterator[None]:
-    """Pay an invoice and wait until its events are delivered, the second time where the first failed."""
+    """Pay an invoice, and wait until the ledger has delivered its events to both receivers.
+
+    The receiver `/stock` fails at the first attempt and succeeds at the second.
+    """
 
     def call(method: str, path: str, body: object = None) -> Any:
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}

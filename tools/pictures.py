@@ -1,8 +1,8 @@
 """Draw docs/pictures: screens of the dashboard on a temporary ledger with the demo's data set.
 
-`python tools/pictures.py [FOLDER]`. A real server runs, keys are pressed, and the screen is saved as SVG.
-Dates are those of the day, and the overview and the requests show the demo's live traffic; everything else is
-the same each time.
+`python tools/pictures.py [FOLDER]` starts a real server, presses keys in the dashboard, and saves each screen
+as SVG. The pictures show the dates of the day. The overview and the requests show the demo's live traffic.
+Everything else is the same in each run.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from ledger_tui.settings.config import Config, Options
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 DATA_SET = "roastery"
 SIZE = (120, 34)
-WIDE = (140, 34)  # with room for descriptions and errors beside a detail
+WIDE = (140, 34)  # wide enough to show descriptions and errors next to an object
 PATIENCE_SECONDS = 20.0
-# Pictures are viewed without the network, so rich's web font is left out.
+# Readers may look at the pictures offline, so the pictures do not contain rich's reference to a web font.
 _FONT_FACE = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Picture:
-    """The keys that lead to a screen, and the text to wait for before it is drawn."""
+    """The keys that lead to a screen, and `until`, the text that the screen must show before it is drawn."""
 
     name: str
     keys: tuple[str, ...]
@@ -44,7 +44,7 @@ class Picture:
     theme: str = "ledger"
     size: tuple[int, int] = SIZE
     mode: str = "test"
-    wait_seconds: float = 0.5  # time for names, the plot and what else is read when the cursor stays
+    wait_seconds: float = 0.5  # time to read names, the plot and other data after the last key
 
 
 _BACK = ("colon", "a", "t", "space", "minus", "7", "d", "enter")
@@ -73,7 +73,7 @@ PICTURES = (
     Picture("small", ("2",), "credit", size=(80, 24)),
     Picture("live", ("1",), "LIVE", mode="live"),
 )
-# The last one, as it needs an invoice that was paid over HTTP, which no other picture shows.
+# This picture comes last, because it needs a paid invoice. The other pictures must not show this invoice.
 TRACE = Picture("trace", ("2", "T"), "invoice.paid", size=(132, 25), wait_seconds=2)
 
 
@@ -127,7 +127,7 @@ def _open_live_accounts(url: str, key: str) -> None:
 
 
 async def draw(picture: Picture, options: Options) -> str:
-    """Return the screen as SVG, once its content has arrived and no request is open."""
+    """Return the screen as SVG, after it shows the text `until` and the seconds to wait have passed."""
     app = LedgerApp(options)
     async with app.run_test(size=picture.size) as pilot:
         await _until(app, "online")

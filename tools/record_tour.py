@@ -1,8 +1,8 @@
 """Record the dashboard's tour in a real terminal: `python -m tools.record_tour [FILE]`.
 
-It writes an asciinema recording (asciicast v2: a header, then a line for each change of the screen with its
-time), which `asciinema play docs/pictures/tour.cast` shows. Only cells that change are written: what the
-dashboard itself writes is several times as long.
+FILE is an asciinema recording (asciicast v2), which `asciinema play docs/pictures/tour.cast` shows. It
+consists of a header and a line for each change of the screen, with the time of the change. The recording
+contains only the cells that change, because the dashboard's own output is several times as long.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tools.terminal_grid import TerminalGrid
 FILE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "tour.cast"
 COLUMNS, ROWS = 120, 34
 _PIECE_SECONDS = 0.25  # output within this time is one change
-# A screen of its own without a cursor, and what gives the terminal back as it was.
+# The first output opens an empty second screen without a cursor. The last output returns to the first screen.
 _BEGINNING, _RESTORED = "\x1b[?1049h\x1b[?25l\x1b[2J", "\x1b[?25h\x1b[?1049l"
-_BEGUN = re.compile(rb"\x1b(?:\[[0-9;?<>=$]*)?\Z")  # an escape sequence without its end
+_BEGUN = re.compile(rb"\x1b(?:\[[0-9;?<>=$]*)?\Z")  # the beginning of an escape sequence whose end is missing
 _LAST_SECONDS = 4.0  # how long the last caption is shown
 
 
@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def record(terminal: Terminal, cast: TextIO) -> None:
-    """Write the output of the terminal until the tour's last caption has been shown."""
+    """Write the changes of the screen until the tour's last caption was shown for `_LAST_SECONDS`."""
     grid = TerminalGrid(COLUMNS, ROWS)
     header = {"version": 2, "width": COLUMNS, "height": ROWS, "title": "ledger-tui --tour"}
     cast.write(json.dumps(header) + "\n")
@@ -68,7 +68,7 @@ def record(terminal: Terminal, cast: TextIO) -> None:
 
 
 def _whole(piece: bytes) -> tuple[str, bytes]:
-    """Return the text of a piece, and the bytes of a character or sequence that has not arrived whole."""
+    """Return the text of a piece of output, and the bytes of an unfinished character or sequence at the end."""
     if begun := _BEGUN.search(piece):
         text, rest = _whole(piece[: begun.start()])
         return text, rest + begun[0]

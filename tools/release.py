@@ -1,7 +1,7 @@
 """Build dist/VERSION: every file of a release, with checksums (CONTRIBUTING.md#a-release).
 
-The same commit, platform and Python give the same bytes. It takes some minutes, and asks the package index
-for the wheels of other Pythons.
+The same commit, platform and Python give the same bytes. The build takes some minutes, and downloads wheels
+for other versions of Python from the package index.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("ledger_client", "ledger_engine", "ledger_tui")
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-# deploy/Containerfile, and what it copies.
+# deploy/Containerfile, and the files and folders that it copies into the image.
 IMAGE = (
     "deploy/Containerfile",
     "requirements-engine.lock",
@@ -32,7 +32,8 @@ def main() -> None:
     target = ROOT / "dist" / version
     if target.exists():
         sys.exit(f"{target} exists. Remove it to build the release again.")
-    # What the builders write as the time of a file, and the order in which Python has the members of a set.
+    # The builders write SOURCE_DATE_EPOCH as the time of each file. PYTHONHASHSEED fixes the order in which
+    # Python iterates over a set.
     os.environ |= {
         "SOURCE_DATE_EPOCH": git("log", "-1", "--format=%ct"),
         "PYTHONHASHSEED": "0",
@@ -63,7 +64,7 @@ def main() -> None:
 
 
 def ready_version() -> str:
-    """Return the version to release; ends the program where the tree is not ready for it."""
+    """Return the version to release. Exits with a message if CHANGELOG.md or the tree is not ready."""
     text = (ROOT / "src" / "ledger_engine" / "__init__.py").read_text(encoding="utf-8")
     version = re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)[0]
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -88,14 +89,14 @@ def list_wheels(bill: Path, wheels: list[Path]) -> None:
 
 
 def git(*words: str | Path) -> str:
-    """Run git; return what it prints."""
+    """Run git, and return its output."""
     return subprocess.run(
         ["git", *words], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.strip()
 
 
 def python(*words: str | Path, folder: Path = ROOT) -> None:
-    """Run this Python in a folder; end the program with what it printed where it fails."""
+    """Run this Python in a folder. If the command fails, exit with the command's output."""
     done = subprocess.run(
         [sys.executable, *words], cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )

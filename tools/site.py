@@ -12,8 +12,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
-OUTSIDE = "repository/"  # the folder of the site with the files that are outside docs/
-HELP = "options.md"  # every command's help: the site alone has this page
+OUTSIDE = "repository/"  # the site's folder for files that the repository has outside docs/
+HELP = "options.md"  # the page with every command's help, which is in the site but not in docs/
 _LISTED = re.compile(r"(?m)^- \[(.+?)\]\((\S+?\.md)\)")
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
@@ -31,7 +31,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def _for_each_reader(pages: str) -> list[Any]:
-    """Return the pages of one kind; those below a line such as `For a server:` are under these words."""
+    """Return the pages of one kind, in groups: a line such as `For a server:` begins a group of this name."""
     first, *others = re.split(r"(?m)^(For .+):$", pages)
     groups = [{reader: _listed(below)} for reader, below in zip(others[::2], others[1::2], strict=True)]
     return [*_listed(first), *groups]
@@ -42,7 +42,7 @@ def _listed(lines: str) -> list[Any]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the commands' help, and the files outside docs/ that a page, or such a file, links to."""
+    """Add the commands' help, and each file outside docs/ that a page or an added file links to."""
     program = (sys.executable, "-m", "tools.command_page")
     help_page = subprocess.run(program, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     files.append(File.generated(config, HELP, content=help_page))
@@ -59,7 +59,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let the links that leave docs/ lead to the copies; a folder without a page of its own is only named."""
+    """Make links to files outside docs/ lead to their copies in the site.
+
+    A link to a folder that has no README.md becomes plain text.
+    """
 
     def rewritten(match: re.Match[str]) -> str:
         text, target, anchor = match.groups()
@@ -72,7 +75,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def _in_site(page: File, target: str) -> str | None:
-    """Return the path in the site of what a page links to, None for a folder that has no README.md."""
+    """Return the path in the site of a link's target; None if the target is a folder without a README.md."""
     in_repository = page.src_uri.removeprefix(OUTSIDE)
     if in_repository == page.src_uri:
         in_repository = f"docs/{page.src_uri}"

@@ -1,6 +1,6 @@
-"""The cells of a terminal, as far as the dashboard draws with them: text, colours, and moves of the cursor.
+"""The cells of a terminal, which interpret the dashboard's output: text, colours, and moves of the cursor.
 
-Feeding output and then asking for `changes` gives the shortest output that leads to the same screen.
+After `feed(output)`, `changes()` returns a short output that leads to the same screen.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from rich.cells import cell_len
 _PIECE = re.compile(
     r"\x1b\[(?P<given>[0-9;]*)(?P<what>[Hm])|\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b.|(?P<text>[^\x1b])"
 )
-_SHORT_GAP = 6  # unchanged cells that are written again, as a move of the cursor is longer
+_SHORT_GAP = 6  # `changes` rewrites fewer unchanged cells than this, because a move of the cursor is longer
 
 
 class _Cell(NamedTuple):
-    text: str  # "" where the character before it is two cells wide
-    style: str  # what is between ESC [ and m, after a reset
+    text: str  # "" if the character in the cell before it is two cells wide
+    style: str  # the parameters between `ESC [` and `m` since the last reset
 
 
 _BLANK = _Cell(" ", "")
 
 
 class TerminalGrid:
-    """A screen of cells; output that is not drawing, such as modes of the mouse, is passed over."""
+    """A screen of cells. It ignores output that draws nothing, such as the modes of the mouse."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self._columns = columns
@@ -55,7 +55,7 @@ class TerminalGrid:
         wide = cell_len(text)
         if text.isprintable() and self._row < len(self._now) and self._column + wide <= self._columns:
             row = self._now[self._row]
-            if wide == 0:  # it belongs to the character before
+            if wide == 0:  # a combining character belongs to the character before it
                 before = row[self._column - 1]
                 row[self._column - 1] = before._replace(text=before.text + text)
             else:
@@ -63,7 +63,7 @@ class TerminalGrid:
             self._column += wide
 
     def rows(self) -> list[list[tuple[str, str]]]:
-        """Return the pieces of each row: texts with their style, without what is blank at the end."""
+        """Return the pieces of each row: texts with their styles, without blank pieces at the end."""
         found = []
         for row in self._now:
             pieces: list[tuple[str, str]] = []
@@ -81,7 +81,7 @@ class TerminalGrid:
         """Return the output for the cells that have changed since the last call; "" if none have."""
         output, style = [], ""
         for number, (now, written) in enumerate(zip(self._now, self._written, strict=True)):
-            at = -_SHORT_GAP  # the cell that the cursor is on in this row
+            at = -_SHORT_GAP  # the column of the cursor; negative while the cursor is not in this row
             for column in (c for c in range(self._columns) if now[c] != written[c] and now[c].text):
                 if not at <= column < at + _SHORT_GAP:
                     output.append(f"\x1b[{number + 1};{column + 1}H")

@@ -1,8 +1,9 @@
 """Make an animated picture of the recorded tour: `python -m tools.tour_picture [CAST [SVG]]`.
 
-The recording is played into a grid of cells, and what stands there about once a second becomes a frame. A
-line that several frames share is written once. Each frame is shown in its time by the SVG's own animation,
-which runs in a page's image too; where it does not run, the frame of `STILL` is seen.
+The program plays the recording into a grid of cells, and makes a frame of the grid about once a second. The
+SVG contains each line once, even if several frames show the line. The SVG's own animation shows each frame at
+its time, also if a page embeds the SVG as an image. A viewer without animations shows the first frame with
+the text `STILL`.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from rich.cells import cell_len
 from tools.terminal_grid import TerminalGrid
 
 CAST = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "tour.cast"
-STILL = "newest events"  # a text of the first frame that is worth seeing alone
+STILL = "newest events"  # the first frame with this text is the still picture
 FRAME_SECONDS = 0.9
-_WIDTH, _HEIGHT, _FONT_SIZE = 8.4, 17, 14  # of a cell, and of the letters in it
+_WIDTH, _HEIGHT, _FONT_SIZE = 8.4, 17, 14  # the width and height of a cell, and the size of its letters
 _BASELINE = 13
 _GROUND, _INK = "#171c24", "#d5dbe5"
 _FONTS = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
@@ -31,7 +32,7 @@ _COLOR = re.compile(r"([34])8;2;(\d+);(\d+);(\d+)")
 
 
 class Frame(NamedTuple):
-    """What stands in each row from `begins` on, in seconds: pieces of text with their styles."""
+    """The rows that are shown from `begins` (in seconds) on: pieces of text with their styles."""
 
     begins: float
     rows: tuple[tuple[tuple[str, str], ...], ...]
@@ -49,18 +50,18 @@ def picture(cast: Sequence[str]) -> str:
     """Return the SVG of a recording's lines."""
     header = json.loads(cast[0])
     columns, rows = header["width"], header["height"]
-    *drawn, last = map(json.loads, cast[1:])  # the last gives the terminal back
+    *drawn, last = map(json.loads, cast[1:])  # the last line restores the terminal and draws nothing
     found = [*frames(drawn, columns, rows)]
     return _Drawing(columns, rows, found, last[0]).svg()
 
 
 def frames(drawn: Sequence[tuple[float, str, str]], columns: int, rows: int) -> Iterator[Frame]:
-    """Yield the frames that differ, at most one for each time of `FRAME_SECONDS`."""
+    """Yield a frame for each change, but at most one frame in `FRAME_SECONDS`."""
     grid, shown, begins = TerminalGrid(columns, rows), Frame(0.0, ()), 0.0
     for number, (seconds, _kind, output) in enumerate(drawn):
         grid.feed(output)
         following = drawn[number + 1][0] if number + 1 < len(drawn) else seconds + FRAME_SECONDS
-        # What is drawn in several pieces at once is one change.
+        # Several pieces of output with short times between them are one change.
         if following - begins >= FRAME_SECONDS:
             now = tuple(tuple(row) for row in grid.rows())
             if now != shown.rows:
@@ -128,7 +129,7 @@ class _Drawing:
             if ground != _GROUND:
                 size = f'width="{cells * _WIDTH + 0.4:.1f}" height="{_HEIGHT + 0.4:g}"'
                 grounds.append(f'<rect x="{at * _WIDTH:.1f}" {size} fill="{ground}"/>')
-            # Each word at its place, so that letters of another width move nothing else.
+            # Each word has its own position, because the viewer's font may have letters of another width.
             for word in re.finditer(r"\S+(?: \S+)*", text):
                 x = (at + cell_len(text[: word.start()])) * _WIDTH
                 length = cell_len(word[0]) * _WIDTH
@@ -149,7 +150,7 @@ def _text(frame: Frame) -> str:
 
 
 def _looks(style: str) -> tuple[str, str, list[str]]:
-    """Return the ground, the colour of the letters, and the codes of a style beside them."""
+    """Return the background colour and the letters' colour of a style, and its remaining codes."""
     ink, ground = _INK, _GROUND
     for which, *parts in _COLOR.findall(style):
         color = "#" + "".join(f"{int(part):02x}" for part in parts)

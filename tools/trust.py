@@ -1,7 +1,8 @@
-"""The campaigns that show what the ledger withstands; their table goes into tests/trust/RESULTS.md.
+"""Run the campaigns of tests against faults, and write their table into tests/trust/RESULTS.md.
 
-Run by `make trust SCALE=…`. Each campaign is a few tests in their long form, which count what they did, and
-which have a control: a fault that was put there must be found. Two campaigns run at a time.
+`make trust SCALE=…` runs this program. A campaign is a few tests in their long form, which count their
+actions. Each campaign has a control, which shows that the campaign notices a fault. Two campaigns run at a
+time.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ PAGE = ROOT / "tests" / "trust" / "RESULTS.md"
 BEGIN, END = "<!-- the last run -->", "<!-- end of the last run -->"
 
 
-FULL = 100  # what SCALE=full stands for
+FULL = 100  # the number that SCALE=full means
 AT_ONCE = 2
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """Tests by their names, how many times their short length they have at full scale, and the control."""
+    """The names of some tests, and a sentence about their control.
+
+    At full scale each test is `full` times as long as in its short form.
+    """
 
     name: str
     tests: Sequence[str]
@@ -40,14 +44,14 @@ class Campaign:
     full: int
 
     def length(self, scale: float) -> int:
-        """Return how many times its short length each test has at this scale."""
+        """Return how many times as long as its short form each test is at this scale."""
         return max(1, round(self.full * scale / FULL))
 
 
 CONTROLS = "tests/trust/test_controls.py"
 FAULTS = "tests/faults/test_"
 WIRE = "tests/ledger_engine/http/wire/test_"
-# The shortest come first, so that a run which is stopped has most of them.
+# The shortest campaigns come first, so that an interrupted run has finished most campaigns.
 CAMPAIGNS = (
     Campaign(
         "three clients over HTTP, linearizable",
@@ -167,7 +171,7 @@ CAMPAIGNS = (
 
 @dataclass(frozen=True)
 class Result:
-    """How a campaign ended: what pytest said of it in its last line, and what was counted."""
+    """The result of a campaign: `said` is the last line of pytest's output, `counts` the tests' actions."""
 
     campaign: Campaign
     passed: bool
@@ -177,7 +181,7 @@ class Result:
 
 
 def run(campaign: Campaign, scale: float, seed: int) -> Result:
-    """Run a campaign to its end, and return what it did."""
+    """Run a campaign to its end, and return its result."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         tally = Path(folder, "tally")
@@ -197,7 +201,7 @@ def run(campaign: Campaign, scale: float, seed: int) -> Result:
 
 
 def controls() -> bool:
-    """Return whether the controls that are tests of their own pass."""
+    """Run the controls in test_controls.py, and return whether they pass."""
     words = [sys.executable, "-m", "pytest", "-q", "tests/trust/test_controls.py", "--timeout", "3600"]
     return not subprocess.run(words, cwd=ROOT).returncode
 
@@ -205,7 +209,7 @@ def controls() -> bool:
 def table(
     begun: str, results: dict[Campaign, Result], scale: float, seed: int, minutes: float, controlled: bool
 ) -> str:
-    """Return the table of a run, with what it was run on."""
+    """Return the table of a run, below a line about the commit, the machine and the scale."""
     named = "full" if scale == FULL else f"{scale:g}"
     rows = [
         f"Commit {begun}, `make trust SCALE={named} SEED={seed}`:"
@@ -240,14 +244,14 @@ def table(
 
 
 def write(text: str) -> None:
-    """Put the table of a run into the page."""
+    """Replace the table in RESULTS.md by the table of this run."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
 
 
 def main() -> None:
-    """Run all campaigns; what was done until then is in the page if this is stopped."""
+    """Run all campaigns, and write the page after each, so that an interrupted run leaves its results."""
     given = os.environ.get("SCALE", "1")
     scale = FULL if given == "full" else float(given)
     seed = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(2**31)
