@@ -1,1 +1,1 @@
-"""The benchmarks behind the speed claims: `python -m bench`, see README.md."""
+"""The benchmarks behind the claims about speed: `python -m bench`. README.md here describes them."""

@@ -1,6 +1,6 @@
 """`python -m bench [NAME…] [--rounds N] [--record]` runs the benchmarks.
 
-Progress and a table go to stderr, the same as JSON to stdout.
+The progress and a table of the results go to stderr, and the results as JSON to stdout.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MEASURES: dict[str, Callable[[Path, int], list[Result]]] = {
 
 
 def main() -> int:
-    """Run the benchmarks; returns the exit status, 1 when a claim is missed or a measure fails."""
+    """Run the benchmarks, and return the exit status: 1 if a claim is missed or a measure fails."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure what the README claims.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MEASURES)}; all by default")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each side (default: 5)")
@@ -58,7 +58,8 @@ def main() -> int:
     unknown = set(given.names) - set(MEASURES)
     if unknown:
         parser.error(f"there is no measure {', '.join(sorted(unknown))}")
-    # An installed program has compiled files; without them each start would compile it again.
+    # An installed program has compiled files. Without compiled files each measured start would include a
+    # compilation.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     results: list[Result] = []
     failed = False
@@ -67,7 +68,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="ledger-bench-") as folder:
             try:
                 results += MEASURES[name](Path(folder), given.rounds)
-            except Exception as error:  # the other measures take minutes, and are kept
+            except Exception as error:  # continue, because the other measures took minutes
                 say(traceback.format_exc())
                 failed = True
                 results.append(missing(name, note=f"failed: {error!r:.100}"))

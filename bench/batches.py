@@ -1,4 +1,4 @@
-"""Batches of 1,000 over HTTP: how many postings a second, and what single postings beside them wait."""
+"""Batches of 1,000 over HTTP: the postings a second, and the latency of single postings next to batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS = 2
 
 
 def measure(folder: Path, rounds: int) -> list[Result]:
-    """Measure the rate of batches on one connection, and the p99 of postings beside and without them."""
+    """Measure the rate of batches on one connection, and the p99 of postings with and without batches."""
     books = asyncio.run(make_books(folder / "ledger.db"))
     with ledger(books.path) as url:
         batches = _batches(url, books)
@@ -69,7 +69,7 @@ def _batches(url: str, books: Books) -> Requests:
 
 @contextmanager
 def _streaming(batches: Requests) -> Iterator[None]:
-    """Send batch after batch on one connection meanwhile."""
+    """Send batch after batch on one connection, until the block ends."""
     with subprocess.Popen(
         [sys.executable, "-m", "bench.batches"], stdin=subprocess.PIPE, text=True
     ) as process:

@@ -1,4 +1,4 @@
-"""The database that a benchmark starts with: one project without limits and some accounts."""
+"""The database that a benchmark starts with: one project without limits, and some accounts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def make_books(path: Path, account_count: int = 100) -> Books:
 
 
 async def fill_books(engine: Engine, path: Path, account_count: int) -> Books:
-    """Create the same content in an open engine."""
+    """Create the project, its key and the accounts in an open engine."""
     new = projects.NewProject("Bench", "enterprise", rate_limit=NO_LIMIT, burst=NO_LIMIT)
     project = await engine.write(partial(projects.create, new=new))
     tenant = Tenant(project.id, livemode=False)
@@ -48,7 +48,7 @@ async def fill_books(engine: Engine, path: Path, account_count: int) -> Books:
 
 
 def bodies_of(books: Books) -> list[dict[str, object]]:
-    """Return transactions on all the accounts, credits and debits."""
+    """Return the body of a transaction for each account: credits and debits."""
     return [
         {"account": account, "amount": 1 + number, "type": "debit" if number % 3 == 0 else "credit"}
         for number, account in enumerate(books.accounts)

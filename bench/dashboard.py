@@ -1,7 +1,7 @@
-"""The dashboard in a real terminal: time to start, to answer a key and to change the screen, and memory.
+"""The dashboard in a real terminal: the time to start, to answer a key and to change the screen, and its memory.
 
-On 5,000,000 transactions from a server 40 ms away; then on its own server while that takes 300 requests a
-second from another client.
+The first measure shows 5,000,000 transactions of a server that answers after 40 ms. The second measure shows
+the dashboard's own server, which takes 300 requests a second from another client at the same time.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from bench.terminal import Terminal
 SIZES = ((80, 24), (120, 40), (250, 70))
 PRESSES = 150
 SCREENS = 30
-REPEAT_SECONDS = 1 / 30  # of a key that is held down
+REPEAT_SECONDS = 1 / 30  # between two presses of a key that is held down
 LOAD_PER_SECOND = 300
 KEY = "sk_test_0123456789abcdefghijklmnopqrstuv"
-ACCOUNTS, TRANSACTIONS = "balance  cur", "amount  cur"  # heads of columns that only one list has
+ACCOUNTS, TRANSACTIONS = "balance  cur", "amount  cur"  # the headings by which to recognize a list
 DOWN, PAGE_DOWN, PAGE_UP = "\x1b[B", "\x1b[6~", "\x1b[5~"
 
-SHOWN = "5,000,000 rows, 120×40"  # in the README
+SHOWN = "5,000,000 rows, 120×40"  # the result with a label, which appears in bench/README.md
 FIRST_PAINT_S, SCREEN_MS, MEMORY_MB = 0.3, 30.0, 100.0
 KEY_P95_MS = {(80, 24): 15.0, (120, 40): 15.0, (250, 70): 25.0}
 
 
 def measure(folder: Path, rounds: int) -> list[Result]:
-    """Measure the claims of the dashboard, at three sizes of the terminal."""
+    """Measure the claims about the dashboard, at three sizes of the terminal."""
     return _far_away(folder, rounds) + _beside_load(folder)
 
 
@@ -84,9 +84,9 @@ def _scrolled(terminal: Terminal, name: str, target_ms: float) -> list[Result]:
 
 
 def _held(terminal: Terminal, key: str) -> list[float]:
-    """Return the milliseconds of each press of a key held down.
+    """Return the milliseconds that the dashboard takes to answer each press of a key that is held down.
 
-    It is pressed at its rate, whether or not the last press was answered in time.
+    The presses follow each other at the keyboard's rate, even if the dashboard is late.
     """
     taken = []
     for _ in range(PRESSES):
@@ -99,7 +99,7 @@ def _held(terminal: Terminal, key: str) -> list[float]:
 
 
 def _screens_changed(terminal: Terminal, name: str) -> Result:
-    """Measure from the key until the other screen's rows are shown."""
+    """Measure the time from the key until the dashboard shows the rows of the other screen."""
     taken = []
     for number in range(-2, SCREENS):  # the first two create the screens
         key, sign = (("1", ACCOUNTS), ("2", TRANSACTIONS))[number % 2]
@@ -125,7 +125,7 @@ def _beside_load(folder: Path) -> list[Result]:
         found = re.search(rb"127\.0\.0\.1:\d+", terminal.seen)
         if found is None:
             raise RuntimeError("the dashboard does not say where its server is")
-        # The same project, so that the load adds to the list that is scrolled.
+        # The load posts to the project that the dashboard shows, so that rows arrive while the list scrolls.
         url = f"http://{found.group().decode()}"
         with _loaded(url, books.key, books.accounts[0]) as end:
             results = [*_scrolled(terminal, name, KEY_P95_MS[120, 40]), _screens_changed(terminal, name)]
@@ -136,7 +136,7 @@ def _beside_load(folder: Path) -> list[Result]:
 
 @contextmanager
 def _loaded(url: str, key: str, account: str) -> Iterator[Callable[[], float]]:
-    """Run another client at a steady rate; the yielded function ends it, returning its requests a second."""
+    """Run another client at a steady rate; yield a function that ends it and returns its rate."""
     command = [sys.executable, "-m", "bench.pace", url, key, account, str(LOAD_PER_SECOND)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
@@ -155,7 +155,7 @@ def _loaded(url: str, key: str, account: str) -> Iterator[Callable[[], float]]:
 
 @contextmanager
 def _started(module: str, *arguments: str) -> Iterator[str]:
-    """Yield the URL of a server in a process of its own, which is killed at the end."""
+    """Yield the URL of a server, which runs in another process until the block ends."""
     process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""An application whose only handler has an empty answer: `app` is a Quart one, for any ASGI server."""
+"""`app` is a Quart application whose only handler returns an empty answer. Any ASGI server can run it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A server with 5,000,000 transactions computed by arithmetic, answered with a delay, for the dashboard.
+"""A server for measures of the dashboard: it computes 5,000,000 transactions, and answers after a delay.
 
-`python -m bench.endless [LATENCY_MS]` prints `Listening on http://…`. It has the interface's lists, and
-`ending_before`; nothing is stored, so that only the dashboard is measured.
+`python -m bench.endless [LATENCY_MS]` prints `Listening on http://…`. The server has the interface's lists of
+accounts and transactions, with `starting_after` and `ending_before`. It stores nothing, so that a measure
+contains little besides the dashboard's work.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _LISTS = {"/v1/accounts": (account, ACCOUNTS), "/v1/transactions": (transaction,
 
 
 def answer(path: str) -> tuple[int, Any]:
-    """Return status and body for a GET."""
+    """Return the status and the body of the answer to a GET."""
     parts = urlsplit(path)
     query = dict(parse_qsl(parts.query))
     if parts.path == "/api/health":

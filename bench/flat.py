@@ -1,7 +1,7 @@
-"""Reads among many transactions against the same among few, in the processor time of one reader.
+"""Compare reads in a large ledger with the same reads in a small ledger, in the processor time of one reader.
 
-`python -m bench.flat LARGE SMALL [ROUNDS [READS]]`, with two files that `bench.large` made, for example with
-10,000,000 and 10,000 transactions. Each read is made at READS places, in turns on both files.
+`python -m bench.flat LARGE SMALL [ROUNDS [READS]]` takes two files that `bench.large` made, for example with
+10,000,000 and 10,000 transactions. The program repeats each read at READS places, in turns on both files.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from ledger_engine.store.pages import PageRequest
 from ledger_engine.store.sqlite.connection import connect
 from ledger_engine.store.sqlite.unit import SqliteUnit
 
-LINES = 60  # of a statement
+LINES = 60  # lines of a statement in one read
 DAY = 86_400_000
 
 
 class Shelf:
-    """A ledger, and the places that are read: moments, accounts, transactions and events by chance."""
+    """A ledger, and the places to read: moments, accounts, transactions and events, chosen at random."""
 
     def __init__(self, path: Path, reads: int) -> None:
         self.unit = SqliteUnit(connect(path, checkpoints=False, query_only=True), SystemClock(), IdSource())
         self.tenant = Tenant(self._value("SELECT id FROM projects"), livemode=False)
         chance = random.Random(3)
         ends = [moment_of(self._value(f"SELECT {end}(id) FROM transactions")) for end in ("min", "max")]
-        # After the very oldest a page would not be full.
+        # A page that starts at one of the oldest transactions would not be full.
         self.moments = [int(ends[0] + (ends[1] - ends[0]) * chance.uniform(0.1, 1)) for _ in range(reads)]
         self.opened = ends[0]
         listed = [row["id"] for row in self.unit.execute("SELECT id FROM accounts")]
@@ -53,7 +53,10 @@ class Shelf:
 
 
 def _page(**filters: str) -> Callable[[Shelf, int], object]:
-    """Return a read of a page, by chance `after` or `before` a transaction, of an `account`, of a `type`."""
+    """Return a function that reads a page.
+
+    With `after` or `before` the page starts at a random transaction. With `account` or `type` it is filtered.
+    """
 
     def read(shelf: Shelf, number: int) -> object:
         place = shelf.transactions[number]
@@ -104,7 +107,7 @@ READS: dict[str, Callable[[Shelf, int], object]] = {
 
 def main(large: str, small: str, rounds: str = "5", reads: str = "1000") -> None:
     """Print the table of all reads."""
-    statements.LINES_AT_ONCE = LINES  # as many from both, whatever they have
+    statements.LINES_AT_ONCE = LINES  # read the same number of lines in both ledgers
     shelves = [Shelf(Path(path), int(reads)) for path in (large, small)]
 
     def taken(shelf: Shelf, read: Callable[[Shelf, int], object]) -> float:

@@ -1,9 +1,11 @@
-"""Posting without `--test-helpers`, with the helpers' code there and without it; and with the option, unused.
+"""Measure posting on three servers, to see what the test helpers cost.
 
-All run copies of the package, one of them without the helpers' code. Each round has three new servers on
-copies of the same books, as one process is faster than the next for as long as it runs. They get bursts in
-turns, a posting on each connection: so all have groups of the same size, and what others do on the machine
-meanwhile concerns all alike.
+The first server has the helpers' code but no `--test-helpers`, the second lacks the helpers' code, and the
+third has `--test-helpers` but no client that uses the helpers. The servers run copies of the package, because
+one copy must lack the helpers' code. Each round starts three new servers on copies of the same books, because
+one process can be faster than the next for as long as it runs. The servers get bursts of postings in turns,
+with one posting on each connection. So all servers commit groups of the same size, and other work on the
+machine delays all servers alike.
 """
 
 from __future__ import annotations
@@ -24,15 +26,15 @@ from bench.load import CONNECTIONS, Requests, is_whole, json_posts
 from bench.runs import Result, paired, say
 from bench.servers import ledger_process
 
-BURSTS = 250  # to each server in a round
-WARM_UP = 20  # before that
+BURSTS = 250  # bursts to each server in a round
+WARM_UP = 20  # bursts to each server before the measure
 HELPERS = ("sandbox", "testing")
 PRESENT, ABSENT, ON = "helpers' code there", "helpers' code removed", "--test-helpers, unused"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of server, and the postings of each round: a second of processor time, and of time."""
+    """A kind of server, and its postings in a second of processor time, and in a second, in each round."""
 
     options: tuple[str, ...]
     package: Path
@@ -41,7 +43,7 @@ class Kind:
 
 
 def measure(folder: Path, rounds: int) -> list[Result]:
-    """Measure what the helpers' code costs those who do not use it, and those who have it on."""
+    """Measure what the helpers cost a server without `--test-helpers`, and a server with the option."""
     books = asyncio.run(make_books(folder / "books.db"))
     there = copy_package(folder / "with", helpers=True)
     kinds = {
@@ -77,7 +79,7 @@ def copy_package(folder: Path, *, helpers: bool) -> Path:
 
 
 class Server:
-    """A running server, with as many connections as it gets postings in a burst."""
+    """A running server, with a connection for each posting of a burst."""
 
     def __init__(self, pid: int, posts: Requests) -> None:
         self._pid = pid
@@ -104,7 +106,7 @@ class Server:
         self.seconds += time.perf_counter() - began
 
     def cpu_s(self) -> float:
-        """Return the processor time of the process, in seconds, its own and the system's for it."""
+        """Return the processor time of the process in seconds, in user mode and in the kernel."""
         fields = Path(f"/proc/{self._pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -115,7 +117,7 @@ class Server:
 
 
 def _round(books: Books, folder: Path, kinds: dict[str, Kind]) -> None:
-    """Post to a new server of each kind in turns."""
+    """Start a new server of each kind, and post to the servers in turns."""
     folder.mkdir()
     with ExitStack() as stack:
         servers = []

@@ -1,8 +1,8 @@
 """The recorded runs, one line each in history.jsonl: `python -m bench.history` compares the last two.
 
-Each line has the commit, the cores, Python, SQLite and the date of its run, and its figures by name. The exit
-status is 1 when a figure is worse by more than a tenth (`--worse 0.1`), and each of its rounds is worse than
-all of the run before.
+Each line contains the commit, the cores, Python, SQLite and the date of its run, and the figures by name. The
+exit status is 1 if a figure is worse by more than a tenth (`--worse 0.1`) and the rounds of the two runs do
+not overlap. If a run measured the figure only once, the tenth is enough.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any
 from bench.runs import Result
 
 HISTORY = Path(__file__).parent / "history.jsonl"
-LESS_IS_BETTER = ("s", "ms", "µs", "MB", "bytes")  # units of what is measured, also where a ratio is given
+LESS_IS_BETTER = ("s", "ms", "µs", "MB", "bytes")  # a smaller figure or ratio is better
 
 
 def machine() -> dict[str, Any]:
-    """Return what a figure depends on besides the code, and the code's commit."""
+    """Return the commit, the date, and the properties of the machine that figures depend on."""
     return {
         "commit": _commit(),
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -43,7 +43,7 @@ def line_of(about: dict[str, Any], results: list[Result]) -> str:
 
 
 def compare(before: dict[str, Any], after: dict[str, Any], worse: float) -> tuple[list[str], bool]:
-    """Return a line for each figure that both runs have, and whether any of them is a regression."""
+    """Return a line for each figure that both runs contain, and whether a figure is a regression."""
     lines, regressed = [], False
     for name, now in after["figures"].items():
         then = before["figures"].get(name)
@@ -86,7 +86,7 @@ def _figure(result: Result) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """Return the commit that is checked out, with a + when the program differs from it."""
+    """Return the commit that is checked out, with a `+` if src/ contains changes that are not committed."""
     git = ["git", "-C", str(HISTORY.parent)]
     head = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     if head.returncode:

@@ -1,7 +1,8 @@
-"""A large ledger, made in minutes: ten million transactions with their events, as the engine writes them.
+"""Make a large ledger in minutes, such as ten million transactions with their events.
 
-`python -m bench.large FILE COUNT` makes one. Its books are right (`ledger-engine verify`): a year of
-transactions on one account for each 10,000, one in twenty of them a side of a transfer, and some reversals.
+`python -m bench.large FILE COUNT` inserts COUNT transactions in the form in which the engine writes them, so
+`ledger-engine verify` finds the books correct. The ledger covers a year, and has one account for each 10,000
+transactions. One transaction in twenty is a side of a transfer, and some are reversals.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ledger_engine.store.engine import open_engine
 AT_ONCE = 50_000  # rows in one commit
 DAYS = 365
 CURSORS = 5_000
-TRANSFER, REVERSAL = 0.025, 0.005  # shares of the postings; a transfer is two transactions
+TRANSFER, REVERSAL = 0.025, 0.005  # the shares of the postings; a transfer posts two transactions
 
 _INSERTS = (
     "INSERT INTO transactions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
@@ -36,13 +37,14 @@ Row = tuple[Any, ...]
 
 
 def make_ledger(path: Path, count: int, accounts: int | None = None) -> tuple[Books, list[str]]:
-    """Create the ledger; return its books and the ids of some transactions, spread over the whole list."""
+    """Create the ledger; return its books, and the ids of transactions spread over the whole list."""
     books, book, now = asyncio.run(_make_books(path, accounts or max(4, count // 10_000)))
     history = _History(books, book, count, now - DAYS * DAY)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous=OFF")
         connection.execute("PRAGMA cache_size=-200000")
-        # An index made at the end is sorted once, which takes a fifth of the time.
+        # The indexes are dropped here and created after the inserts. SQLite then sorts each index only once,
+        # which takes a fifth of the time.
         later = connection.execute(
             "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
             " AND tbl_name IN ('transactions', 'events')"
@@ -85,7 +87,7 @@ async def _make_books(path: Path, accounts: int) -> tuple[Books, int, int]:
 
 
 class _History:
-    """The rows of a year, in the order of their ids."""
+    """The transactions and events of a year, as rows in the order of their ids."""
 
     def __init__(self, books: Books, book: int, count: int, start: int) -> None:
         self._accounts = books.accounts
@@ -103,11 +105,11 @@ class _History:
         return ((balance, account) for account, balance in self._balance.items())
 
     def chunks(self) -> Iterator[tuple[list[Row], list[Row]]]:
-        """Yield the rows of some transactions and of their events."""
+        """Yield the rows of the transactions and of their events, about `AT_ONCE` transactions at a time."""
         transactions: list[Row] = []
         events: list[Row] = []
         chance, ids = self._chance.random, self._ids
-        last: Row | None = None  # a transaction that may be reversed
+        last: Row | None = None  # the newest transaction that a later posting may reverse
         while self.made < self._count:
             moment = self._start + self.made * DAYS * DAY // self._count
             account = self._accounts[int(chance() * len(self._accounts))]

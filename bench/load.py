@@ -1,4 +1,4 @@
-"""Load over HTTP: `wrk` where it is installed, else a small client in Python."""
+"""Load over HTTP: by `wrk` if it is installed, otherwise by a small client in Python."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ CONNECTIONS = 32
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """POSTs to one URL: their bodies are sent in turn, all with the same headers.
+    """Requests for a client to send in turn: POSTs of `bodies` to `url`, all with the same headers.
 
-    With `paths` they are GETs of these, in turn, at the host of the URL. With a `token` there is an
-    Authorization too, which begins like it and changes every 1,000 requests, for a server that limits how
-    often each may come.
+    With `paths`, the requests are GETs of these paths at the host of `url`. With a `token`, each request has
+    an Authorization that begins with the token and changes every 1,000 requests. Some servers need this,
+    because they limit the requests of each credential.
     """
 
     url: str
@@ -37,7 +37,7 @@ class Requests:
 
 
 class Load(NamedTuple):
-    """What a client saw: answers with 2xx a second, and the latencies half and 99 % of them stayed below."""
+    """What a client measured: the answers with 2xx a second, and the median and the p99 of the latencies."""
 
     per_second: float
     p50_ms: float
@@ -56,9 +56,10 @@ def json_gets(url: str, key: str, paths: list[str]) -> Requests:
 
 
 def load(posts: Requests, seconds: float, *, connections: int = CONNECTIONS, keys: bool = False) -> Load:
-    """Send these requests for some seconds on connections that stay open, the next after each answer.
+    """Send these requests for some seconds, on connections that stay open.
 
-    With `keys` each has an Idempotency-Key of its own. Raises RuntimeError when one is refused.
+    Each connection sends its next request after the answer to the last request. With `keys`, each request has
+    another Idempotency-Key. Raises RuntimeError if the server refuses a request.
     """
     if shutil.which("wrk"):
         return _by_wrk(posts, seconds, connections, keys)
@@ -115,9 +116,9 @@ def _ms(text: str) -> float:
 
 
 def _by_sockets(posts: Requests, seconds: float, connections: int, keys: bool) -> Load:
-    """Measure the same in one thread of Python.
+    """Measure without `wrk`, in one thread of Python.
 
-    It uses more of the machine, which brings the two sides closer.
+    This client uses more of the machine than `wrk` does, so the two sides of a comparison differ less.
     """
     parts = urlsplit(posts.url)
     lines = "".join(f"{name}: {value}\r\n" for name, value in posts.headers.items())
@@ -165,7 +166,7 @@ def _by_sockets(posts: Requests, seconds: float, connections: int, keys: bool) -
 
 
 def is_whole(received: bytearray) -> bool:
-    """Return whether an answer has arrived with its body."""
+    """Return whether an answer has arrived completely, with its body."""
     head, separator, body = received.partition(b"\r\n\r\n")
     if b"transfer-encoding: chunked" in head.lower():
         return body.endswith(b"0\r\n\r\n")

@@ -1,8 +1,8 @@
-"""What one project feels of another: the latencies of project Q while project P keeps the server busy.
+"""The latencies of project Q while project P keeps the server busy.
 
-Each round measures every kind of noise that P makes. The control is P with 50 clients that read pages of 100,
-four a second each; the ratios are those of Q's latencies beside another noise to those beside the control, in
-the same round.
+Each round measures Q next to every kind of noise that P makes. One kind of noise is the control: 50 clients
+of P that read four pages of 100 a second each. A ratio is Q's latency next to another noise, divided by Q's
+latency next to the control in the same round.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ledger_engine.store.engine import open_engine
 
 LINES = 100_000  # transactions of the account whose statements P reads
 ACCOUNTS = 20_000  # accounts of P
-SECONDS = 6.0  # of each noise in each round
+SECONDS = 6.0  # seconds in which Q is measured next to each noise, in each round
 WARM_UP = 1.0  # seconds of noise before Q is measured
 BATCH = 1000
 CONTROL = "50 clients, pages of 100"
@@ -42,9 +42,9 @@ QUESTIONS = ("reads an account", "posts", "reads at=", "lists 100")
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Requests that P repeats on some connections, with a pause of some seconds after each.
+    """A request that P's clients repeat, each on its own connection, with a pause after each answer.
 
-    A client that does not `read` leaves the answer unread.
+    If `reads` is false, the clients send the request and leave the answer unread.
     """
 
     clients: int
@@ -55,7 +55,7 @@ class Noise:
 
 
 def measure(folder: Path, rounds: int) -> list[Result]:
-    """Measure Q's median and p99 beside each noise of P, as ratios to those beside the control."""
+    """Measure Q's median and p99 next to each noise, as ratios to Q's median and p99 next to the control."""
     noisy, quiet, began = asyncio.run(make_neighbours(folder / "ledger.db"))
     seen: dict[str, list[dict[str, list[float]]]] = {}
     with ledger_process(folder / "ledger.db") as (_, url):
@@ -76,7 +76,7 @@ def measure(folder: Path, rounds: int) -> list[Result]:
 
 
 async def make_neighbours(path: Path) -> tuple[Books, Books, str]:
-    """Create the ledger; return the books of P and of Q, and the moment before P's transactions."""
+    """Create the ledger; return the books of P, the books of Q, and a moment before P's transactions."""
     engine = open_engine(path, serving=True)
     try:
         noisy = await fill_books(engine, path, 1)
@@ -98,7 +98,7 @@ async def make_neighbours(path: Path) -> tuple[Books, Books, str]:
 
 
 def noises_of(books: Books, began: str) -> dict[str, Noise]:
-    """Return the kinds of noise, by their names in the table; the control comes first."""
+    """Return the kinds of noise by their names in the table. The control comes first."""
     statement = f"/v1/accounts/{books.accounts[0]}/statement"
     postings = [{"account": books.accounts[0], "amount": 1, "type": "credit"}] * BATCH
     return {
@@ -115,7 +115,10 @@ def noises_of(books: Books, began: str) -> dict[str, Noise]:
 
 @contextmanager
 def making(noise: Noise, url: str, key: str) -> Iterator[Counter[str]]:
-    """Make the noise in another process meanwhile; the statuses of its answers are counted at the end."""
+    """Make the noise in another process until the block ends.
+
+    Yields a counter, which contains the statuses of the answers after the block.
+    """
     statuses: Counter[str] = Counter()
     order = [url, key, noise.clients, noise.path, noise.body, noise.reads, noise.pause_s]
     with subprocess.Popen(
@@ -160,7 +163,7 @@ def ask(url: str, books: Books) -> dict[str, list[float]]:
 
 
 def share_of(values: list[float], share: float) -> float:
-    """Return the value that this share of the values does not exceed."""
+    """Return a quantile: the least value that is not exceeded by this share of the values."""
     return sorted(values)[math.ceil(len(values) * share) - 1]
 
 

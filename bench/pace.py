@@ -1,7 +1,8 @@
-"""Requests at a steady rate: half POSTs of transactions, half reads.
+"""Send requests at a steady rate: one half are POSTs of transactions, the other half reads.
 
-`python -m bench.pace URL KEY ACCOUNT PER_SECOND` runs until its standard input closes, then prints how many
-requests a second were answered with 2xx. A request without an answer in time is not sent again.
+`python -m bench.pace URL KEY ACCOUNT PER_SECOND` runs until its standard input closes. Then it prints how
+many requests a second the server answered with 2xx. If an answer is late, the next request on its connection
+is late.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A page of 20 transactions among 1,000,000 against one among 10,000, over HTTP and in process."""
+"""Compare a page of 20 among 1,000,000 transactions with a page among 10,000, over HTTP and in process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _INSERT = (
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """A ledger with this many transactions, and the ids of some of them, spread over the whole list."""
+    """A ledger, and the ids of some of its transactions, spread over the whole list."""
 
     books: Books
     cursors: list[str]
@@ -44,7 +44,7 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Pages with one filter, the newest page or one at a random cursor."""
+    """Pages with the same filters. `anywhere` means pages at random cursors instead of the newest page."""
 
     account: bool
     type: str | None
@@ -55,7 +55,7 @@ class Kind:
         return f"by {' and '.join(filters) or 'nothing'}, {'anywhere' if self.anywhere else 'newest'}"
 
     def queries(self, shelf: Shelf) -> list[dict[str, str]]:
-        """Return the parameters of a benchmark's requests, the same each time."""
+        """Return the parameters of the requests, which are the same in each run."""
         chance = random.Random(7)
         queries = []
         for _ in range(READS):
@@ -74,11 +74,11 @@ KINDS = [
     for type in (None, "credit")
     for anywhere in (False, True)
 ]
-SHOWN = Kind(account=True, type=None, anywhere=True)  # in the README
+SHOWN = Kind(account=True, type=None, anywhere=True)  # the kind of page in the README's table
 
 
 def measure(folder: Path, rounds: int) -> list[Result]:
-    """Measure over HTTP, which is the claim, then in process, where no other work hides the difference."""
+    """Measure the claim over HTTP, then in process, where the work for HTTP does not hide a difference."""
     small, large = [asyncio.run(_fill(folder / f"{count}.db", count)) for count in (SMALL, LARGE)]
     results = []
     with ledger(small.books.path) as of_small, ledger(large.books.path) as of_large:
@@ -163,7 +163,7 @@ async def _read(engine: Engine, shelf: Shelf, kind: Kind) -> float:
 
 
 async def _fill(path: Path, count: int) -> Shelf:
-    """Insert rows directly, in the form the engine writes: a million requests would take minutes."""
+    """Insert rows in the form that the engine writes, because a million requests would take minutes."""
     say(f"  making {count:,} transactions")
     engine = open_engine(path, serving=True)
     books = await fill_books(engine, path, account_count=max(4, count // 10_000))
@@ -192,5 +192,5 @@ async def _fill(path: Path, count: int) -> Shelf:
 
         await engine.write(insert)
     await engine.close()
-    # After the very oldest ones a filter would not fill a page.
+    # Leave out the oldest transactions as cursors: with a filter, the page after them would not be full.
     return Shelf(books, cursors[len(cursors) // 20 :])

@@ -1,7 +1,7 @@
-"""Posting in process: the engine against the statements it runs, in bare sqlite3.
+"""Compare posting through the engine, in process, with the same statements in bare sqlite3.
 
-The bare side has all its values ready: it makes no ids, no event texts, no records and no answers. It commits
-as many transactions at once as the engine did on average in the turn before.
+The bare side has all values ready: it makes no ids, no event texts, no records and no answers. It commits as
+many transactions at once as the engine committed on average in the turn before.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Statements = list[tuple[str, Parameters | Sequence[Value]]]
 
 
 class RecordingUnit(SqliteUnit):
-    """A unit that runs the works of groups and keeps their statements."""
+    """A unit that also records the statements of the works that it runs."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__(connection, SystemClock(), IdSource())
@@ -63,17 +63,14 @@ class Postings:
     groups_seen: list[int] = field(default_factory=list)
 
     def by_engine(self) -> float:
-        """Return transactions a second through `engine.write`.
-
-        As many tasks post as a group should have works.
-        """
+        """Return the transactions a second through `engine.write`, posted by `WORKERS` tasks at a time."""
         rate, commits = asyncio.run(self._run_engine(self._copy("engine.db")))
         self.group = max(1, round(self.count / commits))
         self.groups_seen.append(self.group)
         return rate
 
     def by_hand(self) -> float:
-        """Return transactions a second of the same statements in sqlite3, with commits of the same size."""
+        """Return the transactions a second of the same statements in sqlite3, in commits of `group` works."""
         statements = self._record(self._copy("recorded.db"))
         connection = connect(self._copy("bare.db"), checkpoints=True)
         try:
@@ -141,7 +138,7 @@ class Postings:
 
 
 def measure(folder: Path, rounds: int, report: Callable[[str], None] = say) -> list[Result]:
-    """Measure the engine's share of bare sqlite3's rate."""
+    """Measure the engine's rate as a share of bare sqlite3's rate."""
     books = asyncio.run(make_books(folder / "books.db"))
     postings = Postings(books, folder, count=10_000)
     result = compare(

@@ -1,6 +1,6 @@
-"""The tables of figures that `python -m bench --record` makes between two markers.
+"""Write the tables of figures for `python -m bench --record`, each between two markers in a page.
 
-Ten rows are in the README, all of them on the page beside this file.
+The project's README.md gets the results in SHOWN. The README.md in this folder gets all results with a label.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bench.runs import Result
 
 README = Path(__file__).parent.parent / "README.md"
 ALL = Path(__file__).parent / "README.md"
-# The results in the README.
+# The names of the results in the project's README.md.
 SHOWN = (
     "POST, ledger / Hypercorn",
     "POST, ledger / PocketBase",
@@ -30,7 +30,7 @@ BEGIN, END = "<!-- figures: made by make bench -->", "<!-- figures: end -->"
 
 
 def write(about: dict[str, Any], results: list[Result], readme: Path = README, all: Path = ALL) -> None:
-    """Make both tables. Raises ValueError where the markers are not there."""
+    """Write both tables. Raises ValueError if a page lacks the markers."""
     _replace(readme, figures(about, [result for result in results if result.name in SHOWN]))
     _replace(all, figures(about, results))
 
@@ -45,7 +45,7 @@ def _replace(path: Path, table: str) -> None:
 
 
 def figures(about: dict[str, Any], results: list[Result]) -> str:
-    """Return the table of the results that have a label, and the line that says where they were measured."""
+    """Return the table of the results with a label, and a line about the commit and the machine."""
     rows = ["| | ledger | against | | ratio |", "| --- | --- | --- | --- | --- |"]
     last = ""
     for result in results:

@@ -1,7 +1,7 @@
-"""Reading over HTTP: the ledger against PocketBase, which has the same objects with the same fields.
+"""Compare reads over HTTP of the ledger and of PocketBase, with the same objects and the same fields.
 
-PocketBase checks no credential and counts no rate here, and its pages leave out the number of all records,
-as the ledger's do.
+PocketBase checks no credential here and limits no rate. Its pages leave out the total number of records, as
+the ledger's pages do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ OURS, OTHER = "ledger", "PocketBase"
 ONE_ACCOUNT, ONE_TRANSACTION, PAGE_OF_20, PAGE_OF_100 = (
     "an account", "a transaction", "a page of 20", "a page of 100",
 )  # fmt: skip
-# The least ratio of the rates with 32 connections, and the greatest of the medians with one.
+# For each read: the minimum ratio of the rates with 32 connections, and the maximum ratio of the medians with
+# one connection (None: no claim).
 CLAIMS = {
     ONE_ACCOUNT: (1.1, 0.9),
     ONE_TRANSACTION: (1.1, 0.9),
@@ -41,7 +42,7 @@ CLAIMS = {
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server's reads, by what is read."""
+    """The requests to a server, by the names in CLAIMS."""
 
     reads: dict[str, Requests]
 
@@ -55,7 +56,7 @@ class Server:
 
 
 def measure(folder: Path, rounds: int) -> list[Result]:
-    """Measure each kind of read on both, in turns."""
+    """Measure each kind of read on both servers, in turns."""
     books = asyncio.run(make_books(folder / "ledger.db"))
     posted = asyncio.run(fill(books))
     with ExitStack() as stack:
@@ -94,7 +95,7 @@ async def fill(books: Books) -> list[str]:
 
 
 def reads_of(url: str, books: Books, posted: list[str]) -> dict[str, Requests]:
-    """Return the reads of the ledger that has these transactions."""
+    """Return the requests to the ledger at `url`, which contains the transactions in `posted`."""
     of = partial(json_gets, url, books.key)
     return {
         ONE_ACCOUNT: of([f"/v1/accounts/{id}" for id in books.accounts]),
@@ -105,7 +106,7 @@ def reads_of(url: str, books: Books, posted: list[str]) -> dict[str, Requests]:
 
 
 def _reads_of_pocketbase(records: str, url: str, books: Books) -> dict[str, Requests]:
-    """Create the objects of the ledger at `url` in PocketBase; return its reads."""
+    """Create the objects of the ledger at `url` in PocketBase; return the requests to PocketBase."""
     ids = {kind: _copy(records, url, kind, books.key) for kind in ("accounts", "transactions")}
     at = "/api/collections/{}/records"
     page = f"{at.format('transactions')}?sort=-@rowid&skipTotal=1&perPage="
@@ -119,7 +120,7 @@ def _reads_of_pocketbase(records: str, url: str, books: Books) -> dict[str, Requ
 
 
 def _copy(records: str, url: str, kind: str, key: str) -> list[str]:
-    """Create all objects of one kind in PocketBase, the oldest first; return their ids there."""
+    """Create the ledger's objects of one kind in PocketBase, oldest first; return their ids in PocketBase."""
     ours, other = (http.client.HTTPConnection(urlsplit(each).netloc) for each in (url, records))
     found, more, cursor = [], True, ""
     while more:

@@ -1,6 +1,6 @@
-"""A receiver of webhooks that does next to nothing: it answers 200 and counts.
+"""A receiver of webhooks that does little work: it counts each POST and answers 200.
 
-`python -m bench.receiver` prints `Listening on http://…`; a GET answers with the number of POSTs so far.
+`python -m bench.receiver` prints `Listening on http://…`. The answer to a GET is the number of POSTs so far.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _TAKEN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class Receiver(asyncio.Protocol):
-    """One connection."""
+    """A connection to the receiver. `received` counts the POSTs of all connections."""
 
     received = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's class is no subclass of it
         self._data = b""
 
     def data_received(self, data: bytes) -> None:
@@ -53,7 +53,7 @@ async def _serve() -> None:
 
 @contextmanager
 def receiving() -> Iterator[str]:
-    """Yield the URL of a receiver, which is killed at the end."""
+    """Yield the URL of a receiver, which runs in another process until the block ends."""
     process = subprocess.Popen([sys.executable, "-m", "bench.receiver"], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None

@@ -1,7 +1,7 @@
-"""A network between servers and their database: what either sends arrives some milliseconds later.
+"""A relay between servers and their database, which delays all bytes like a network, in both directions.
 
-`python -m bench.relay SOCKET MS` prints the port it takes connections on, and forwards them to PostgreSQL's
-Unix socket. All bytes wait equally long, so they stay in their order and one queue is enough.
+`python -m bench.relay SOCKET MS` prints the port on which it accepts connections, and forwards them to
+PostgreSQL's Unix socket. All bytes wait for the same time, so they stay in order, and one queue is enough.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections import deque
 
 
 def main(target: str, delay_s: float) -> None:
-    """Forward connections, until it is killed."""
+    """Forward connections until the process is killed."""
     listening = socket.create_server(("127.0.0.1", 0))
     print(listening.getsockname()[1], flush=True)
     other: dict[socket.socket, socket.socket] = {}
     on_the_way: deque[tuple[float, socket.socket, bytes]] = deque()
     while True:
         wait_s = max(0.0, on_the_way[0][0] - time.monotonic()) if on_the_way else None
-        # Not poll or epoll, which wait for whole milliseconds.
+        # `select` can wait for a part of a millisecond; poll and epoll wait for whole milliseconds.
         ready, _, _ = select.select([listening, *other], [], [], wait_s)
         now = time.monotonic()
         for each in ready:
@@ -49,13 +49,13 @@ def _received(sender: socket.socket) -> bytes:
 
 
 def _deliver(receiver: socket.socket, data: bytes) -> None:
-    """Send what has arrived; nothing is the end of what the other one sends."""
+    """Forward the data to the receiver. Empty data means that the sender has closed its side."""
     try:
         if data:
             receiver.sendall(data)
         else:
             receiver.shutdown(socket.SHUT_WR)
-    except OSError:  # it has gone
+    except OSError:  # the receiver has closed the connection
         return
 
 

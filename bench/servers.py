@@ -1,7 +1,7 @@
-"""Servers in processes of their own: the ledger as it is shipped, and applications that do nothing.
+"""Run servers in other processes: the ledger as users run it, and applications that do nothing.
 
-`python -m bench.servers plain` is an empty handler on Hypercorn as it is; with `wire` it is on our own
-HTTP server. Both print `Listening on http://…` once they listen.
+`python -m bench.servers plain` runs an empty handler on Hypercorn, and `wire` runs the empty handler on the
+ledger's own HTTP server. Each prints `Listening on http://…` when it accepts connections.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SERVE = [sys.executable, "-m", "ledger_engine", "serve", "--port", "0", "--datab
 
 @contextmanager
 def ledger(database: Path, *options: str) -> Iterator[str]:
-    """Yield the URL of a ledger server on this file, which is killed at the end."""
+    """Yield the URL of a ledger server on this file, and kill the server at the end."""
     with ledger_process(database, *options) as (_, url):
         yield url
 
@@ -31,10 +31,10 @@ def ledger(database: Path, *options: str) -> Iterator[str]:
 def ledger_process(
     database: Location, *options: str, before: Sequence[str] = (), package: Path | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Yield the process id and the URL of a ledger server, which is killed at the end.
+    """Yield the process id and the URL of a ledger server, and kill the server at the end.
 
-    `before` are words before its command, as of a program that executes it. With `package` the server is
-    that of the package in this folder.
+    `before` are the words of a program that executes the server's command. `package` is a folder with a copy
+    of the package `ledger_engine`, which the server then uses.
     """
     with _running([*before, *SERVE, str(database), *options], package) as started:
         yield started
@@ -42,7 +42,7 @@ def ledger_process(
 
 @contextmanager
 def empty(kind: str) -> Iterator[str]:
-    """Yield the URL of a server whose only handler has an empty answer; `kind` is `plain` or `wire`."""
+    """Yield the URL of a server whose only handler returns an empty answer; `kind` is `plain` or `wire`."""
     with _running([sys.executable, "-m", "bench.servers", kind]) as (_, url):
         yield url
 
@@ -76,7 +76,8 @@ async def _serve_nothing(kind: str) -> None:
     listening = socket.socket()
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     listening.bind(("127.0.0.1", 0))
-    listening.listen(config.backlog)  # Hypercorn does so too, but connections must be accepted once we say so
+    # Hypercorn would call `listen` later, but clients connect as soon as the line below is printed.
+    listening.listen(config.backlog)
     config.bind = [f"fd://{listening.fileno()}"]
     config.errorlog = None
     print(f"Listening on http://127.0.0.1:{listening.getsockname()[1]}", flush=True)

@@ -1,10 +1,10 @@
 """Servers on PostgreSQL: what a second one adds, how often transactions are tried again, and SQLite beside.
 
-`python -m bench.several` starts everything itself; PostgreSQL is the one that comes by pip. On one machine
-PostgreSQL, the servers and the client would share the processors, and none of them could show what a further
-server adds. So each server gets a share of a processor (`--share`, control groups, as root), as if it had a
-machine of its own, and its statements and their answers are a while on the way (`--delay`, a relay). The
-processor time that all of them used is printed, so that one sees what was the limit.
+`python -m bench.several` starts all servers, and PostgreSQL from a package of pip. On one machine PostgreSQL,
+the servers and the client share the processors, so a second server could add little. Therefore each server
+gets only a share of a processor, as if it had its own small machine (`--share`; this uses control groups and
+needs root). A relay delays the statements and the answers between the servers and PostgreSQL (`--delay`). The
+program prints the processor time of each process, which shows what limited the rate.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ from ledger_engine.store.engine import open_engine
 from tests.postgres_cluster import Cluster, watched
 
 ACCOUNTS = 100
-# The code of each error is at the beginning of its line, so that those tried again can be counted.
+# PostgreSQL's log begins each line with the error's code, so that `tried_again` can count the transactions
+# that a server tried again.
 _SETTINGS = "-c jit=off -c log_line_prefix=%e: -c log_min_messages=error"
-# With these the transactions of books are serializable (docs/postgresql.md#sizing).
+# The settings for serializable transactions (docs/postgresql.md#sizing).
 _ROWS_APART = (
     " -c max_pred_locks_per_page=128 -c max_pred_locks_per_relation=10000"
     " -c max_pred_locks_per_transaction=1024"
@@ -47,7 +48,7 @@ _TRIED_AGAIN = re.compile(r"^(?:40001|40P01):ERROR", re.MULTILINE)
 
 
 class Postgres:
-    """A PostgreSQL server for this run, which ends with it."""
+    """A PostgreSQL server for this run. It ends with the run."""
 
     def __init__(self, further: str = "") -> None:
         folder = Path(tempfile.mkdtemp(prefix="ledger-bench-postgres-"))
@@ -59,12 +60,12 @@ class Postgres:
         self.address = self.cluster.address("postgres")
 
     def tried_again(self) -> int:
-        """Return how many transactions were ended so far to be tried again."""
+        """Return how many transactions PostgreSQL has ended so far, and a server had to try again."""
         return len(_TRIED_AGAIN.findall((self.cluster.data / "log").read_text()))
 
     @contextmanager
     def behind_a_network(self, delay_ms: float) -> Iterator[tuple[str, int]]:
-        """Yield an address at which all takes so much longer each way, and the process that sees to it."""
+        """Yield an address behind a relay that delays each direction, and the process id of the relay."""
         socket = str(self.cluster.sockets / ".s.PGSQL.5432")
         words = [sys.executable, "-m", "bench.relay", socket, str(delay_ms)]
         relay = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
@@ -83,7 +84,7 @@ class Postgres:
 
 @dataclass
 class Servers:
-    """Some servers on one database, and what they and the others used while they were measured."""
+    """Some servers on one database, and the processor time that each process used during the measures."""
 
     running: list[tuple[int, str]]
     books: list[Books]
@@ -93,9 +94,9 @@ class Servers:
     used: dict[str, list[dict[str, float]]] = field(default_factory=dict)
 
     def rate(self, name: str, servers: int, books: int, *, apart: bool = False) -> float:
-        """Return how many postings a second some of the servers answer; each book has its own connections.
+        """Return how many postings a second the first `servers` servers answer.
 
-        With `apart` all of a book's are to one server.
+        Each book has its own connections, to all of these servers or, with `apart`, to only one of them.
         """
         urls = [url for _, url in self.running[:servers]]
         each = self.connections // (1 if apart else servers)
@@ -116,7 +117,7 @@ class Servers:
         return sum(rates)
 
     def report(self) -> None:
-        """Say what each one used of a processor, in the middle of the rounds."""
+        """Print the share of a processor that each process used, as the median of the rounds."""
         for name, rounds in self.used.items():
             middle = {of: median(each[of] for each in rounds) for of in rounds[0]}
             say(f"  {name}, of one core: " + ", ".join(f"{of} {value:.0%}" for of, value in middle.items()))
@@ -129,7 +130,7 @@ class Servers:
 
 
 def main() -> int:
-    """Measure all of it; return the exit status, 1 when a claim is missed."""
+    """Run all measures; return the exit status, 1 if a claim is missed."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.several", description=(__doc__ or "").split("\n")[0]
     )
@@ -147,7 +148,7 @@ def main() -> int:
         file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ledger-bench-"))) / "ledger.db"
         few = max(2, given.connections // 4)
         results = _scaling(postgres, books, given, _FEW, share=given.share, connections=given.connections)
-        # With a core each it is the network that they wait for, and no server is at its limit.
+        # With a whole core for each server, the servers wait for the network, and no server is at its limit.
         results += _scaling(postgres, books, given, _AT_EASE, share=1.0, connections=few)
         results += _scaling(postgres, books, given, _MORE, share=given.share, connections=few)
         results += _tried_again(postgres, given)
@@ -157,12 +158,15 @@ def main() -> int:
 
 
 class _Side(NamedTuple):
-    """How many servers and books are used, whether each book has its server, and what is claimed of it."""
+    """A side of a comparison: the numbers of servers and books, and the claim about their rate.
+
+    With `apart`, each book's clients use only one server.
+    """
 
     servers: int
     books: int
     apart: bool = False
-    at_least: float | None = None  # times the rate of the first side
+    at_least: float | None = None  # the minimum rate, as a multiple of the first side's rate
 
 
 _FEW = {
@@ -188,7 +192,7 @@ def _scaling(
     share: float,
     connections: int,
 ) -> list[Result]:
-    """Compare one and two servers, over a network."""
+    """Compare one server with two servers, over a network."""
     with ExitStack() as stack:
         address, relay = stack.enter_context(postgres.behind_a_network(given.delay))
         running, name = [], f"servers with {share:.0%} of a core, {connections} connections a book"
@@ -228,7 +232,7 @@ def _scaling(
 
 
 def _tried_again(postgres: Postgres, given: argparse.Namespace) -> list[Result]:
-    """Post through two servers, and count the transactions that were tried again."""
+    """Post through two servers, and count the transactions that the servers tried again."""
     results = []
     with ExitStack() as stack:
         running = [stack.enter_context(ledger_process(postgres.address)) for _ in range(2)]
@@ -247,7 +251,7 @@ def _tried_again(postgres: Postgres, given: argparse.Namespace) -> list[Result]:
 
 
 def _beside_sqlite(postgres: Postgres, books: Books, file: Path, given: argparse.Namespace) -> list[Result]:
-    """Compare one server's rate and its process's processor time with those of one on a file."""
+    """Compare a server on PostgreSQL with a server on a file: their rates, and their processor times."""
     on_file = asyncio.run(_filled(file, ACCOUNTS))
     used_us: dict[str, list[float]] = {"PostgreSQL": [], "SQLite": []}
     with ledger_process(postgres.address) as ours, ledger_process(file) as other:
@@ -281,7 +285,7 @@ def _posted(url: str, books: Books, seconds: float, connections: int) -> float:
 
 
 async def _filled(database: Location, accounts: int) -> Books:
-    """Make a book with some accounts."""
+    """Create a book with some accounts."""
     engine = open_engine(database, serving=True)
     try:
         return await fill_books(engine, Path(), accounts)

@@ -1,4 +1,4 @@
-"""Processor time: what processes have used, and a limit to it, as if each had a small machine of its own."""
+"""Measure the processor time of processes, and limit it, as if each process had its own small machine."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @contextmanager
 def limited(name: str, share: float) -> Iterator[list[str] | None]:
-    """Yield the words before a command that then gets this share of a processor, None where that cannot be.
+    """Yield the words to put before a command, so that it gets this share of a processor.
 
-    It gets its share before what else runs on the machine. This takes Linux's control groups, of either
-    version, and the right to make one.
+    Yields None if this machine cannot limit the share: this needs Linux's control groups (version 1 or 2) and
+    the right to make a group. The command gets its share before the other programs on the machine.
     """
     old = (_GROUPS / "cpu").is_dir()
     group = (_GROUPS / "cpu" if old else _GROUPS) / f"ledger-bench-{os.getpid()}-{name}"
@@ -51,7 +51,7 @@ def used_s(process: int) -> float:
 
 
 def used_with_children_s(process: int) -> float:
-    """Return that of a process and of all its children."""
+    """Return the processor time of a process and of all its children."""
     total = used_s(process)
     for each in Path("/proc").glob("[0-9]*"):
         try:
@@ -71,7 +71,7 @@ def busy_s() -> tuple[float, ...]:
 
 
 def _times(process: int) -> tuple[int, int, int, int, int]:
-    """Return a process's own time as user and system, that of its children, and its parent."""
+    """Return a process's user and system time, those of its ended children, and the id of its parent."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
     own_user, own_system, user, system = map(int, fields[11:15])
     return own_user, own_system, user, system, int(fields[1])

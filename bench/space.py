@@ -1,4 +1,6 @@
-"""Bytes on disk for a posting, memory for 10,000 idle connections, and the rate of posting beside them."""
+"""Measure the bytes on disk of a posting, the memory of 10,000 idle connections, and the rate of posting with
+these connections.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ _HEALTH = b"GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
 def measure(folder: Path, rounds: int) -> list[Result]:
-    """Measure both; memory once, as it does not change from time to time."""
+    """Measure the bytes once, because they are the same each time, and the idle connections in rounds."""
     return [asyncio.run(_on_disk(folder)), *_idle(folder, rounds)]
 
 
@@ -38,7 +40,7 @@ async def _on_disk(folder: Path) -> Result:
     for first in range(0, POSTED, 500):
         batch = [_new(books, number) for number in range(first, first + 500)]
         await engine.write(partial(transactions.post_batch, tenant=books.tenant, batch=batch))
-    await engine.close()  # which copies the log into the file
+    await engine.close()  # SQLite copies its write-ahead log into the file
     size = (books.path.stat().st_size - before) / POSTED
     label = "space of a transaction on disk, with its event and all indexes"
     return single("bytes on disk for a posting", [size], "bytes", "<=", BYTES_MAX, label=label)
@@ -76,14 +78,14 @@ def _may_open(files: int) -> bool:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < files <= hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # which the server inherits
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # the server inherits this limit
         return True
     return soft >= files
 
 
 @contextmanager
 def _connections(url: str, count: int) -> Iterator[None]:
-    """Open so many connections, each of which has had one request answered, and close them at the end."""
+    """Open connections, get one answer on each, and close them at the end."""
     parts = urlsplit(url)
     opened: list[socket.socket] = []
     try:

@@ -1,9 +1,9 @@
-"""Books spread over several databases, simulated: how even the load is, and what a further database moves.
+"""Simulate books on several databases: how even the load is, and how many books a further database moves.
 
-`python -m bench.spread` prints a table of the results; it takes seconds. The books' loads follow
-Zipf's law: the busiest has twice the load of the second and a hundred times that of the hundredth. Two
-ways to choose a book's database are compared: by a hash of the project (rendezvous hashing, which needs
-no list), and by a list of books that puts each new book where the load is least when it comes.
+`python -m bench.spread` prints a table of the results within seconds. The books' loads follow Zipf's law: the
+busiest book has twice the load of the second, and a hundred times the load of the hundredth. The program
+compares two ways to choose a book's database. `by_hash` uses a hash of the project (rendezvous hashing), and
+needs no list. `by_list` puts each new book into the database with the least load at that time.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ Place = Callable[[Sequence[str], Sequence[float], int], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The busiest database's load as a multiple of the mean, the largest book's share of all load in the same
-    unit, and the share of books that a further database moves."""
+    """The result of a simulation.
+
+    `busiest` is the load of the busiest database, and `largest_book` the load of the largest book. Both are
+    multiples of the mean load of a database. `moved` is the share of the books that a further database moves.
+    """
 
     busiest: float
     largest_book: float
@@ -32,12 +35,12 @@ class Spread:
 
 
 def by_hash(projects: Sequence[str], loads: Sequence[float], databases: int) -> list[int]:
-    """Place each book by its project alone: where the hash of both names is greatest."""
+    """Place each book in the database whose number, hashed with the project, gives the greatest value."""
     return [max(range(databases), key=lambda number: _hash(project, number)) for project in projects]
 
 
 def by_list(projects: Sequence[str], loads: Sequence[float], databases: int) -> list[int]:
-    """Place each book, as it comes, where the load is least by then."""
+    """Place the books one after another, each in the database with the least load at that time."""
     held = [0.0] * databases
     placed = []
     for load in loads:
@@ -48,7 +51,7 @@ def by_list(projects: Sequence[str], loads: Sequence[float], databases: int) -> 
 
 
 def spread(place: Place, books: int, databases: int, chance: random.Random) -> Spread:
-    """Place so many books of random names, in a random order, and say how even it became."""
+    """Place books with random names in a random order, and return the result."""
     projects = [f"prj_{chance.getrandbits(80):020x}" for _ in range(books)]
     loads = [1 / rank for rank in range(1, books + 1)]
     chance.shuffle(loads)

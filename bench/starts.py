@@ -1,4 +1,4 @@
-"""Time from the start of a process until it is usable: the server answers, the dashboard is drawn."""
+"""Measure the time from the start of a process until the server answers, or the dashboard is drawn."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from bench.servers import SERVE, ledger
 from bench.terminal import Terminal
 
 PATIENCE_S = 30
-TITLE = "Accounts"  # of the first screen
-FIRST_ROW = "Account 99"  # the newest account, on top of the list
+TITLE = "Accounts"  # the title of the first screen
+FIRST_ROW = "Account 99"  # the newest account, which is the first row of the list
 
 
 def measure(folder: Path, rounds: int) -> list[Result]:
-    """Measure the server on a new and on an existing file; the dashboard, and its first data."""
+    """Measure the server on a new and an existing file, and the dashboard until its first row."""
     books = asyncio.run(make_books(folder / "ledger.db"))
-    config = folder / "config.toml"  # none, whatever the user has set
+    config = folder / "config.toml"  # this file does not exist, so the user's own config has no effect
     results = [
         time_out(
             "server ready",
@@ -54,7 +54,7 @@ def measure(folder: Path, rounds: int) -> list[Result]:
 
 
 def _serve_until_healthy(database: Path) -> float:
-    """Return the seconds until /api/health was answered."""
+    """Return the seconds from the server's start until it answers /api/health."""
     started = time.perf_counter()
     process = subprocess.Popen([*SERVE, str(database)], stdout=subprocess.PIPE, text=True)
     try:
@@ -74,6 +74,6 @@ def _serve_new(folder: Path) -> float:
 
 
 def _draw(command: list[str], config: Path, text: str) -> float:
-    """Return the seconds until the command wrote this text to its terminal of 120 × 40."""
+    """Return the seconds until the command shows this text in a terminal of 120×40."""
     with Terminal(command, 120, 40, {"LEDGER_TUI_CONFIG": str(config)}) as terminal:
         return terminal.until(text) - terminal.started

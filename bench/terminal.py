@@ -1,4 +1,4 @@
-"""A real terminal to measure in: a program in a pseudo-terminal, and the times of its output."""
+"""Run a program in a pseudo-terminal, and measure the times of its output."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from types import TracebackType
 
 from tools.terminal_grid import TerminalGrid
 
-PATIENCE_SECONDS = 120.0  # beyond this it will not come, on a busy machine either
-_SETTLING_SECONDS_MAX = 20.0  # a screen that moves all the time never settles
+PATIENCE_SECONDS = 120.0  # even on a busy machine the output comes earlier, if it comes at all
+_SETTLING_SECONDS_MAX = 20.0  # because a screen that changes all the time never becomes quiet
 _QUIET_SECONDS = 0.005  # a frame is written at once; after this long without a byte it is complete
 
 
@@ -34,7 +34,7 @@ class Terminal:
         # The dashboard sends only the cells that change, so a new word may never be in the output as a whole.
         self._grid = TerminalGrid(columns, rows)
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        self._undrawn = b""  # output that the grid lacks
+        self._undrawn = b""  # output that was read, but not yet drawn into the grid
 
     def __enter__(self) -> Terminal:
         self._master, slave = pty.openpty()
@@ -58,14 +58,14 @@ class Terminal:
         try:
             deadline = time.monotonic() + 5
             while self.process.poll() is None and time.monotonic() < deadline:
-                self.read(0.05)  # its last output; a full buffer would keep the program from ending
+                self.read(0.05)  # read the last output, because a full buffer would stop the program's end
         finally:
             self.process.kill()
             self.process.wait()
             os.close(self._master)
 
     def read(self, seconds: float) -> bytes:
-        """Return what is written within a time; empty if nothing is."""
+        """Return output that arrives within this time; empty if no output arrives."""
         ready, _, _ = select.select([self._master], [], [], max(0.0, seconds))
         if not ready:
             return b""
@@ -95,14 +95,14 @@ class Terminal:
             arrived = time.perf_counter()
 
     def settle(self, seconds: float = 0.15) -> None:
-        """Read until nothing is written for a while, but no longer than 20 seconds."""
+        """Read until no output arrives for `seconds`, but no longer than 20 seconds."""
         deadline = time.perf_counter() + _SETTLING_SECONDS_MAX
         while self.read(seconds) and time.perf_counter() < deadline:
             pass
 
     def press(self, key: str) -> float:
-        """Press a key; returns the moment when it was pressed."""
-        while self.read(_QUIET_SECONDS):  # output that is on its way now does not come from this key
+        """Press a key; return the moment of the press."""
+        while self.read(_QUIET_SECONDS):  # output that arrives before the press is not caused by this key
             pass
         os.write(self._master, key.encode())
         return time.perf_counter()
@@ -115,7 +115,7 @@ class Terminal:
         return (time.perf_counter() - pressed) * 1000
 
     def peak_memory_mb(self) -> float:
-        """Return the largest resident size that the program has had, in MB."""
+        """Return the largest resident size of the program so far, in MB."""
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
             line = next(line for line in status if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024 / 1e6

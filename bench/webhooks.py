@@ -1,4 +1,6 @@
-"""Posting while every transaction is delivered to a webhook endpoint, against posting without one."""
+"""Compare posting on a ledger that delivers every transaction to a webhook endpoint with posting on a ledger
+without an endpoint.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ DELIVERED = "deliveries to one receiver meanwhile"
 
 
 def measure(folder: Path, rounds: int) -> list[Result]:
-    """Measure how much of its rate posting keeps, and how much is delivered meanwhile."""
+    """Measure posting with and without an endpoint, and the deliveries during and after posting."""
     quiet = asyncio.run(make_books(folder / "quiet.db"))
     told = asyncio.run(make_books(folder / "told.db"))
     delivered: list[float] = []
@@ -82,9 +84,9 @@ def _received(receiver: str) -> int:
 
 
 def _drain(receiver: str) -> float:
-    """Wait until nothing more arrives for half a second; return how many arrived a second until then.
+    """Wait until no delivery arrives for half a second; return the deliveries a second until then.
 
-    What is left would slow the other side.
+    Without this wait, the remaining deliveries would slow the side that is measured next.
     """
     began = last_at = time.perf_counter()
     first = last = _received(receiver)

@@ -68,7 +68,7 @@ def record(terminal: Terminal, cast: TextIO) -> None:
 
 
 def _whole(piece: bytes) -> tuple[str, bytes]:
-    """Return the text of a piece of output, and the bytes of an unfinished character or sequence at the end."""
+    """Return the text of a piece of output, and the bytes of a character or sequence that is not complete."""
     if begun := _BEGUN.search(piece):
         text, rest = _whole(piece[: begun.start()])
         return text, rest + begun[0]
