@@ -1,4 +1,4 @@
-"""The dashboard in a real terminal: the time to start, to answer a key and to change the screen, and its memory.
+"""The dashboard in a real terminal: its start, its answers to keys, its changes of screen, and its memory.
 
 The first measure shows 5,000,000 transactions of a server that answers after 40 ms. The second measure shows
 the dashboard's own server, which takes 300 requests a second from another client at the same time.
