@@ -30,7 +30,7 @@ KEY = "sk_test_0123456789abcdefghijklmnopqrstuv"
 ACCOUNTS, TRANSACTIONS = "balance  cur", "amount  cur"  # the headings by which to recognize a list
 DOWN, PAGE_DOWN, PAGE_UP = "\x1b[B", "\x1b[6~", "\x1b[5~"
 
-SHOWN = "5,000,000 rows, 120×40"  # the result with a label, which appears in bench/README.md
+SHOWN = "5,000,000 rows, 120×40"  # the result with a label: the table of figures shows it
 FIRST_PAINT_S, SCREEN_MS, MEMORY_MB = 0.3, 30.0, 100.0
 KEY_P95_MS = {(80, 24): 15.0, (120, 40): 15.0, (250, 70): 25.0}
 
