@@ -33,10 +33,7 @@ def decode(text: str) -> bytes:
 
 
 def check_signature(text: str, lines: list[str], key: str) -> str:
-    """Check that the key `name+id+base64` has signed the text, and return the key's name.
-
-    Raises ValueError or InvalidSignature.
-    """
+    """Check that the key `name+id+base64` has signed the text, and return the key's name."""
     name, id, public = key.split("+", 2)
     kind, public = decode(public)[:1], decode(public)[1:]
     require(sha256(name.encode(), b"\n", kind, public)[:4].hex() == id, f"{key} is not a key")
