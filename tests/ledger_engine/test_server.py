@@ -136,13 +136,21 @@ def test_metrics_and_a_log_of_requests_are_beside_the_interface_and_not_on_it(st
         made = api.get("/v1/accounts?limit=1", headers={"traceparent": traceparent})
         assert api.get(f"/v1/accounts/{key}").status_code == 404
         assert api.get("/metrics").status_code == 404
+        for path in ("/api/health", "/api/health/ready"):  # a proxy asks all the time
+            assert api.get(path).status_code == 200
+        assert api.post("/api/health").status_code == 405
     counted = httpx.get(metrics, trust_env=False).text
     assert 'ledger_http_request_duration_seconds_count{method="GET",route="/v1/accounts"' in counted
     server.terminate()
     _, err = server.communicate()
     assert server.returncode == 0
     lines = [json.loads(line) for line in err.splitlines()]
-    assert [(line["path"], line["status"]) for line in lines[:1]] == [("/v1/accounts", 200)]
+    assert [(line["path"], line["status"]) for line in lines if "status" in line] == [
+        ("/v1/accounts", 200),
+        ("/v1/accounts/sk_test_••••", 404),
+        ("/metrics", 404),
+        ("/api/health", 405),
+    ]
     assert lines[0]["request"] == made.headers["Request-Id"]
     assert [line["traceparent"] for line in lines[:2]] == [traceparent, None]
     assert lines[0]["message"].startswith("GET /v1/accounts 200 in ")

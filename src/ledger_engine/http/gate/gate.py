@@ -52,7 +52,8 @@ SIGN_IN_PATHS = frozenset({"/v1/auth/token", "/oauth/token", "/oauth/sign-in"})
 AsgiScope = dict[str, Any]
 
 log = logging.getLogger("ledger_engine.http")
-# Logs one line for each request, at level info.
+# Logs one line for each request, at level info, or at level debug for a successful health check, because a
+# proxy makes one every second or two.
 request_lines = logging.getLogger("ledger_engine.http.requests")
 
 
@@ -294,7 +295,8 @@ def _log_request(call: Call, scope: AsgiScope, status: int, seconds: float) -> N
 
     The line contains the path with secrets masked, and no query, because a query could contain anything.
     """
-    if not request_lines.isEnabledFor(logging.INFO):
+    level = logging.DEBUG if status == 200 and call.path in HEALTH else logging.INFO
+    if not request_lines.isEnabledFor(level):
         return
     fields = {
         "request": call.request_id,
@@ -307,7 +309,8 @@ def _log_request(call: Call, scope: AsgiScope, status: int, seconds: float) -> N
         "traceparent": call.traceparent,
     }
     values = {**fields, "credential": fields["credential"] or "no valid credential"}
-    request_lines.info(
+    request_lines.log(
+        level,
         "%(method)s %(path)s %(status)d in %(duration_ms).1f ms,"
         " %(request)s by %(credential)s from %(address)s",
         values,
