@@ -84,7 +84,7 @@ async def test_behind_the_shipped_proxy_both_servers_can_be_restarted_one_after_
             for server in servers:
                 server.kill()
     # nginx may have sent a request on a connection at the moment when the server closed that. It cannot know
-    # whether the posting was made, so it answers 502. Each client has at most one such request at a stop.
+    # whether the posting was made, so it answers 503. Each client has at most one such request at a stop.
     failed = load.statuses.total() - load.statuses[201]
     assert failed <= CLIENTS * STOPS, load.statuses
-    assert set(load.statuses) <= {201, 502}
+    assert set(load.statuses) <= {201, 503}

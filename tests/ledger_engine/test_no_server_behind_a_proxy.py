@@ -1,7 +1,8 @@
-"""The errors of HAProxy and nginx, with the files of deploy, while no server answers."""
+"""The errors of HAProxy and nginx, with each of their files in deploy, while no server answers."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
@@ -9,7 +10,9 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import httpx
 import pytest
@@ -22,50 +25,72 @@ from tests.ledger_engine.cli.test_listening import free_port
 from tests.ledger_engine.waiting import wait_until
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
-SYSTEM_PATH = f"{os.defpath}{os.pathsep}/usr/sbin"
-HAPROXY, NGINX = (shutil.which(name, path=SYSTEM_PATH) for name in ("haproxy", "nginx"))
-ERRORS = {
-    "haproxy": StorageUnavailable("no server can answer"),
-    "nginx": StorageUnavailable("the server does not answer", unknown=True),
+PROXIES = {
+    "postgres/haproxy.cfg": "haproxy",
+    "haproxy-postgres.cfg": "haproxy",
+    "nginx.conf": "nginx",
+    "nginx-postgres.conf": "nginx",
 }
+NONE_ANSWERS = StorageUnavailable("no server can answer")
+NO_ANSWER = StorageUnavailable("the server does not answer", unknown=True)
 STATES = {"/api/health": Health(False, VERSION, None), "/api/health/ready": Readiness(False)}
+PATHS = ("/v1/accounts", "/api/users", "/api", "/apis", "/oauth/token", "/oauth", "/docs", *STATES)
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.skipif(not (HAPROXY and NGINX), reason="needs haproxy and nginx"),
-]
+pytestmark = pytest.mark.process
 
 
-def _words_of_haproxy(folder: Path, port: int) -> list[str]:
-    text = (DEPLOY / "postgres" / "haproxy.cfg").read_text(encoding="utf-8")
-    text = re.sub(r"(?m)^    (?:user|group|stats socket) .*$", "", text).replace("8700", str(port))
-    file = folder / "haproxy.cfg"
-    file.write_text(re.sub(r":870[12]\b", f":{free_port()}", text), encoding="utf-8")
-    return [str(HAPROXY), "-db", "-f", str(file)]
+def words_of(name: str, folder: Path, port: int, server: int) -> list[str]:
+    """Return the command of a proxy on `port`, in front of the port `server`, with its file of deploy."""
+    program = PROXIES[name]
+    found = shutil.which(program, path=os.pathsep.join((os.environ["PATH"], "/usr/sbin", "/usr/local/sbin")))
+    if found is None:
+        pytest.skip(f"{program} is not installed")
+    text = (DEPLOY / name).read_text(encoding="utf-8")
+    for pattern, own in {
+        r"(?m)^    (?:user|group|stats socket|ssl_|listen \[).*$": "",
+        r"bind (?:127\.0\.0\.1)?:8700": f"bind 127.0.0.1:{port}",
+        r"listen 80;": f"listen 127.0.0.1:{free_port()};",
+        r"listen (?:443 ssl|8700);": f"listen 127.0.0.1:{port};",
+        r"(?m)^(?:ledger\.example|:8700) \{": f"http://127.0.0.1:{port} {{",
+        r"(?:127\.0\.0\.1|server-\d):870\d\b": f"127.0.0.1:{server}",
+    }.items():
+        text = re.sub(pattern, own, text)
+    file = folder / "configuration"
+    if program == "haproxy":
+        words = [found, "-db", "-f", str(file)]
+    else:
+        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        folders = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
+        main = f"daemon off; master_process off; pid {folder}/pid; events {{}}"
+        text = f"{main} http {{ access_log off; {folders}\n{text} }}"
+        words = [found, "-c", str(file), "-e", str(folder / "error.log")]
+    file.write_text(text, encoding="utf-8")
+    return words
 
 
-def _words_of_nginx(folder: Path, port: int) -> list[str]:
-    text = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
-    text = re.sub(r"(?m)^    (?:ssl_|listen \[).*$", "", text).replace("8700", str(free_port()))
-    text = text.replace("listen 80;", f"listen 127.0.0.1:{free_port()};")
-    text = text.replace("listen 443 ssl;", f"listen 127.0.0.1:{port};")
-    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    folders = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
-    file = folder / "nginx.conf"
-    file.write_text(
-        f"daemon off; master_process off; pid {folder}/pid; events {{}}\n"
-        f"http {{ access_log off; {folders}\n{text} }}",
-        encoding="utf-8",
-    )
-    return [str(NGINX), "-c", str(file), "-e", str(folder / "error.log")]
+class EndingServer(BaseHTTPRequestHandler):
+    """A server that passes health checks, and ends the connection of any other request without an answer."""
+
+    def do_GET(self) -> None:
+        if self.path == "/api/health":
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    def do_POST(self) -> None:
+        """Send nothing."""
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
 
 
-@pytest.fixture(params=list(ERRORS))
-def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, StorageUnavailable]]:
-    """Run a proxy whose servers do not answer; yield its address and the error that it reports."""
+@contextlib.contextmanager
+def proxied(name: str, folder: Path, server: int) -> Iterator[str]:
+    """Run a proxy; yield its address."""
     port = free_port()
-    words = (_words_of_haproxy if request.param == "haproxy" else _words_of_nginx)(tmp_path, port)
-    process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+    environment = {**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+    words = words_of(name, folder, port, server)
+    process = subprocess.Popen(words, stderr=subprocess.DEVNULL, env=environment)
 
     def listens() -> bool:
         assert process.poll() is None
@@ -75,20 +100,40 @@ def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str,
 
     try:
         wait_until(listens)
-        yield f"http://127.0.0.1:{port}", ERRORS[request.param]
+        yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
         process.wait()
 
 
-def test_clients_get_the_error_of_the_interface_if_no_server_answers(
-    proxy: tuple[str, StorageUnavailable],
+async def check_answers(url: str, error: StorageUnavailable, paths: tuple[str, ...]) -> None:
+    async def check(path: str) -> None:
+        answer = await (client.post(path, json={}) if path == "/oauth/token" else client.get(path))
+        assert (answer.status_code, answer.headers["Content-Type"]) == (503, "application/json")
+        state = as_json(STATES[path]) if path in STATES else {}
+        assert answer.json() == {**state, **body_of(error, path)}
+
+    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as client:
+        await asyncio.gather(*map(check, paths))
+
+
+@pytest.mark.parametrize("name", PROXIES)
+async def test_clients_get_the_error_of_the_interface_if_no_server_answers(name: str, tmp_path: Path) -> None:
+    with proxied(name, tmp_path, free_port()) as url:
+        await check_answers(url, NONE_ANSWERS if PROXIES[name] == "haproxy" else NO_ANSWER, PATHS)
+
+
+@pytest.mark.parametrize("name", PROXIES)
+async def test_clients_get_the_error_of_the_interface_if_a_server_ends_before_it_answers(
+    name: str, tmp_path: Path
 ) -> None:
-    url, error = proxy
-    paths = ("/v1/accounts", "/api/users", "/api", "/apis", "/oauth/token", "/docs", *STATES)
-    with httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
-        for path in paths:
-            answer = client.post(path, json={}) if path == "/oauth/token" else client.get(path)
-            assert (answer.status_code, answer.headers["Content-Type"]) == (503, "application/json")
-            state = as_json(STATES[path]) if path in STATES else {}
-            assert answer.json() == {**state, **body_of(error, path)}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), EndingServer)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        with proxied(name, tmp_path, server.server_port) as url:
+            await check_answers(url, NO_ANSWER, tuple(path for path in PATHS if path not in STATES))
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
