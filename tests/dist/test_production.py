@@ -55,7 +55,8 @@ def test_the_walkthrough_works_from_the_installation_to_the_upgrade(
         "8700": str(port),
         "9464": str(free_port()),
     }
-    (root / "etc" / "systemd" / "system").mkdir(parents=True)
+    for folder in ("systemd/system", "caddy"):
+        (root / "etc" / folder).mkdir(parents=True)
     sources = tmp_path / "sources"
     unpacked_sources(sources, here)
     unit = root / "etc" / "systemd" / "system" / "ledger.service"

@@ -1,4 +1,4 @@
-"""The errors of HAProxy and nginx, with each of their files in deploy, while no server answers."""
+"""The errors of HAProxy, nginx and Caddy, with each of their files in deploy, while no server answers."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ PROXIES = {
     "haproxy-postgres.cfg": "haproxy",
     "nginx.conf": "nginx",
     "nginx-postgres.conf": "nginx",
+    "Caddyfile": "caddy",
+    "Caddyfile-postgres": "caddy",
 }
 NONE_ANSWERS = StorageUnavailable("no server can answer")
 NO_ANSWER = StorageUnavailable("the server does not answer", unknown=True)
@@ -58,6 +60,9 @@ def words_of(name: str, folder: Path, port: int, server: int) -> list[str]:
     file = folder / "configuration"
     if program == "haproxy":
         words = [found, "-db", "-f", str(file)]
+    elif program == "caddy":
+        text = f"{{\n\tadmin off\n}}\n{text}"
+        words = [found, "run", "--adapter", "caddyfile", "--config", str(file)]
     else:
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         folders = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
@@ -113,6 +118,7 @@ async def check_answers(url: str, error: StorageUnavailable, paths: tuple[str, .
         state = as_json(STATES[path]) if path in STATES else {}
         assert answer.json() == {**state, **body_of(error, path)}
 
+    # At the same time, because Caddy looks for another server for 5 seconds.
     async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as client:
         await asyncio.gather(*map(check, paths))
 
