@@ -1,27 +1,43 @@
 """Continuous archiving of docs/postgresql.md: a test types its blocks and restores two states.
 
-`pg_ctl` stands for systemd, and folders next to the cluster for those of Debian.
+`pg_ctl` stands for systemd, folders next to the cluster for those of Debian, and a script that runs the
+command in a folder of its own for ssh.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
+import re
 import shlex
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
-from tests.commands import answer_of_command
+from tests.commands import answer_of_command, run_command
 from tests.faults.postgres import Postgres
+from tests.faults.server import Server
 from tests.house.pages import ROOT, Block, blocks
 from tests.ledger_engine.waiting import wait_until
 from tests.postgres_cluster import programs
 from tests.reader import Reader
 
 PAGE = ROOT / "docs" / "postgresql.md"
+DEPLOY = ROOT / "deploy" / "postgres"
+SEGMENT_BYTES = 16 * 2**20
 MOMENT = "2026-11-28 09:30:00+00"
+SSH = """#!/bin/sh
+while [ "$1" = -o ]; do shift 2; done
+[ "$1" = ledger@other.example ] && cd {folder} || exit 255
+shift
+if [ -e cut ]; then rm cut; head -c 100 | sh -c "$*"; exit 255; fi      # the connection is lost
+exec sh -c "$*"
+"""
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
@@ -48,6 +64,8 @@ class Archive:
         administrator = [*run_as, "env", f"PGHOST={postgres.sockets}", "PGUSER=postgres"]
         self.stands_for = {
             "-o postgres ": f"-o {postgres.user} " if postgres.user else "",
+            "runuser -u postgres -- ssh-keygen": "true",
+            "ssh-copy-id": "true",
             "runuser -u postgres -- ": f"{shlex.join(administrator)} ",
             "systemctl restart postgresql@18-main": f"sh {control} restart",
             "systemctl stop postgresql@18-main": f"sh {control} stop",
@@ -56,28 +74,93 @@ class Archive:
             "/var/lib/postgresql/18/main": str(postgres.data),
             "/var/lib/postgresql/18/lost": str(postgres.folder / "lost"),
             "/opt/ledger-current/bin/": "",
-            "/mnt/other": str(self.folder),
+            "--mode live": "--mode test",
+            "/etc/ledger/": f"{postgres.folder}/etc/ledger/",
+            "/etc/cron.d/": f"{postgres.folder}/etc/cron.d/",
+            "/var/lib/prometheus/node-exporter": str(folder),
         }
-        path = os.pathsep.join((str(programs()), os.defpath, "/usr/sbin"))
+        for name in ("etc/ledger", "etc/cron.d", "bin", "other"):
+            (postgres.folder / name).mkdir(parents=True)
+        if postgres.user:
+            shutil.chown(self.folder, postgres.user)
+        ssh = postgres.folder / "bin" / "ssh"
+        ssh.write_text(SSH.format(folder=self.folder))
+        ssh.chmod(0o755)
+        (folder / "deploy" / "postgres").mkdir(parents=True)
+        for name in ("archive.sh", "metrics.sh"):
+            text = (DEPLOY / name).read_text(encoding="utf-8")
+            for here, own in self.stands_for.items():
+                text = text.replace(here, own)
+            (folder / "deploy" / "postgres" / name).write_text(text)
+        path = os.pathsep.join((str(ssh.parent), str(programs()), os.defpath, "/usr/sbin"))
         environment = {"PATH": path, "LANG": "C.UTF-8"}
+        self.metrics = ["env", *(f"{name}={value}" for name, value in environment.items())]
+        self.metrics += ["sh", str(folder / "deploy" / "postgres" / "metrics.sh")]
         self.reader = Reader(folder, environment, self.stands_for, seen={})
-        self.archive, self.restore, self.choose, self.start = (
+        self.connect, self.archive, self.restore, self.choose, self.start = (
             next(block for block in blocks(PAGE) if text in block.text)
-            for text in ("archive_mode", "restore_command", "recovery_target_action", "until runuser")
+            for text in (
+                "ssh-keygen",
+                "archive_mode",
+                "restore_command",
+                "recovery_target_action",
+                "until runuser",
+            )
         )
+
+    def again(self, line: str) -> Block:
+        """Return a block with one line of the block about the archive."""
+        assert f"\n{line}\n" in self.archive.text
+        return dataclasses.replace(self.archive, text=line)
 
     async def follow(self, *typed: Block) -> None:
         for block in typed:
             await asyncio.to_thread(self.reader.follow, block)
+
+    def waits_s(self) -> float:
+        """Return the delay that metrics.sh writes for LedgerArchiveStops."""
+        subprocess.run(self.metrics, check=True, stderr=subprocess.DEVNULL)
+        written = (self.reader._folder / "ledger.prom").read_text()
+        (value,) = re.findall(r"(?m)^ledger_archive_wait_seconds (\S+)$", written)
+        return float(value)
+
+    def last_failure(self) -> object:
+        """Return the time that pg_stat_archiver has."""
+        with self.postgres.connect() as connection:
+            (time,) = connection.execute("SELECT last_failed_time FROM pg_stat_archiver").fetchone() or (
+                None,
+            )
+        return time
+
+    def change(self) -> None:
+        """Post to a server, and wait until the checkpoint has the events of this."""
+        server = Server(self.address)
+        server.start()
+        before = self.checkpoint()
+        key = answer_of_command(self.address, "keys", "create", "--mode", "test")["key"]
+        account, headers = {"name": "Till", "currency": "EUR"}, {"Authorization": f"Bearer {key}"}
+        httpx.post(
+            f"{server.url}/v1/accounts", json=account, headers=headers, trust_env=False
+        ).raise_for_status()
+        wait_until(lambda: self.checkpoint() != before)
+        server.stop()
+
+    def checkpoint(self) -> str:
+        return run_command(self.address, "checkpoint").output
+
+    def switch(self) -> str:
+        """Finish a file of PostgreSQL's log, and return the file's name."""
+        with self.postgres.connect() as connection:
+            switched = "SELECT pg_walfile_name(pg_switch_wal())"
+            (file,) = connection.execute(switched).fetchone() or ("",)
+        return str(file)
 
     def names(self) -> set[str]:
         return {project["name"] for project in answer_of_command(self.address, "projects", "list")}
 
     def wait_for_a_copy(self) -> None:
         """Wait until the archive has everything that was committed."""
-        with self.postgres.connect() as connection:
-            switched = "SELECT pg_walfile_name(pg_switch_wal())"
-            (file,) = connection.execute(switched).fetchone() or ("",)
+        file = self.switch()
         wait_until(lambda: (self.folder / "wal" / file).exists())
 
 
@@ -91,18 +174,48 @@ def archive(postgres: Postgres, tmp_path: Path) -> Iterator[Archive]:
 @pytest.mark.parametrize("to_a_moment", [True, False])
 async def test_the_archive_restores_a_moment_and_the_end(archive: Archive, to_a_moment: bool) -> None:
     answer_of_command(archive.address, "seed", "minimal")
-    await archive.follow(archive.archive)
+    await asyncio.to_thread(archive.change)
+    await archive.follow(archive.connect, archive.archive)
     answer_of_command(archive.address, "projects", "create", "Before")
     with archive.postgres.connect() as connection:
         (moment,) = connection.execute("SELECT clock_timestamp()::text").fetchone() or ("",)
     answer_of_command(archive.address, "projects", "create", "After")
-    archive.wait_for_a_copy()
+    await asyncio.to_thread(archive.change)
+    await asyncio.to_thread(archive.wait_for_a_copy)
+    await archive.follow(archive.again("/etc/ledger/archive.sh checkpoint"))
 
     archive.stands_for[MOMENT] = moment
     chosen = [archive.choose] if to_a_moment else []
-    await archive.follow(archive.restore, *chosen, archive.start)
+    await archive.follow(archive.restore, *chosen)
+    if to_a_moment:
+        with pytest.raises(AssertionError, match=r"the last \d+ were removed"):
+            await archive.follow(archive.start)
+    else:
+        await archive.follow(archive.start)
     assert {"Before", "After"} & archive.names() == ({"Before"} if to_a_moment else {"Before", "After"})
     assert answer_of_command(archive.address, "verify")["ok"] is True
     # The database takes changes again, and the archive copies them.
     answer_of_command(archive.address, "projects", "create", "Later")
-    archive.wait_for_a_copy()
+    await asyncio.to_thread(archive.wait_for_a_copy)
+
+
+async def test_the_delay_of_a_lost_copy_is_measured(archive: Archive) -> None:
+    answer_of_command(archive.address, "seed", "minimal")
+    await asyncio.to_thread(archive.change)
+    await archive.follow(archive.connect, archive.archive)
+    await asyncio.to_thread(archive.wait_for_a_copy)
+    await asyncio.to_thread(wait_until, lambda: archive.waits_s() == 0)
+    wal = archive.folder / "wal"
+    wal.rename(archive.folder / "lost")
+    file = archive.switch()
+    for delay_s in (0, 2):
+        await asyncio.to_thread(wait_until, lambda delay_s=delay_s: archive.waits_s() > delay_s)
+    assert archive.last_failure() is not None
+    # A connection is lost in the middle of a copy, which PostgreSQL repeats.
+    (archive.folder / "cut").touch()
+    (archive.folder / "lost").rename(wal)
+    answer_of_command(archive.address, "projects", "create", "Next")
+    archive.switch()  # else PostgreSQL waits a minute after three failures
+    await asyncio.to_thread(wait_until, lambda: archive.waits_s() == 0)
+    assert not (archive.folder / "cut").exists()
+    assert (wal / file).stat().st_size == SEGMENT_BYTES
