@@ -73,7 +73,7 @@ async def test_a_header_of_which_only_one_counts_cannot_come_twice_and_others_ca
     ("error", "status", "says"),
     [
         (RuntimeError(), 500, "The server failed. The id of this request is req_"),
-        (MemoryError(), 503, "there is not enough memory. Whether the change was made is not known"),
+        (MemoryError(), 503, "there is not enough memory. It is not known whether the change was made"),
     ],
 )
 async def test_a_failure_is_answered_unless_an_answer_has_begun(
