@@ -207,6 +207,7 @@ async def test_the_delay_of_a_lost_copy_is_measured(archive: Archive) -> None:
     await asyncio.to_thread(wait_until, lambda: archive.waits_s() == 0)
     wal = archive.folder / "wal"
     wal.rename(archive.folder / "lost")
+    answer_of_command(archive.address, "projects", "create", "Lost")  # `switch` ends no file without a change
     file = archive.switch()
     for delay_s in (0, 2):
         await asyncio.to_thread(wait_until, lambda delay_s=delay_s: archive.waits_s() > delay_s)
@@ -215,7 +216,7 @@ async def test_the_delay_of_a_lost_copy_is_measured(archive: Archive) -> None:
     (archive.folder / "cut").touch()
     (archive.folder / "lost").rename(wal)
     answer_of_command(archive.address, "projects", "create", "Next")
-    archive.switch()  # else PostgreSQL waits a minute after three failures
+    archive.switch()  # otherwise PostgreSQL waits a minute after three failures
     await asyncio.to_thread(wait_until, lambda: archive.waits_s() == 0)
     assert not (archive.folder / "cut").exists()
     assert (wal / file).stat().st_size == SEGMENT_BYTES
