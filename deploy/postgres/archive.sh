@@ -17,7 +17,9 @@ wal)
     ;;
 base)
     pg_basebackup --checkpoint fast --wal-method none --format tar --pgdata - | "${other[@]}" "cat > base/new"
-    "${other[@]}" "sync base/new && mv base/new base/$(date +%F).tar"
+    # Each base needs the files of the log since its beginning. These deletions follow a new base, so one always remains.
+    "${other[@]}" "sync base/new && mv base/new base/$(date +%F).tar &&
+        find base -type f -mtime +20 -delete && find wal -type f -mtime +21 -delete"
     ;;
 checkpoint)
     checkpoint=$(PGPASSFILE=/etc/ledger/pgpass /opt/ledger-current/bin/ledger-engine checkpoint --mode live \

@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -127,10 +128,8 @@ class Archive:
     def last_failure(self) -> object:
         """Return the time that pg_stat_archiver has."""
         with self.postgres.connect() as connection:
-            (time,) = connection.execute("SELECT last_failed_time FROM pg_stat_archiver").fetchone() or (
-                None,
-            )
-        return time
+            row = connection.execute("SELECT last_failed_time FROM pg_stat_archiver").fetchone()
+        return row and row[0]
 
     def change(self) -> None:
         """Post to a server, and wait until the checkpoint has the events of this."""
@@ -197,6 +196,23 @@ async def test_the_archive_restores_a_moment_and_the_end(archive: Archive, to_a_
     # The database takes changes again, and the archive copies them.
     answer_of_command(archive.address, "projects", "create", "Later")
     await asyncio.to_thread(archive.wait_for_a_copy)
+
+
+async def test_a_new_base_removes_what_is_older_than_three_weeks(archive: Archive) -> None:
+    answer_of_command(archive.address, "seed", "minimal")
+    await asyncio.to_thread(archive.change)
+    await archive.follow(archive.connect, archive.archive)
+    kept = {file for folder in ("base", "wal") for file in (archive.folder / folder).iterdir()}
+    ages_days = {"base/old": 19, "base/older": 22, "wal/older": 23}
+    for name, days in ages_days.items():
+        file = archive.folder / name
+        file.touch()
+        os.utime(file, (0, time.time() - days * 86_400))
+        if archive.postgres.user:
+            shutil.chown(file, archive.postgres.user)
+    await archive.follow(archive.again("runuser -u postgres -- /etc/ledger/archive.sh base"))
+    assert kept <= {file for folder in ("base", "wal") for file in (archive.folder / folder).iterdir()}
+    assert [name for name in ages_days if (archive.folder / name).exists()] == ["base/old"]
 
 
 async def test_the_delay_of_a_lost_copy_is_measured(archive: Archive) -> None:
