@@ -58,8 +58,8 @@ class Course:
 def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, end_ms: int) -> Course:
     """Return the course of an account.
 
-    This function begins with the balance at `end_ms`, and subtracts the transactions since `start_ms`, one
-    after the other.
+    Each balance is the transaction's `balance_after`. Without it, this function begins with the account's
+    balance, and subtracts the transactions since `start_ms`, one after the other.
     """
     balance = account.get("balance")
     running = balance if isinstance(balance, int) else 0
@@ -68,6 +68,9 @@ def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, en
         at = moment_ms(each.get("created"))
         if at is None or not start_ms < at <= end_ms:
             continue
+        # The account may have been read before or after a posting that the list does not contain.
+        after = each.get("balance_after")
+        running = after if isinstance(after, int) else running
         times.append(at)
         balances.append(running)
         running -= balance_change(each)

@@ -41,6 +41,11 @@ def test_a_course_begins_with_the_balance_before_the_period() -> None:
     ]
 
 
+def test_a_posting_between_the_reads_of_account_and_list_changes_no_balance_of_the_course() -> None:
+    rows = [POSTED[0] | {"balance_after": 700}, POSTED[1] | {"balance_after": 200}]
+    assert course_of(TILL | {"balance": 999}, rows, ms(18), ms(21)).balances == (300, 200, 700)
+
+
 def test_an_account_without_postings_stays_where_it_is() -> None:
     assert course_of(TILL, [], ms(18), ms(21)).balances == (700,)
 
