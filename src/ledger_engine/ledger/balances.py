@@ -129,21 +129,20 @@ class Balances:
         return balance
 
     def move(
-        self, account: str, balance: LoadedBalance, change: int, to: str | None, other: LoadedBalance | None
+        self, account: str, balance: LoadedBalance, change: int, to: str | None, other: LoadedBalance
     ) -> None:
         """Add `change` to the account's `balance`, and subtract it from the balance `other`.
 
         `movable` must have accepted both changes. `other` is the balance of the account `to`, or of a
-        settlement if `to` is None. If `other` is None, another call changes the other side of the transfer.
+        settlement if `to` is None.
         """
         balance.amount += change
         self._changes[account] = balance
-        if other is not None:
-            other.amount -= change
-            if to is None:
-                self._moved_settlements[other.currency] = other
-            else:
-                self._changes[to] = other
+        other.amount -= change
+        if to is None:
+            self._moved_settlements[other.currency] = other
+        else:
+            self._changes[to] = other
 
     def change(self) -> None:
         """Mark these balances as changed by this work, so that `write` is called before the commit."""
