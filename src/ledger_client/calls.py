@@ -77,11 +77,11 @@ def require_success(answer: Answer) -> None:
 class ApiCall(Generic[T]):
     """One request, which the client may send several times. `result_of` turns the answer into a result.
 
-    After a lost answer or a 5xx the client repeats a GET, a request with an idempotency key, and a PATCH
-    without `if_match`. A POST with a key takes effect once, however often the client sends it. The client
-    does not repeat a PATCH with `if_match`: if the first attempt took effect, the object no longer matches. A
-    request that the rate limit refused had no effect, so the client repeats any such request, after a pause
-    of up to a minute.
+    After a lost answer or a 5xx other than 501, the client repeats a GET, a request with an idempotency key,
+    and a PATCH without `if_match`. A POST with a key takes effect once, however often the client sends it.
+    The client does not repeat a PATCH with `if_match`: if the first attempt took effect, the object no longer
+    matches. A request that the rate limit refused had no effect, so the client repeats any such request,
+    after a pause of up to a minute.
     """
 
     result_of: Callable[[Answer], T]

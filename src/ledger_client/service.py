@@ -173,7 +173,7 @@ class ApiKeys(Objects[L]):
         scopes: Sequence[str] | None = None,
         key: str | None = None,
     ) -> ApiCall[ApiKey]:
-        """Make a key with at most the rights of the caller's key; only this answer contains the new value."""
+        """Make a key with at most the caller's rights; only this answer contains the key's value."""
         return self._create(ApiKey, key, name=name, role=role, scopes=scopes)
 
     @Operation
