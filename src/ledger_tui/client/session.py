@@ -47,9 +47,9 @@ class ConnectionState(Enum):
 class Session:
     """One server with one credential.
 
-    `on_change` is called after a change of the state, the mode, the scopes, the missing parts, the ledger's
-    clock, or the time of the next try. It is not called for a new request, nor for new numbers of the rate
-    limit.
+    The session calls `on_change` after a change of the state, the mode, the scopes, the missing parts, the
+    ledger's clock or the time of the next try, and when the rate limit requires a wait. The session does not
+    call `on_change` for a new request, or for new numbers of the rate limit.
     """
 
     def __init__(self, *, read_only: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
@@ -77,7 +77,7 @@ class Session:
         self.known_ledger = False  # whether an answer of this server had a ledger's form
         self._foreign = False  # whether an answer did not have a ledger's form
         # The number of credentials used so far. A list that a credential is not allowed to read stores this
-        # number. The number has grown as soon as another credential is in use.
+        # number. If the number is higher later, another credential is in use.
         self.credentials = 0
         self.missing_parts: set[str] = set()
         self._lacks_scope = False
@@ -91,7 +91,7 @@ class Session:
 
     @property
     def mode(self) -> Mode:
-        """Return LIVE if either the key or any record is live: live money must never look like a test."""
+        """Return LIVE if the key or the last noted record is live: live money must never look like a test."""
         modes = {self._key_mode, self._seen_mode}
         if Mode.LIVE in modes:
             return Mode.LIVE

@@ -41,8 +41,8 @@ from ledger_tui.ui.view import View
 Format = Literal["csv", "jsonl"]
 
 
-# A spreadsheet takes a cell that begins with one of these signs for a formula. Some spreadsheets also accept
-# the full-width signs.
+# A spreadsheet evaluates a cell that begins with one of these signs as a formula. Some spreadsheets also
+# accept the full-width signs.
 _FORMULA_STARTS = frozenset("=+-@\t\r\n＝＋－＠")
 
 

@@ -44,8 +44,9 @@ _POSTED_KEPT = 5_000
 class BalanceHistory:
     """Computes the earlier balance of each currency from the newest transactions.
 
-    The balance of a currency at some time is its present balance minus all later transactions. There is no
-    balance for a time before the oldest known transaction, and none at all if the transactions have no times.
+    The balance of a currency at some time is its present balance minus all later transactions. If some of
+    these transactions may be unknown, there is no balance for this time. This class ignores a read in which a
+    transaction has no time.
     """
 
     def __init__(self) -> None:
@@ -454,7 +455,7 @@ def _ms(duration: float) -> str:
 
 def webhooks(figure: Sequence[EndpointHealth], width: int, height: int, today: str) -> TileContent:
     """Return a strip of deliveries for each endpoint, the newest on the right. A high tile also lists the
-    newest deliveries. Failing endpoints come first, because the first row is chosen when a tile is entered.
+    newest deliveries. Failing endpoints come first, because the user enters a tile at its first row.
     """
     if not figure:
         return sentence("No webhook endpoints.", width)

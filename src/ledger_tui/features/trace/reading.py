@@ -148,15 +148,15 @@ def later(seconds: float) -> str:
     return f"+{seconds / 86400:.0f} d"
 
 
-# A trace may send a quarter of the requests that the rate limit allows in a minute, but always 4, and never
-# more than 15.
+# A trace sends at most a quarter of the requests that the rate limit allows in a minute. But this maximum is
+# never below 4 and never above 15.
 REQUESTS_MAX = 15
 _SHARE = 4
 _FEWEST = 4
 _EVENTS_SHOWN = 8  # the maximum number of events to show for one request
 _STEPS_SHOWN = 5  # the maximum number of requests to show for one object
-# If the rate limit is lower than `_GENEROUS_LIMIT`, the trace pauses between its requests, to stay below the
-# burst that the limit allows.
+# If the rate limit is unknown or lower than `_GENEROUS_LIMIT`, the trace pauses between its requests, to stay
+# below the burst that the limit allows.
 _GENEROUS_LIMIT = 600
 _PAUSE_SECONDS = 0.15
 
@@ -380,10 +380,10 @@ async def _with_deliveries(reader: _Reader, step: TraceStep, no_deliveries: str,
 
 
 def _after_deletion(step: TraceStep) -> TraceStep:
-    """Return the step without the reason that no endpoint is registered.
+    """Remove the reason "no webhook endpoint is registered" from the step, and return the step.
 
-    The endpoints existed at that time and were deleted later. An event without known deliveries gets an empty
-    list of deliveries.
+    The endpoints existed at the time of the step and were deleted later. An event without known deliveries
+    gets an empty list of deliveries.
     """
     if step.no_deliveries != _NO_ENDPOINTS:
         return step
