@@ -106,7 +106,9 @@ class LedgerApp(App[int]):
         self.theme = theme_named(options.config.theme or DEFAULT_THEME, options.config_file, self._themes)
         check_lists(options.config.lists, options.config_file)
         saved_for = "" if options.shows_demo or self.is_web else options.connection
-        if options.shows_demo:  # the tour presses keys that work only with the default settings of the lists
+        # The tour, which runs only in a demo, presses keys that work only with the default settings of the
+        # lists. So a demo ignores the settings of the lists in the config file.
+        if options.shows_demo:
             self.saved = SavedChoices(saves=False)
         else:
             self.saved = SavedChoices(options.config.lists, options.config.panes, saved_for)
@@ -117,7 +119,7 @@ class LedgerApp(App[int]):
         )
         if options.tour_pace is None:
             self.set_keymap(own_keys)
-        else:  # a tour presses the default keys, to which the user may have given other meanings
+        else:  # the tour presses the default keys, so ignore the keys in the config file
             self._command_keys = []
 
     def notify(

@@ -183,8 +183,8 @@ _HELPERS = (*HELPER_WORDS, TEST_HELPERS.kind)
 FLOWS = CommandOffer("flows", _ABOUT["flows"][1], also=_ALSO["flows"])
 
 
-# The user can shorten a filter's value to its first characters: to this many or more, if no other value
-# begins with these characters.
+# Instead of a filter's whole value, the user can type only its first characters, at least this many. No other
+# value may begin with these characters.
 _LETTERS_OF_A_VALUE = 2
 
 

@@ -268,7 +268,7 @@ class Dashboard(Layer[None]):
     def _tick(self) -> None:
         session = self._session
         connection_state = connection(session).plain, session.remaining
-        # `connection_state` includes the seconds of a wait, so the status bar is drawn anew each second.
+        # `connection_state` includes the seconds of a wait, so the status bar is drawn again each second.
         if connection_state != self._connection_shown:
             self._connection_shown = connection_state
             self._status.refresh()
@@ -308,7 +308,7 @@ class Dashboard(Layer[None]):
     def on_key(self, event: events.Key) -> None:
         """Show why the pressed key does nothing here.
 
-        The reason is in the rights of the credential, in the state of the object, or in the screen.
+        The reason can be the rights of the credential, the state of the object, or the screen.
         """
         active = self.active_bindings.get(event.key)
         if active is None and (sentence := use_elsewhere(event.key, self._chosen_keys)):

@@ -105,9 +105,9 @@ class FormScreen(Dialog[Created | None]):
         self._focus_as_sent: Widget | None = None
         self._selection_as_sent = Selection.cursor(0)
         self._question: DiscardScreen | None = None
-        # Text that the user types or pastes during a request is dropped. After such a request no field has
-        # the focus, because a field with the focus would take the rest of the text. With tab, the user goes
-        # on to the widget `_focus_after`.
+        # The form drops text that the user types or pastes during a request. If it has dropped text, no field
+        # has the focus after the request, because a field with the focus would take the rest of the text.
+        # With tab, the user goes on to the widget `_focus_after`.
         self._has_dropped = False
         self._focus_after: Widget | None = None
 

@@ -148,7 +148,7 @@ class Submission:
     async def _other_errors(self, values: Mapping[str, str]) -> dict[str, str]:
         """Return the errors of names that the server does not know, and of empty required fields.
 
-        `prepare` stops at the first of these errors.
+        `prepare` stops at its first error, and then adds these errors, so that the user sees all errors.
         """
         errors: dict[str, str] = {}
         for field in self.form.fields:
@@ -185,7 +185,8 @@ class Submission:
         edited = self.edited.record
         words = words_for(self._resource, edited, self._names) if edited else ""
         text = in_words(error, self._names, edited.get("id"), words)
-        # The server begins its sentence with the field's name on the wire; the user knows the label.
+        # The server's sentence begins with the field's name in the request. The user knows only the label, so
+        # replace the name by the label.
         labels = {field.name: field.label.removeprefix("→ ") for field in self.form.fields}
         name, space, rest = text.partition(" ")
         return f"{labels.get(name, name)}{space}{rest}"

@@ -35,7 +35,7 @@ from ledger_tui.ui.handlers import asks, while_running
 
 MOST_OFFERED = 8
 _NAMES_OFFERED = 6
-# If a word has at least this many characters, the bar offers the matching values and names, although the user
+# If a word has at least this many characters, the bar offers the matching values and names, even if the user
 # has typed no filter's name before the word.
 _LETTERS_OF_A_VALUE = 2
 

@@ -33,7 +33,7 @@ Keep = Callable[[Record], bool]  # whether a row is shown
 # have more rows than this.
 CAP = 5_000
 KEPT_MOST = 5_000  # the maximum number of matching rows to keep from dropped pages
-# New rows make the first page longer. When the first page has more rows than this many usual pages, the
+# New rows make the first page longer. When the first page is longer than this number of usual pages, the
 # window cuts the first page to the size of one page, and fetches the other rows again when they are needed.
 _HEAD_PAGES = 5
 
@@ -380,9 +380,10 @@ class Window:
         self._stays.add(record_id)
 
     def _with_stays(self, page: ListPage, number: int) -> ListPage:
-        """Return the page together with the rows that `let_stay` protects and that are missing from it.
+        """Return the page, with the old rows that `let_stay` protects and that the page does not contain.
 
-        Insert each protected row before the next old row that is still on the page.
+        A protected row stays above the rows that were below it. If none of these rows is on the page, the
+        protected row goes to the end of the list's last page, and any other page leaves it out.
         """
         ids = {row.get("id") for row in page.rows}
         old = (self.slots[number].rows or []) if number < len(self.slots) else []

@@ -49,8 +49,8 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
     contain the beginning of this value, if no other suggested value begins in the same way. The name of a
     yes/no filter without a value stands for yes.
 
-    An account or user is named by its id, its name, or a part that only one name contains. Raises BadLine
-    with a sentence, and UnknownName for a name that is not in `names`.
+    The line names an account or user by its id, its name, or a part that only one name contains. Raises
+    BadLine with a sentence, and UnknownName for a name that is not in `names`.
     """
     if line.count('"') % 2:
         raise BadLine("A quote is not closed.")

@@ -49,8 +49,8 @@ PLACE_OF_KIND: dict[str, Place] = {
 # The kinds of objects that the screen `trace` can trace.
 TRACED = (*KIND_OF_OBJECT.values(), "events", "deliveries", "requests")
 
-# An id contains a digit, which distinguishes it from a word such as `key_id`.
 _OTHER_PREFIXES = ("prj_", "app_")  # prefixes of objects that no screen shows
+# An id begins with a known prefix. It also contains a digit, so `key_id` and similar words are not ids.
 _IDS = re.compile(
     rf"(?<!\w)(?:{'|'.join([*filter(None, (each.id_prefix for each in RESOURCES)), *_OTHER_PREFIXES])})"
     r"(?=[a-z]*\d)[0-9a-z]+(?!\w)"

@@ -116,7 +116,8 @@ def _set(file: Path, entry: tuple[str, ...], value: Any, **expected: Any) -> Non
 
     before = read_config(file)
     *tables, name = entry
-    # A new entry goes to the top of the file. Further down, it could stand below a comment on another entry.
+    # A new entry whose value is a text goes to the top of the file. Further down, it could stand below a
+    # comment on another entry.
     is_new = isinstance(value, str) and getattr(before, name) is None
     document = _document(file, f"{name} = ''\n\n" if is_new else "")
     table: Any = document

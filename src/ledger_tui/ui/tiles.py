@@ -85,8 +85,9 @@ _EMPTY = _Line(())
 class Tile(Widget):
     """A box with a title and rows. `draw` returns the content for a width and a height.
 
-    Enter opens the link of the chosen row, or `link` if no row is chosen. A chosen row stays chosen when new
-    rows appear above it. But if the first row is the chosen row, the choice moves to the new first row.
+    Enter opens the link of the chosen row, or the tile's own link if no row has a link. A chosen row stays
+    chosen when new rows appear above it. But if the first row is chosen, the choice moves to the new first
+    row.
     """
 
     DEFAULT_CSS = "Tile { width: 1fr; height: 1fr; padding: 0 1; }"

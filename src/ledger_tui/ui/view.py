@@ -67,7 +67,7 @@ class NavigationHistory:
         self._ahead.clear()
 
     def leads(self, step: int) -> bool:
-        """Return whether there is a place before this one (`step` is -1) or after it (1)."""
+        """Return whether a place precedes (`step` is -1) or follows (1) the present place."""
         return bool(self._behind if step < 0 else self._ahead)
 
     def back(self, here: Location) -> Location | None:
