@@ -37,10 +37,10 @@ RECONNECTS_S = (0.5, 1, 2, 5, 10)
 class AsyncLedger(AllResources["AsyncLedger"]):
     """A client of a ledger server; the key selects the project and mode.
 
-    Close each client, or use `async with`. If a request exceeds the rate limit, or its answer is lost or a
-    5xx, the client sends the request again. `attempts` is the maximum number of attempts, including the
-    first. Each POST carries an idempotency key, yours or a new key, so the POST takes effect once. Every
-    method raises LedgerError.
+    Close each client, or use `async with`. If a request exceeds the rate limit, the client sends the request
+    again. If its answer is lost or a 5xx, the client sends the request again only if this is safe (see
+    `ApiCall`). `attempts` is the maximum number of attempts, including the first. Each POST carries an
+    idempotency key, yours or a new key, so the POST takes effect once. Every method raises LedgerError.
 
     `key` is an API key, an access token, a TokenPair, or a TokenStore. Several processes can share the tokens
     in a TokenStore. For tokens of an app, pass the app's `client_id` too. The client counts the `expires_in`

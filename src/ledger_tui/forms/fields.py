@@ -149,7 +149,8 @@ class PickerField(Vertical):
     def looks_for(self) -> str:
         """The typed text to search on the server.
 
-        The value is "" if a known object matches, the text is too short, or the field does not have the focus.
+        The value is "" if a known object matches, if the text is too short, or if the field does not have the
+        focus.
         """
         text = self.value
         matches = self._directory.get(text) or self._matches

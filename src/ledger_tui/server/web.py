@@ -74,10 +74,10 @@ class AccessGuard:
         return f"ledger-tui-{self.port}"
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a request with `handler`, or with 403 if the request is not allowed.
+        """Answer a GET or HEAD with `handler`, or with 403 if the request is not allowed.
 
         A request is allowed if it is meant for this server and carries the session's cookie. The request with
-        the link's token starts the session and gets the cookie.
+        the link's token starts the session and gets the cookie. Any other method gets a 405.
         """
         if not self._is_for_this_server(request):
             return _forbidden("This address is not served here.")

@@ -340,7 +340,7 @@ _LINES = {"everywhere": (":flows", "money between accounts"), "in time": (":at -
 class HelpScreen(Dialog[None]):
     """Shows the keys that work on the screen below the dialog, in groups.
 
-    `/` searches: the dialog then shows only keys whose description or name contains the typed text.
+    `/` searches: the dialog then shows only the lines that contain the typed text.
     """
 
     BINDINGS = [
