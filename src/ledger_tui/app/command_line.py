@@ -493,7 +493,10 @@ class CommandScreen(Dialog[Command | None]):
         return True
 
     def _objects(self, text: str) -> Iterator[CommandOffer]:
-        """Yield the object with this id, and the known accounts and users with this text in their name."""
+        """Yield the object with this id, and the known accounts and users with this text.
+
+        The text can be in their name, id or email.
+        """
         navigation, resource = self._navigation, resource_of_id(text)
         if resource is not None and resource.has_object_path:
             yield CommandOffer(f"Open {resource.singular}", text, partial(navigation.open_object, text))

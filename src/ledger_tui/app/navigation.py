@@ -417,7 +417,7 @@ class Navigation(Switcher):
         self.notify(sentence, severity="warning", markup=False)
 
     def named(self, text: str) -> list[AccountName | UserName]:
-        """Return the loaded accounts and users with this text in their name."""
+        """Return known accounts and users with this text in their name, id or email, at most five of each."""
         return [*self.context.names.search(text), *self.context.names.users.search(text)]
 
     async def look_up(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Reads and writes amounts of money: integers of the smallest unit on the wire, major units on the screen."""
+"""Reads and writes amounts of money: the server counts 1250 cents, and the screen shows `12.50` EUR."""
 
 from __future__ import annotations
 

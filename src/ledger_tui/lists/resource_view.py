@@ -106,7 +106,7 @@ class ResourceView(View):
         self._show_problem()
 
     def open(self, is_open: bool) -> None:
-        """Focus the detail if `is_open`, else the list. A narrow screen shows only the focused pane."""
+        """Focus the detail if `is_open`, else the list. If only one pane is shown, show the focused pane."""
         self.opened = is_open
         if not is_open:
             self.model.pin(None)

@@ -79,8 +79,8 @@ LETTERS: Mapping[str, Letter] = {
 }
 _LETTER_OF = {action: letter for letter, each in LETTERS.items() for action in each.actions}
 
-# The order of the actions in the key bar and in the offers of an empty command line. An action that is not in
-# this list, such as a move of the cursor, is not in the bar. The actions of an open dialog come before these.
+# The order of the actions in the key bar and in the offers of an empty command line. The bar shows no other
+# actions, such as moves of the cursor, except the actions of an open dialog. These come first.
 _BY_USE = (
     "past('now')",
     "past('play')",

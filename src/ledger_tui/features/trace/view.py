@@ -102,10 +102,10 @@ class TraceTree(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ the cursor
 
     def _go_to(self, number: int) -> None:
-        """Put the cursor on node number `number` or, if this node is a note, on a node near it.
+        """Put the cursor on node number `number` or, if this node is a note, on a node near the note.
 
-        That node is the next one in the direction of the move that is not a note. If only notes follow, it is
-        the last node before them that is not a note.
+        From the note, search in the direction of the move for the next node that is not a note. If only notes
+        follow in this direction, search in the other direction.
         """
         before, self.moved = self.cursor, True
         if not self.nodes:
