@@ -38,7 +38,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
     """A client of a ledger server; the key selects the project and mode.
 
     Close each client, or use `async with`. If a request exceeds the rate limit, the client sends the request
-    again. If its answer is lost or a 5xx, the client sends the request again only if this is safe (see
+    again. If the answer is lost or a 5xx, the client sends the request again only if this is safe (see
     `ApiCall`). `attempts` is the maximum number of attempts, including the first. Each POST carries an
     idempotency key, yours or a new key, so the POST takes effect once. Every method raises LedgerError.
 

@@ -151,7 +151,7 @@ class PostingRate:
                 del counter[bucket]
 
     def _note_reach(self, times: Sequence[float], now: float, *, all_read: bool, first: bool) -> None:
-        """Note from when on all transactions are counted; estimate the number of missed transactions."""
+        """Note the time since which no transaction is missed; estimate the number of missed transactions."""
         if first:
             self._complete_from = float("-inf") if all_read else min(times, default=now)
         elif not all_read and times and self._newest_at is not None:

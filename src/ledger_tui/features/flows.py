@@ -27,8 +27,8 @@ from ledger_tui.ui.tiles import Tile, TileContent, TileRow, TimedTiles, sentence
 from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded
 
 OUTSIDE, OTHERS = "", "…"
-# The drawing has on average at least `_ROWS_EACH` rows for each flow, and at most `_ROWS_EACH_MOST`. If there
-# are too many flows for this, the drawing shows the sum of the smallest flows as "others".
+# The drawing has on average at least `_ROWS_EACH` rows for each flow, and at most `_ROWS_EACH_MOST`. If the
+# drawing has too few rows for all flows, it shows the sum of the smallest flows as "others".
 _ROWS_EACH = 2
 _ROWS_EACH_MOST = 6
 _LEAST_MIDDLE = 12  # the minimum cells between the boxes on the left and on the right

@@ -30,8 +30,8 @@ from ledger_tui.ui.dialogs import Dialog
 class OtherChanges(NamedTuple):
     """Changes by other people: the fields that they have changed.
 
-    `before` and `now` hold values by field name: `before` the values that the form knew, `now` the object's
-    present values.
+    `before` holds the values that the form knew, and `now` holds the object's present values, both by the
+    name of the field.
     """
 
     fields: Sequence[Field]

@@ -36,8 +36,8 @@ class Cell(NamedTuple):
 class Column:
     """A column of a list. When space is short, the column with the highest `rank` is hidden first.
 
-    `width` is in terminal cells; columns share the remaining width in proportion to `grow`. A column of a
-    higher rank is shown only if this column still gets its `easy` width.
+    `width` is in terminal cells; columns share the remaining width in proportion to `grow`. The list hides
+    the columns of higher ranks before it gives this column less than its `easy` width.
     """
 
     title: str

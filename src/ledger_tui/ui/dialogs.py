@@ -33,8 +33,8 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     a call of `rest` the dialog is `working`: it waits for the result of a worker.
     """
 
-    # Textual runs this action for ctrl+c if no text is selected to copy. While a dialog is open, Textual
-    # ignores the application's keys, so each dialog binds ctrl+c again.
+    # While a dialog is open, Textual ignores the application's keys, so each dialog binds ctrl+c again. If
+    # the user has selected text, Textual copies the text instead of running this action.
     BINDINGS = [Binding("ctrl+c", "app.help_quit", show=False)]
 
     def __init__(self, name: str, title: str = "", mode: Mode | None = None) -> None:

@@ -128,8 +128,8 @@ class RecentObjects:
 
 
 # Containers that draw nothing themselves. Textual draws a container even if other widgets cover it
-# completely, and this would cost as much as drawing the whole screen. With `BLANK`, Textual takes blank lines
-# instead.
+# completely, and to draw the container would cost as much as to draw the whole screen. With `BLANK`, Textual
+# takes blank lines instead.
 class ScreenRow(Horizontal):
     BLANK = True
 
@@ -187,7 +187,8 @@ class BackRequested(Message):
 
 
 # While the user holds a key down, the cursor passes rows too fast to draw the detail of each row or to read
-# the account of each row. `View.at_rest` draws and reads these when the cursor has not moved for this time.
+# the account of each row. When the cursor has not moved for this time, `View.at_rest` draws the detail and
+# reads the account of one row.
 _REST_SECONDS = 0.06
 
 

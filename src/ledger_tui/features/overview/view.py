@@ -45,7 +45,8 @@ _WIDE_COLUMNS = 100  # from this width on, the tile of webhooks stands next to t
 _TALL_ROWS = 30
 _HISTORY_POINTS = 120
 # The tile of balances normally shows the same period as the bars in the tile of postings. If the last
-# transaction is older, the tile shows the shortest of these periods that contains this transaction.
+# transaction is older than this period, the tile shows the shortest of `_LONGER_SECONDS` that contains this
+# transaction.
 _LONGER_SECONDS = (3_600, 86_400, 604_800, 2_592_000)
 _FIGURES = ("events", "balances", "postings", "invoices", "orders", "requests", "webhooks", "log")
 _PARTS = {
