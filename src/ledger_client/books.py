@@ -115,7 +115,7 @@ class Transactions(Objects[L]):
 
     @Operation
     def related(self, id: str) -> ApiCall[list[Transaction]]:
-        """Return a transaction's counterpart in a transfer, its reversal and its original, if they exist."""
+        """Return the other side of a transfer, the reversal, and the reversed transaction, if these exist."""
         return ApiCall(many(Transaction), "GET", path_to(self.path, id, "related"))
 
     @Operation

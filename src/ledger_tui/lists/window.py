@@ -29,8 +29,8 @@ from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
 Order = Callable[[Record], Any]  # the key to sort by
 Keep = Callable[[Record], bool]  # whether a row is shown
 
-# The maximum number of rows to keep. But the pages on the screen and next to it are always kept, even if they
-# have more rows than this.
+# The maximum number of rows to keep. But the window always keeps the pages on the screen and next to the
+# screen, even if these pages have more rows.
 CAP = 5_000
 KEPT_MOST = 5_000  # the maximum number of matching rows to keep from dropped pages
 # New rows make the first page longer. When the first page is longer than this number of usual pages, the
