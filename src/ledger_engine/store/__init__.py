@@ -123,9 +123,9 @@ class Unit(Protocol):
     def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
         """Insert rows; each row contains a value for each column, in the order of `columns`.
 
-        The rows of several works are inserted together, at the latest before a statement that names the table
-        and before the commit. Use this for rows that are written often. Rows are sequences and not dicts,
-        because making a dict takes as long as inserting the row.
+        The unit inserts the rows of several works together. It does so before the next statement that names
+        the table, or before the commit. Use this for rows that are written often. Rows are sequences and not
+        dicts, because making a dict takes as long as inserting the row.
         """
         ...
 
@@ -264,8 +264,8 @@ class Rewinder(Protocol):
     async def copy_to(self, file: Path, note: Callable[[], T]) -> tuple[IdMark, T]:
         """Copy the database, in its state between two commits, to a new file.
 
-        Calls `note` at the same moment. Returns the position in the sequence of ids, to which `replace_by`
-        can go back, and the result of `note`. Raises StorageUnavailable.
+        Calls `note` at the same moment. Returns two values: the position in the sequence of ids, to which
+        `replace_by` can go back, and the result of `note`. Raises StorageUnavailable.
         """
         ...
 
@@ -286,9 +286,9 @@ class Database(Protocol):
     """Runs works: reads in parallel, writes in sequence and durably."""
 
     async def read(self, work: Work[T]) -> T:
-        """Run `work`, which must not change anything, on a snapshot, and return its result.
+        """Run `work` on a snapshot, and return the result of `work`.
 
-        Raises StorageUnavailable.
+        `work` must not change anything. Raises StorageUnavailable.
         """
         ...
 

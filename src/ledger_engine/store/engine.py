@@ -217,12 +217,13 @@ def open_engine(
     accept_loss: bool = False,
     state: Path | None = None,
 ) -> Engine:
-    """Open a SQLite file, creating it if necessary, or a PostgreSQL database; return an engine on it.
+    """Open a SQLite file or a PostgreSQL database, and return an engine that uses it.
 
-    `serving` is true for the one process that serves a file over HTTP, and for each server on a PostgreSQL
-    database. It is false for a command that runs next to the servers. A server on PostgreSQL records in the
-    folder `state` which commits it has seen; with `accept_loss` it continues on a database that lacks some of
-    these commits. Raises StorageUnavailable.
+    A missing SQLite file is created. `serving` is true for the one process that serves a file over HTTP, and
+    for each server on a PostgreSQL database. `serving` is false for a command that runs next to the servers.
+    A server on PostgreSQL records in the folder `state` which commits the server has seen. With
+    `accept_loss` the server continues on a database that lacks some of these commits. Raises
+    StorageUnavailable.
     """
     clock = clock or SystemClock()
     if isinstance(database, str):

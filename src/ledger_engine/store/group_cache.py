@@ -39,9 +39,10 @@ Key = tuple[type[CachedValues], str, bool]
 
 
 class _Direct:
-    """Implements the protocol `store.GroupCache` for the values that a unit caches.
+    """Implements the protocol `store.GroupCache` for the `CachedValues` objects of a unit.
 
-    These values read and write the database through this object, and their statements bypass the cache.
+    The `CachedValues` objects read and write the database through this object. Their statements bypass the
+    cache.
     """
 
     __slots__ = ("cached", "change", "execute", "execute_many", "rows")
@@ -146,7 +147,7 @@ class CachingUnit(ABC):
         self._rows.clear()
 
     def limit_size(self) -> None:
-        """Drop all values if earlier transactions, which used many books, have left more than CACHED_MAX."""
+        """Drop all values if earlier transactions have left more than CACHED_MAX objects in the cache."""
         if len(self._caches) > CACHED_MAX:
             self.forget()
 

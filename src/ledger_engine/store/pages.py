@@ -21,12 +21,13 @@ from ledger_engine.store.books import OF_TENANT
 LIMIT_MAX = 100
 LIMIT_DEFAULT = 20
 # A text in a row can be as large as a request. The statement for a page reads texts of up to SHORT_MAX
-# letters with their rows. Further statements read longer texts one by one, until these texts have
-# TOGETHER_MAX letters in total; the last text may exceed this limit.
+# letters with their rows. Further statements read longer texts one by one, until the total length of these
+# texts reaches TOGETHER_MAX letters. The last text may make the total longer than this.
 SHORT_MAX = 20_000
 TOGETHER_MAX = 500_000
-# To find out the length of a long text, a statement must read the text. So a large page that may be returned
-# in parts first reads only FIRST_ROWS rows. It reads the other rows only if the texts of the first rows fit.
+# To find out the length of a long text, a statement must read the text. So for a large page that may be
+# returned in parts, the first statement reads only FIRST_ROWS rows. If the texts of these rows fit, another
+# statement reads all rows of the page.
 FIRST_ROWS = 4
 LOOKED_AT_MAX = 2000  # a search without an index ends after this many rows, which take some milliseconds
 
@@ -62,8 +63,8 @@ class Page(Generic[R]):
 
     `has_more` and `next_cursor` refer to older items, or to newer items if the request used `before`. If the
     search for items ended after LOOKED_AT_MAX rows, a page can be empty although more items follow. If
-    `is_part` is true, these are the first items of the requested page, and the other items follow after
-    `next_cursor`.
+    `is_part` is true, `items` are only the first items of the requested page, and the other items follow
+    after `next_cursor`.
     """
 
     items: list[R]
@@ -155,7 +156,8 @@ class Listing(Generic[R]):
             if value is not None:
                 conditions.append(f"{column} = :{column}")
                 parameters[column] = value
-        # Only one upper bound: SQLite would compare a second bound with each row, or use a worse index.
+        # Use only one upper bound, because SQLite would compare a second bound with each row, or use a worse
+        # index.
         ceiling = min(filter(None, (until, request.after)), default=None)
         if ceiling is not None:
             conditions.append(f"{self.id} < :ceiling")

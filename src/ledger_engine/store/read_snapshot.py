@@ -97,7 +97,8 @@ class UnitReader:
 class ReadSnapshot:
     """A snapshot of a ledger. Open with `open_snapshot`.
 
-    `indexes_unchecked` is the reason why the audit cannot check the indexes, or None if it can.
+    `indexes_unchecked` is the reason why the audit cannot check the indexes. It is None if the audit can
+    check the indexes.
     """
 
     def __init__(self, readers: Sequence[Reader], indexes_unchecked: str | None = None) -> None:
@@ -119,7 +120,7 @@ class ReadSnapshot:
     def close(self) -> None:
         """End the current works and the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        # Repeat the interrupt: it ends the statement that is running at that moment, but not a later one.
+        # Repeat the interrupt, because one interrupt ends only the statement that is running at that moment.
         while not all(future.done() for future in self._futures):
             for reader in self._readers:
                 reader.interrupt()

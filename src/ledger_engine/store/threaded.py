@@ -356,7 +356,7 @@ class ThreadedDatabase:
         return any(loop_state.group_commit.is_busy for loop_state in [*self._loops.values()])
 
     async def _waits_for_others(self) -> bool:
-        """Return whether the current group waits because another process has locked the data it needs."""
+        """Return whether the current group waits for data that another process has locked."""
         return False
 
     def _age(self) -> float:

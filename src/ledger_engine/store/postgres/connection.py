@@ -46,7 +46,7 @@ UNLIMITED = (
     ENDLESS,
 )
 PREPARED_MAX = 400  # statements that a connection remembers; it forgets the least recently used statement
-_BEFORE_PREPARED = 2  # the use at which a statement is prepared, counted from 1
+_BEFORE_PREPARED = 2  # a connection prepares a statement when it sends the statement for the second time
 _GOOD = {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.EMPTY_QUERY}
 _READABLE, _WRITABLE = select.POLLIN, select.POLLOUT
 
@@ -307,7 +307,7 @@ class PostgresConnection:
             self._pg.finish()
 
     def _take(self, pipeline: list[_Prepared | bool]) -> PGresult | None:
-        """Read the results of all entries of the pipeline, and of the synchronisation that `settle` sent.
+        """Read the results of all entries of the pipeline, and of the synchronisation after these entries.
 
         Return the last result of a statement, or raise the first error.
         """
@@ -349,7 +349,7 @@ class PostgresConnection:
             self._warning = str(failure(notice))
 
     def _require_confirmed(self, result: PGresult) -> None:
-        """Raise ConnectionLost if `result`, before which a warning came, is the result of a COMMIT.
+        """Raise ConnectionLost if `result` is the result of a COMMIT. A warning has come before `result`.
 
         If somebody cancels the wait of a commit for the standby, PostgreSQL reports this only in a warning.
         """
@@ -401,8 +401,8 @@ class PostgresConnection:
     def _fit_types(self, entry: _Prepared, types: tuple[int, ...]) -> None:
         """Forget a prepared statement if the type of a value differs from the type in earlier uses.
 
-        The statement is then prepared again. The value None fits every type. As long as a parameter has
-        always been None, PostgreSQL chooses the type of the parameter from the statement.
+        The statement is then prepared again. The value None fits every type. If the values of a parameter
+        have all been None so far, PostgreSQL chooses the type of the parameter from the statement.
         """
         if not entry.types:
             entry.types = types

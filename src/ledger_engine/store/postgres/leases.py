@@ -5,10 +5,10 @@ two servers never hold the same lease, even if their clocks differ. A server rel
 less than their duration, by its monotonic clock. So a server that wakes after a long suspension notices that
 its leases have expired.
 
-All leases except the leader's are spread evenly over the servers that want such leases. Each of these servers
-also stores a row for itself, so that every server can count the servers. A server acquires free leases until
-it holds its share. A server with at least two leases more than another server gives up half of the
-difference.
+One lease belongs to the leader, the server that does certain tasks for all servers. All other leases are
+spread evenly over the servers that want such leases. Each of these servers also stores a row for itself, so
+that every server can count the servers. A server acquires free leases until it holds its share. A server with
+at least two leases more than another server gives up half of the difference.
 """
 
 from __future__ import annotations

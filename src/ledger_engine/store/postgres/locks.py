@@ -40,8 +40,9 @@ _WITHIN = f"set_config('idle_session_timeout', '{IDLE_MS}', false)"
 _LOCK_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock({_LEDGER_KEY})")
 _SHARE_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock_shared({_LEDGER_KEY})")
 _LOCK_BOOK = rendered("SELECT pg_advisory_lock(:lock)")
-# Acquires those of the locks $1 that are free, but at most $2 of them. The statement stores their numbers in
-# a setting, because the next statement needs the numbers and is sent without waiting for this result.
+# Acquires those of the locks $1 that are free, but at most $2 of them. The statement stores the numbers of
+# the acquired locks in a setting, because the next statement needs these numbers and is sent without waiting
+# for this result.
 _LOCK_FREE = SqlStatement(
     b"SELECT set_config('ledger.locked', concat_ws(',', '0', (SELECT string_agg(lock::text, ',') FROM (SELECT"
     b" lock FROM unnest($1) AS lock WHERE pg_try_advisory_lock(lock) LIMIT $2) AS free)), false)",
@@ -110,8 +111,9 @@ class Locks:
         order, but only locks that are free. The set of acquired locks can be empty; it does not contain the
         ledger's lock.
 
-        Return the acquired locks and a time: the latest time that another server stored under these locks.
-        The time is None if this server made the last commit under every lock that has a commit.
+        Return the acquired locks, and the latest time that another server has stored under these locks. A
+        lock does not count if this server made the last commit under the lock, or if there was no commit. If
+        no lock counts, the time is None.
 
         Raises DatabaseFailed and ConnectionLost.
         """

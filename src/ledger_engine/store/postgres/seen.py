@@ -1,4 +1,4 @@
-"""Remembers the commits that a server has seen, so that it never continues on an older database.
+"""Remembers the commits that a server has seen, so that the server never continues on an older database.
 
 After a failover the earlier primary may come back, and a promoted standby may lack the last commits. The
 table `heads` contains a row for each server, which counts the server's commits that announced something. If a
@@ -203,7 +203,7 @@ class SeenCommits:
                 self.on_move(before, timeline)
 
     def remember(self, file: Path) -> None:
-        """Load the commits that earlier servers recorded in this file, and go on recording commits in it."""
+        """Load the commits that earlier servers recorded in this file; from now on, record commits in it."""
         self._file = file
         try:
             content = json.loads(file.read_text(encoding="utf-8"))

@@ -87,7 +87,8 @@ class Tables(ABC):
         if not self.pending():
             return
         with self.locked():
-            self.apply_pending()  # this checks again: another process may have applied some before we locked
+            # This checks again, because another process may have applied migrations before we got the lock.
+            self.apply_pending()
 
     def apply_pending(self) -> None:
         """Apply the missing migrations inside a block of `locked`."""

@@ -141,7 +141,7 @@ def require_one_name(path: Path) -> None:
 
 
 def companions(path: Path) -> list[Path]:
-    """Return the files that SQLite puts next to a database: the log and its index, the rollback journal."""
+    """Return the files that SQLite puts next to a database: log, index of the log, rollback journal."""
     return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
 
 

@@ -52,8 +52,8 @@ class SqliteDatabase(ThreadedDatabase):
         self._path = path
         self.ids = IdSource()
         self._steps: queue.SimpleQueue[QueuedWork] = queue.SimpleQueue()  # steps to run between two groups
-        # Stored, because each access to `self._look` makes a new object, and `_take_steps` compares with
-        # `is`.
+        # Store the method in an attribute, because each access to `self._look` makes a new object, and
+        # `_take_steps` compares steps with `is`.
         self._look_step: Callable[[Any], None] = self._look
         self._is_doubted = False  # whether a reader has reported that the file is malformed
         self._seen_version = -1
@@ -228,7 +228,10 @@ class SqliteDatabase(ThreadedDatabase):
             job.answer, job.error = None, StorageUnavailable(reason_of(reason), unknown=unknown)
 
     def _set_lost(self, reason: Exception | None) -> None:
-        """Note whether the ledger can be written, and log if this has changed. `reason` is None if it can."""
+        """Note whether the ledger can be written, and log a change of this state.
+
+        `reason` is None if the ledger can be written.
+        """
         was_lost, self._is_lost = self._is_lost, reason is not None
         if reason is not None and not was_lost:
             log.error("the ledger cannot be written: %s", reason_of(reason))
