@@ -253,11 +253,12 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, 
 def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
     """Return new due times for the endpoint's overdue deliveries, in the present order of the deliveries.
 
-    The first delivery is due now, and the others follow at intervals of `pace_ms`. Deliveries that an earlier
-    call has spread are included even if they are not due yet: otherwise the deliveries that became overdue
-    since that call would be sent between these deliveries. The function recognises a spread delivery by its
-    due time, which is a multiple of `pace_ms`. A few other deliveries have such a due time by chance, and are
-    included too. This function stores nothing; `set_due` stores the new due times.
+    The first delivery is due now, and the others follow at intervals of `pace_ms`. The function includes the
+    deliveries that an earlier call has spread, even if they are not due yet. Otherwise the deliveries that
+    became overdue since the earlier call would be sent between the spread deliveries. The function recognises
+    a spread delivery by its due time, which is a multiple of `pace_ms`. A few other deliveries have such a
+    due time by chance, and the function includes these deliveries too. The function stores nothing; `set_due`
+    stores the new due times.
     """
     now = unit.now
     rows = unit.execute(

@@ -49,7 +49,8 @@ STOP_TIMEOUT_S = 1.0
 # task in this process.
 POLL_INTERVAL_S = 1.0
 FIRSTS_AT_ONCE = 90  # first attempts submitted after one read, for all endpoints together
-# Seconds between two saves of the cursors of endpoints that wanted none of the events that were read.
+# At this interval, in seconds, the feeder saves the cursors of the endpoints that wanted none of the events
+# that were read.
 CURSORS_EVERY_S = 60.0
 
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")

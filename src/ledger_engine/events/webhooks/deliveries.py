@@ -36,8 +36,8 @@ from ledger_engine.store.pages import Listing, Page, PageRequest, expires_with
 from ledger_engine.store.rows import any_of
 
 # A resend increments `resends`. When an attempt ends, `attempts.record` compares this count with its value
-# before the attempt, because the result of an attempt must not change the due time of a delivery that was
-# resent during the attempt.
+# before the attempt. If the delivery was resent during the attempt, the result of the attempt must not change
+# the due time of the delivery.
 _DUE_AGAIN = "status = 'pending', retries = 0, due = :due, resends = deliveries.resends + 1"
 _READ_TOGETHER = 500  # endpoints whose deliveries one statement reads
 _FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"

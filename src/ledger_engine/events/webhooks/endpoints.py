@@ -500,8 +500,8 @@ def _check_kinds(kinds: list[str]) -> list[str]:
 def _permitted_kinds(tenant: Tenant, kinds: list[str]) -> list[str]:
     """Return the kinds of events for an endpoint that this credential registers with `kinds`.
 
-    If the credential may not read users, `*` becomes all kinds that are not about users, and a kind about
-    users raises PermissionDenied: a webhook must not reveal data that the credential may not read.
+    A webhook must not reveal data that the credential may not read. So if the credential may not read users,
+    `*` becomes all kinds that are not about users. In this case a kind about users raises PermissionDenied.
     """
     if tenant.may_see_users():
         return kinds

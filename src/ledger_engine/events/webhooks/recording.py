@@ -28,7 +28,7 @@ from ledger_engine.store import ATTEMPTS, BookWork, Unit
 from ledger_engine.store.engine import Engine
 
 # After a time in which nothing was sent, the overdue retries to one endpoint are sent one by one, this many
-# seconds apart. If the shortest wait before a retry is shorter, the retries are this shortest wait apart.
+# seconds apart. If the shortest wait in `retries_s` is less than this, that wait is the interval instead.
 OVERDUE_EVERY_S = 1.0
 SPREAD_AT_ONCE = 200  # due times that one commit changes
 # If the ledger's clock moves more than this many milliseconds further than the monotonic clock, the ledger's
@@ -65,8 +65,8 @@ class RetryClock:
         if await self._leases.leads() and self._leases.first:
             await self._continue()
         # The engine's first write to the database moves the ledger's clock forward past the newest stored
-        # time, and `_continue` may have made this first write. Read both clocks only now: otherwise `follow`
-        # would take this move of the clock for a jump.
+        # time, and `_continue` may have made this first write. Read both clocks only now. Otherwise `follow`
+        # would treat this move of the clock as a jump.
         self._clock_at, self._monotonic_at = read_together(self._engine.clock.now, self._monotonic)
 
     async def follow(self) -> int:

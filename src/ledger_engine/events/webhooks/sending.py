@@ -1,6 +1,6 @@
 """The sender makes attempts: each attempt sends one event to one endpoint. No endpoint delays another.
 
-Each endpoint has a lane, which makes the endpoint's first attempts in sequence: the next attempt may start
+Each endpoint has a lane, which makes the endpoint's first attempts in sequence. The next attempt may start
 when the previous attempt has a result, or a quarter of a second after the previous request was sent. So a
 receiver that is slow or hangs delays only its own lane, and only by a quarter of a second for each event.
 Retries run at the same time as the first attempts.

@@ -132,10 +132,10 @@ class Seal:
         return secret
 
     def reseal(self, text: str) -> str | None:
-        """Seal a stored secret with the present key, and return the new form; None if nothing must change.
+        """Seal a stored secret with the present key, and return the new form; None to keep the stored form.
 
-        Nothing must change if the secret is already sealed with the present key, if it cannot be opened, or
-        if there is no key.
+        The stored form is kept if the secret is already sealed with the present key, if the secret cannot be
+        opened, or if there is no key.
         """
         if self._key is None:
             return None
