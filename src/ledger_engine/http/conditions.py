@@ -76,7 +76,7 @@ def matches(tag: bytes, condition: bytes) -> bool:
 
 
 def require_match(tag: bytes | None, tags: tuple[bytes, ...]) -> None:
-    """Raise PreconditionFailed if the tags in `If-Match`, `tags`, do not contain the object's tag, `tag`.
+    """Raise PreconditionFailed unless `tags`, the tags in `If-Match`, contain the object's tag, `tag`.
 
     `tag` is None if the object does not exist; then even `*` fails. The comparison is RFC 9110's strong
     comparison: a weak tag, `W/"…"`, never matches.
@@ -108,7 +108,9 @@ class Condition:
     tags: tuple[bytes, ...]
 
     def run(self, unit: Unit, tenant: Tenant, change: Callable[[], Any]) -> Any:
-        """Make the change if the condition holds, and return its result. Raises PreconditionFailed if not.
+        """Check the condition, make the change, and return the result of the change.
+
+        Raises PreconditionFailed, and changes nothing, if the condition does not hold.
 
         Nothing can change the object between the check and the change, because both run in one work. If the
         object does not exist, `change` raises the same error as it would without the condition.
@@ -137,10 +139,10 @@ class Etags:
     generation.
 
     The server reads the tag before the answer, so the answer is as new as its tag or newer. Sometimes the
-    newest event can be read only with a round trip to the database. Then a request without a condition gets a
-    tag made from the newest event that the server remembers for the book; the server makes the round trip
-    only if it remembers no event. If the remembered event is out of date, the client's next conditional
-    request gets the whole list although the list has not changed.
+    server can read the newest event only with a round trip to the database. Then it makes the tag for a
+    request without a condition from the newest event that it remembers for the book. The server makes the
+    round trip only if it remembers no event. If the remembered event is out of date, the client's next
+    conditional request gets the whole list although the list has not changed.
     """
 
     def __init__(self, engine: Engine, generation: str = "") -> None:
@@ -159,9 +161,9 @@ class Etags:
         newest = self._newest.get(tenant.book) if read is None else read[0]
         if read is None and (exact or newest is None):
             newest = await self._engine.read(work)
-            # Do not remember that a book has no events. Otherwise a later list with objects could get the tag
-            # of the empty list, and the client would take the list for unchanged after the test helpers have
-            # emptied the book.
+            # Do not remember that a book has no events. Otherwise a client could later get a list of objects
+            # with the tag of the empty list. If the test helpers then emptied the book, the server would
+            # answer the client's next conditional request with 304, although the list has changed.
             if newest != outbox.BEFORE_ALL:
                 if len(self._newest) >= _BOOKS_MAX:
                     self._newest.clear()

@@ -52,8 +52,8 @@ SIGN_IN_PATHS = frozenset({"/v1/auth/token", "/oauth/token", "/oauth/sign-in"})
 AsgiScope = dict[str, Any]
 
 log = logging.getLogger("ledger_engine.http")
-# Logs one line for each request, at level info, or at level debug for a successful health check, because a
-# proxy makes one every second or two.
+# Logs one line for each request, at level info. A successful health check is logged at level debug, because a
+# proxy sends a health check every second or two.
 request_lines = logging.getLogger("ledger_engine.http.requests")
 
 

@@ -38,8 +38,8 @@ from ledger_engine.ledger.users import User
 _EVERYWHERE = ["Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]
 _SURFACES = {"v1": "Ledger", "api": "Directory", "oauth": "OAuth"}
 _REASONS = {int(status): reason for status, reason in TEXTS["statuses"].items()}
-# The error statuses that an operation can list with the error schema of its surface. This leaves out 405,
-# which comes from the dispatcher and not from an operation, and 429, whose body is the same on each surface.
+# The error statuses that an operation can list with the error schema of its surface. Two statuses are left
+# out: the dispatcher answers with 405, and not an operation; the body of a 429 is the same on each surface.
 _OF_OPERATIONS = [status for status in _REASONS if status not in (405, 429)]
 _RATE_LIMITED = {"$ref": "#/components/responses/RateLimited"}
 # The class of an event's object, by the first word of the event's type, such as `invoice` in `invoice.paid`.
@@ -145,8 +145,8 @@ def _operation(
         content = json_content(reference(operation.body.__name__), example)
         declaration["requestBody"] = {"required": True, "content": content}
         if issubclass(operation.body, FormOrJson):
-            # Only the form is declared: if JSON were declared too, a generated client would choose JSON, but
-            # fill in the fields of the form, and so send an empty body.
+            # Declare only the form. If JSON were declared too, a generated client would choose JSON, but fill
+            # in the fields of the form, and so send an empty body.
             declaration["requestBody"]["content"] = {FORM: content["application/json"]}
             declaration["requestBody"]["description"] = "A form; the same fields may also be sent as JSON."
     if not operation.public:

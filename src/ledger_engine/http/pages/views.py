@@ -109,10 +109,10 @@ _HOST = re.compile(r"([A-Za-z0-9\-._]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 class Issuer:
     """The issuer: this server's own address, under which apps know the server (RFC 8414, 9207).
 
-    The issuer is `address` if the operator has set an address. Otherwise it is the address to which the
-    request was sent, but only if the host of this address is an IP address, `localhost` or the name `host` on
-    which the server listens. Any other name may belong to a stranger who pointed the name at this machine. An
-    app that trusts the name could later talk to the stranger's server.
+    The issuer is `address` if the operator has set an address. Otherwise the issuer is the address to which
+    the request was sent. In this case the host must be an IP address, `localhost` or the name `host` on which
+    the server listens. Any other name may belong to a stranger who pointed the name at this machine. An app
+    that trusts the name could later talk to the stranger's server.
     """
 
     def __init__(self, address: str | None = None, host: str | None = None) -> None:

@@ -256,6 +256,6 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGener
 def _message(kind: str, id: str, data: dict[str, Any]) -> str:
     """Return one server-sent event.
 
-    The JSON text is ASCII, because some readers would take U+2028 for the end of the line.
+    The JSON text is ASCII, because some readers would treat U+2028 as the end of the line.
     """
     return f"id: {id}\nevent: {kind}\ndata: {json.dumps(data)}\n\n"

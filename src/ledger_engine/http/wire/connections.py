@@ -21,7 +21,7 @@ FILES_SPARE = 128  # open files reserved for the database, the logs and webhooks
 # If at least this many connections were open, and half of them have closed, the process returns free memory
 # to the system.
 TRIM_FROM = 500
-TRIM_AFTER_S = 1  # seconds before the process does this, because other connections may close soon too
+TRIM_AFTER_S = 1  # seconds until the process returns the memory; other connections may close soon too
 
 
 class HttpConnection(Protocol):

@@ -12,7 +12,7 @@ FEW_CHUNKS_MAX = 100  # the most chunks of a body on a route without large bodie
 LINE_MAX = 28 * 1024  # bytes of the line before a chunk, with its extensions
 TRAILER_MAX = 16 * 1024  # bytes; the content is ignored
 # The line before a chunk: the chunk's size, and extensions. The line must contain no single CR or LF, because
-# some readers take a single CR or LF for the end of the line (RFC 9112, 7.1.1). A size has at most 16 digits,
+# some readers treat a single CR or LF as the end of the line (RFC 9112, 7.1.1). A size has at most 16 digits,
 # because a reader with 64-bit numbers would read a wrong size from more digits.
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[^\r\n]*)?[ \t]*")
 _TRAILER = re.compile(TOKEN + b":" + VALUE)
