@@ -2,7 +2,7 @@
 
 An access token is valid for an hour. A refresh token is valid for 30 days, and works once: see
 docs/interface.md#auth-access-token, #auth-refresh-once. A client gets both tokens in exchange for an API key.
-They have the project, mode, role and scopes of this key, and work only as long as the key is valid.
+Both tokens have the project, mode, role and scopes of this key, and work only as long as the key is valid.
 """
 
 from __future__ import annotations

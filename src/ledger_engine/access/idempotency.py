@@ -29,8 +29,8 @@ class UnusedKeys:
     before the group runs. Implements the protocol `CachedValues` of `store`.
     """
 
-    # Changes of tables do not make this cache stale: when a row is added to `idempotency_keys`, `take` has
-    # already removed its key from the cache.
+    # Changes of tables do not make this cache stale: before a row is added to `idempotency_keys`, `take`
+    # removes the row's key from the cache.
     tables: ClassVar[frozenset[str]] = frozenset()
     __slots__ = ("_cache", "_keys", "_tenant")
 

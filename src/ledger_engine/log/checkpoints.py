@@ -1,4 +1,4 @@
-"""Checkpoints of a log, and proofs that an entry is in a log; C2SP (c2sp.org) defines the form of both.
+"""Checkpoints of a log, and proofs that an entry is in a log, in the forms that C2SP (c2sp.org) defines.
 
 A checkpoint is a signed note with the origin, the size and the root of a log. The origin is the log's name.
 Anyone can check a proof offline.

@@ -253,8 +253,8 @@ def _folder_of(folder: Path, origin: str) -> Path:
 def _write(folder: Path, checkpoint: Checkpoint, at: str) -> None:
     place = _folder_of(folder, checkpoint.origin)
     place.mkdir(parents=True, exist_ok=True)
-    # The file's name begins with the size of the log. So the file with the largest log is the last one in the
-    # order of the names, even if the clock was set back.
+    # The file's name begins with the size of the log. So the file with the largest log is the last file in
+    # the order of the names, even if the clock was set back.
     name = f"{checkpoint.size:015}-{at[:16].replace(':', '')}Z{_SUFFIX}"
     write_private(place / name, str(checkpoint.note))
 

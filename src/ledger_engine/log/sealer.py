@@ -23,8 +23,9 @@ from ledger_engine.log.tree import TILE_HEIGHT, Edge
 from ledger_engine.store import LOG, BookWork
 from ledger_engine.store.engine import Engine
 
-EVERY_S = 0.5  # a checkpoint must follow an event within a second
-POLL_INTERVAL_S = 1.0  # to find the events of other processes, whose commits do not wake the sealer
+EVERY_S = 0.5  # pause between two rounds; a checkpoint must follow an event within a second
+# The longest wait for a commit that wakes the sealer. The commits of other processes do not wake the sealer.
+POLL_INTERVAL_S = 1.0
 READ_AT_ONCE = 512  # events; only a few, because requests wait while the interpreter hashes these events
 SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # events; once a log has grown by this many, it is signed
 EDGES_MAX = 200  # logs whose right edge (`tree.Edge`) stays in memory
@@ -220,8 +221,8 @@ class Sealer:
         signer = self._key.of(log.book, self._seal)
         text = checkpoints.text_of(signer.verifier.name, edge.size, edge.root())
         new_log = StoredLog(log.book, edge.size, last, str(Note(text, (signer.sign(text),))))
-        # Store the signed checkpoint before anybody sees it, and only if no other server has signed this log
-        # since it was read.
+        # Store the signed checkpoint before anybody sees it. Store it only if no other server has signed this
+        # log since this server read the log.
         storing = partial(stored.store, log=log, full=full, new_log=new_log)
         if await self._engine.write(BookWork(storing, LOG)):
             self._edges[log.book.number] = edge.size, edge

@@ -59,8 +59,8 @@ def hash_of(entries: Range, subtrees: Subtrees) -> bytes:
 def inclusion(index: int, size: int) -> list[Range]:
     """Return the ranges whose hashes prove that the entry `index` is in a tree of `size` entries.
 
-    The first range is the sibling of the entry, the last one a child of the root. Raises BadProof if the tree
-    has no such entry.
+    The first range is the sibling of the entry, and the last range is a child of the root. Raises BadProof if
+    the tree has no such entry.
     """
     if not 0 <= index < size:
         raise BadProof(f"a log of {size} entries has no entry {index}")

@@ -192,7 +192,7 @@ def _check(new: NewApp) -> None:
 
 
 def _fault_of(uri: str) -> str | None:
-    """Return the reason why `uri` cannot be registered; None if it can (RFC 6749, 3.1.2; RFC 8252, 7)."""
+    """Return why `uri` cannot be registered, or None for a valid `uri` (RFC 6749, 3.1.2; RFC 8252, 7)."""
     if len(uri) > REDIRECT_URI_MAX:
         return f"is longer than {REDIRECT_URI_MAX:,} characters"
     if "#" in uri:
