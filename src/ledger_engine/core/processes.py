@@ -18,8 +18,8 @@ def without_settings() -> dict[str, str]:
 
 
 _HEAD = struct.Struct("<I")  # the length of the message that follows
-# Every message is shorter than this. If the stream contains text instead of messages, `Messages` takes the
-# first four letters for a length. That length is above this limit, because letters are bytes from 0x40 on.
+# Every message is shorter than this. If the stream contains text instead of messages, `Messages` reads the
+# first four letters as a length. That length is above this limit, because letters are bytes from 0x40 on.
 _LENGTH_MAX = 1 << 30
 
 

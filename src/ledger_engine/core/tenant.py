@@ -59,7 +59,8 @@ class Tenant:
     def may_see_bodies(self) -> bool:
         """Return whether the credential may read the bodies of other requests and answers.
 
-        A body can contain any data of the project, so reading one needs every scope that permits reading.
+        A body can contain any data of the project. So to read a body, the credential needs every scope that
+        permits reading.
         """
         return self.scopes is None or self.scopes.issuperset(_READS)
 

@@ -92,9 +92,9 @@ class Balances:
         """Return the balance of the account after checking that the balance can change by `change`.
 
         Raises NotFound; the error names `field`, the request's field that contains the account. Raises
-        InvalidRequest for the field `amount`. Its code is `balance_out_of_range` if the balance would be
-        beyond ±(2^53 − 1), and `insufficient_funds` if a debit would make the balance negative in a project
-        that refuses overdrafts (docs/decisions.md#projects-overdraft, #transactions-range).
+        InvalidRequest for the field `amount`. The code is `balance_out_of_range` if the balance would be
+        beyond ±(2^53 − 1). The code is `insufficient_funds` if a debit would make the balance negative in a
+        project that refuses overdrafts (docs/decisions.md#projects-overdraft, #transactions-range).
         """
         balance = self._accounts.get(account) or self.of(account, _param(prefix, field))
         after = balance.amount + change

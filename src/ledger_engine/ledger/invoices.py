@@ -254,8 +254,8 @@ def _columns(unit: Unit, tenant: Tenant, fields: InvoiceChanges) -> dict[str, Va
 def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
     """Return whether the changes concern the amount that is due.
 
-    A caller makes an invoice with either `amount` or `lines`. To set the field that the caller did not use to
-    None has no effect, so this does not count as a change of the amount.
+    A caller makes an invoice with either `amount` or `lines`. A change that sets the other field to None has
+    no effect, so it does not count as a change of the amount.
     """
     names = [name for name in ("amount", "lines") if name in changes]
     made_of_lines = invoice.lines is not None

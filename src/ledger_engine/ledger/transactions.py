@@ -169,10 +169,10 @@ def get(unit: Unit, tenant: Tenant, id: str) -> Transaction:
 
 
 def related(unit: Unit, tenant: Tenant, id: str) -> list[Transaction]:
-    """Return the transactions to which a transaction is related, as far as they exist.
+    """Return the transactions to which a transaction is related.
 
-    These are its reversal, the other side of its transfer, and the transaction that it reverses. Raises
-    NotFound.
+    These are the reversal of the transaction, the other side of its transfer, and the transaction that it
+    reverses, as far as they exist. Raises NotFound.
     """
     transaction = get(unit, tenant, id)
     rows = unit.execute(

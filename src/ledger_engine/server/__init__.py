@@ -145,8 +145,7 @@ async def _accompany(url: str, database: Location, announce: Announce) -> None:
     """Announce a new key for the server at `url`, which serves the database; wait until the dashboard ends.
 
     The new key is a session key, and a server revokes all session keys when it starts. So if the server at
-    `url` is restarted, the key stops working. This function notices it at the next check of the key, which
-    then raises AuthenticationError.
+    `url` is restarted, the key stops working. The next check of the key then raises AuthenticationError.
     """
     stop = Stop()
     stop.on_signals()

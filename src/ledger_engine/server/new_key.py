@@ -91,8 +91,8 @@ def _make_key(unit: Unit, value: str, settings: ServeSettings, server: str | Non
 def _needs_first_key(unit: Unit, settings: ServeSettings) -> bool:
     """Return whether an existing project needs a first key.
 
-    A demo or a data set creates its project without a key. So the project of a demo always needs a first key,
-    and with `--seed` the project needs one if the ledger contains no key.
+    A demo or a data set creates its project without a key. So the project of a demo always needs a first key.
+    With `--seed`, the project needs a first key if the ledger contains no key.
     """
     if settings.database is None:
         return True

@@ -252,7 +252,7 @@ class _LedgerFigures(Collector):
 
 
 def _answer(future: Future[T] | None, until: float) -> T | None:
-    """Return the result of the future; None if it fails, or if it is not done at the time `until`.
+    """Return the result of the future; None if the future fails, or is not done at the time `until`.
 
     `until` is a time of `monotonic`.
     """

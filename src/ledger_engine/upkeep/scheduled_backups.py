@@ -22,7 +22,7 @@ from ledger_engine.core.tasks import cancel
 from ledger_engine.store.engine import Engine
 
 FIRST_AFTER_S = 10.0  # seconds before the first backup, so that the backup does not slow the start
-RETRY_S = 300.0  # seconds before another attempt after a failure; `every_s` seconds if these are fewer
+RETRY_S = 300.0  # seconds before another attempt after a failure, or `every_s` seconds if that is shorter
 STOP_TIMEOUT_S = 3.0  # seconds that a stopped backup has to remove its unfinished file
 # The process of the backup is in a separate process group, so Ctrl-C does not reach it. Its low priority
 # (nice) lets requests come first.
