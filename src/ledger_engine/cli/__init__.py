@@ -32,8 +32,8 @@ _COMPLETE_VARIABLE = "_LEDGER_ENGINE_COMPLETE"
 class LazyCommands(UserDict[str, click.Command]):
     """The commands of a group by name. A command is imported at its first use.
 
-    `lazy` gives two texts for each command. The first, such as `users:apps`, names a module in `package` and
-    the variable of that module that contains the command; the second is the short help.
+    `lazy` gives two texts for each command. The first text, such as `users:apps`, names a module in
+    `package`, and the variable of this module that contains the command. The second text is the short help.
     """
 
     def __init__(self, package: str, lazy: Mapping[str, tuple[str, str]]) -> None:

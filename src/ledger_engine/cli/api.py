@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 _IN_QUERY = ("GET", "DELETE")
-# How to produce an event of each type: the type of event that must be produced first (None if there is none),
-# then the method, the path and the body of the request that produces the event. `{account}` stands for the id
-# of the account that an earlier request created, and `{new}` for a random text.
+# How to produce an event of each type. The first value is the type of the event that must be produced before
+# this event; None if there is none. The other values are the method, the path and the body of the request
+# that produces the event. `{account}` stands for the id of the account that an earlier request created, and
+# `{new}` for a random text.
 _STEPS: dict[str, tuple[str | None, str, str, dict[str, Any] | None]] = {
     "account.created": (None, "POST", "/v1/accounts", {"name": "Test account", "currency": "EUR"}),
     "transaction.created": (

@@ -1,8 +1,8 @@
 """The test helpers of one server. The routes find the helpers by the server's engine (`Helpers.of`).
 
-If a test moves the clock, everything that depends on time happens as if the time had passed. On its way the
-clock stops at each moment at which a retry of a webhook is due, until the webhook is sent and its result is
-recorded. When the clock has reached the new time, retention runs.
+If a test moves the clock, everything that depends on time happens as if the time had passed. During the move
+the clock stops at each moment at which a retry of a webhook is due. It goes on when the webhook is sent and
+the result is recorded. When the clock has reached the new time, retention runs.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Helpers:
         async with self._turn:
             offset = self.clock.offset_ms() + milliseconds
             await self._move_to(self.clock.now() + milliseconds)
-            # The move itself has taken some time. Make up for this time, so that a running clock is exactly
+            # The move itself has taken some time. Add this time, so that a running clock is exactly
             # `milliseconds` further ahead of the machine's clock than before the move.
             self.clock.raise_offset(offset)
             store_clock(self._database, self.clock)
@@ -154,7 +154,7 @@ def _announce_all(unit: Unit) -> None:
 
 
 async def _move_clock(engine: Engine, clock: MovableClock, moment: int) -> None:
-    """Move the clock to `moment`, and return when the webhooks that become due on the way are sent.
+    """Move the clock to `moment`, and return when the webhooks that become due during the move are sent.
 
     Raises StorageUnavailable.
     """

@@ -92,7 +92,7 @@ def _count(unit: Unit, tenant: Tenant, table: str) -> int:
 
 # Snapshots: copies of the whole ledger. A snapshot also contains the state of the clock, and the mark after
 # which new ids continue. The snapshots of the database NAME are files in the folder `NAME.snapshots` next to
-# it, and stay there when the server ends.
+# the database. These files stay when the server ends.
 
 
 log = logging.getLogger("ledger_engine.sandbox.snapshots")

@@ -50,7 +50,7 @@ def _mistake(message: str, *, field: str = "") -> PydanticCustomError:
 
 @dataclass(frozen=True, slots=True)
 class IntegerRange:
-    """A range of integers from which one is drawn; `least` equals `most` for a fixed integer."""
+    """A range from which one integer is drawn. For a fixed integer, `least` equals `most`."""
 
     least: int
     most: int
@@ -86,7 +86,7 @@ def _whole(value: object, least: int, most: int, field: str = "") -> IntegerRang
 
 
 def varying(least: int, most: int) -> PlainValidator:
-    """Return the validator of an `IntegerRange`: an integer, or a range from which one is drawn."""
+    """Return the validator of an `IntegerRange`: the file contains an integer, or a range of integers."""
     return PlainValidator(lambda value: _whole(value, least, most))
 
 
@@ -156,8 +156,8 @@ class Once(_Fields):
 class Repeat(_Fields):
     """The repetition of an entry, from the entry's day to the day `until`.
 
-    By default, `until` is the history's last day. The entry happens `per_day` times on its first day, and
-    again `per_day` times after each `every` days.
+    By default, `until` is the history's last day. The entry happens on its first day and then again every
+    `every` days. On each of these days it happens `per_day` times.
     """
 
     until: Day | None = None
