@@ -139,8 +139,8 @@ class Etags:
     generation.
 
     The server reads the tag before the answer, so the answer is as new as its tag or newer. Sometimes the
-    server can read the newest event only with a round trip to the database. Then it makes the tag for a
-    request without a condition from the newest event that it remembers for the book. The server makes the
+    server can read the newest event only with a round trip to the database. In this case it makes the tag for
+    a request without a condition from the newest event that it remembers for the book. The server makes the
     round trip only if it remembers no event. If the remembered event is out of date, the client's next
     conditional request gets the whole list although the list has not changed.
     """

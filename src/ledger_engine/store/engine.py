@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 KEEPS_TIME_EVERY_MS = 60_000  # how often the ledger's time is stored, together with other writes
 # At most one test write is made in this many seconds, because anybody can call the health check without a
-# key. Until the next test write, all callers get the result of the last one.
+# key. Until the next test write, all callers get the result of the last test write.
 WRITE_TRIED_EVERY_S = 1.0
 WRITE_TRIED_FOR_S = 3.0  # how long a caller waits for the result of a test write
 

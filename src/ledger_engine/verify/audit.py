@@ -179,7 +179,7 @@ def _newest(points: Sequence[KeptCheckpoint]) -> KeptCheckpoint | None:
 
 
 def with_care(unit: AuditUnit, faults: Discrepancies, check: Callable[[], object]) -> None:
-    """Run a check. If unreadable data makes it fail, note a fault, so that the other checks can still run."""
+    """Run a check. If unreadable data makes it fail, note a fault so that the other checks can still run."""
     try:
         check()
     except Exception as error:  # a changed file may contain anything, and so cause any error

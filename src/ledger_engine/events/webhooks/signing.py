@@ -84,9 +84,9 @@ def _hmac_of(key: bytes) -> hmac.HMAC:
 
 # Sealing: to sign, the server needs the secret itself, so the database cannot store only a hash of the
 # secret. If the environment variable LEDGER_SECRET_KEY is set, secrets are encrypted in the database, so that
-# a stolen file or backup reveals no secret; without this variable, secrets are stored in clear text. To
+# a stolen file or backup reveals no secret. Without this variable, secrets are stored in clear text. To
 # change the key, set LEDGER_SECRET_KEY to the new key and LEDGER_SECRET_KEY_PREVIOUS to the former key, and
-# start the server: it encrypts all secrets with the new key. Later starts need only LEDGER_SECRET_KEY.
+# start the server. It then encrypts all secrets with the new key. Later starts need only LEDGER_SECRET_KEY.
 
 
 VARIABLE = "LEDGER_SECRET_KEY"
