@@ -156,8 +156,7 @@ class Listing(Generic[R]):
             if value is not None:
                 conditions.append(f"{column} = :{column}")
                 parameters[column] = value
-        # Use only one upper bound, because SQLite would compare a second bound with each row, or use a worse
-        # index.
+        # Use only one upper bound. SQLite would compare a second bound with each row, or use a worse index.
         ceiling = min(filter(None, (until, request.after)), default=None)
         if ceiling is not None:
             conditions.append(f"{self.id} < :ceiling")
