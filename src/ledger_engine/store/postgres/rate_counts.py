@@ -25,8 +25,8 @@ CLEAN_EVERY_S = 60
 _TYPES = (rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.INT8)
 _NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LEAST = "least(requests, per_minute, per_second)"
-# This statement may have to wait for another server's lock on a row, after this statement has read the clock.
-# The other server may then store a newer time in the row. So if the row's time is newer, this statement keeps
+# After this statement has read the clock, it may have to wait until another server unlocks a row. Meanwhile
+# the other server may store a newer time in the row. So if the row's time is newer, this statement keeps
 # the row's time. But if the row's time is newer by more than 10 seconds, somebody has set the clock of the
 # database back, and this statement stores the time that it has read. `granted` is the number of requests that
 # are let through. The callers are sorted, so two servers never wait for each other in a circle.

@@ -179,7 +179,10 @@ def _open_and_lock(file: Path, database: Path) -> int:
 
 
 def _refusal(error: OSError, file: Path, held_by_other: str) -> StorageUnavailable:
-    """Return the error for an attempt to lock: `held_by_other`, or that the system cannot lock the file."""
+    """Return the error for a failed attempt to lock `file`.
+
+    The message is `held_by_other` if another process holds the lock, and the system's reason otherwise.
+    """
     return StorageUnavailable(
         held_by_other if error.errno in _HELD else f"{file} cannot be locked: {error.strerror}"
     )
