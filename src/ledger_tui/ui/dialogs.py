@@ -367,8 +367,14 @@ class HelpScreen(Dialog[None]):
     def on_mount(self) -> None:
         super().on_mount()
         box = self.query_one("#help", VerticalScroll)
-        for attribute in ("scroll_y", "virtual_size", "size"):
-            self.watch(box, attribute, self._show_rest)
+        self.watch(box, "scroll_y", self._show_rest)
+        self.watch(box, "virtual_size", self._show_rest_after_layout)
+
+    def on_resize(self) -> None:
+        self._show_rest_after_layout()
+
+    def _show_rest_after_layout(self) -> None:
+        self.call_after_refresh(self._show_rest)  # the size of the box follows that of its content
 
     def _show_rest(self) -> None:
         """Show on the border whether more keys follow below the visible part."""

@@ -60,6 +60,16 @@ async def test_a_help_with_keys_below_its_frame_shows_that_and_its_end_does_not(
         assert "↓ more" not in driver.text()
 
 
+async def test_a_help_that_fits_shows_no_rest(own_project: Address) -> None:
+    async with dashboard_on(own_project, (120, 40)) as driver:
+        await drafted(driver)
+        await driver.press("question_mark", sees="On this object")
+        await driver.rests()
+        await driver.sees_no_more("↓ more")
+        await driver.pilot.resize_terminal(120, 24)
+        await driver.sees("↓ more")
+
+
 async def test_the_bar_of_the_accounts_names_the_transfer_on_80_columns(own_project: Address) -> None:
     async with dashboard_on(own_project, (80, 24)) as driver:
         await drafted(driver)
