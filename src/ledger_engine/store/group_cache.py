@@ -222,7 +222,7 @@ class CachingUnit(ABC):
         """Insert these rows immediately; ignore the cache."""
 
 
-# A function that loads the rows for several calls in one book into the cache (`Unit.cached`).
+# A function that loads rows into the cache (`Unit.cached`): the rows that several calls about one book need.
 Prefetch: TypeAlias = Callable[[Unit, Any, list[tuple[Any, ...]]], None]
 _PREFETCHES: dict[Callable[..., Any], Prefetch] = {}
 

@@ -30,9 +30,9 @@ def get(unit: Unit) -> KeptTime:
 
 
 def reach(unit: Unit, past: int | None = None) -> int:
-    """Store the time of this work if the stored time is earlier than `past`; return the work's time.
+    """Set `reached` to the time of this work, but only if `reached` is earlier than `past`.
 
-    By default, `past` is the work's time.
+    Return the work's time. By default, `past` is the work's time.
     """
     past = unit.now if past is None else past
     unit.execute(

@@ -68,7 +68,7 @@ def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, en
         at = moment_ms(each.get("created"))
         if at is None or not start_ms < at <= end_ms:
             continue
-        # The account may have been read before or after a posting that the list does not contain.
+        # The account's balance may contain a posting that the list leaves out, or lack one that the list has.
         after = each.get("balance_after")
         running = after if isinstance(after, int) else running
         times.append(at)

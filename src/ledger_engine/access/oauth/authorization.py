@@ -99,10 +99,11 @@ def consider(
 
 
 def decide(unit: Unit, authorization: AuthorizationRequest, sign_in: str, code: str | None) -> None:
-    """Record under the new `code` that the user who is signed in with `sign_in` allows the request.
+    """Record that the user who is signed in with `sign_in` allows the request.
 
-    If `code` is None, the user denies the request. This function checks the request again. Raises the errors
-    of `consider`, and RefusedToApp `access_denied` if the user denies the request or has signed out.
+    The app gets the new `code`, and exchanges it for tokens. If `code` is None, the user denies the request.
+    This function checks the request again. Raises the errors of `consider`, and RefusedToApp `access_denied`
+    if the user denies the request or has signed out.
     """
     server, request = Server(unit, code=code), OAuthRequest([*authorization.parameters().items()])
     user = sign_ins.find(unit, sign_in)
