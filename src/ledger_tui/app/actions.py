@@ -79,10 +79,11 @@ def ask_action(navigation: Navigation, message: ActionRequested) -> None:
         _start(navigation, "act", _act(navigation, message))
         return
     text = question(message.resource, action, record, context.names)
-    if action.name == "revoke" and context.tokens.is_own(record):
+    ends_access = action.name == "revoke" and context.tokens.is_own(record)
+    if ends_access:
         text += "\n\nThis dashboard uses this key and will lose access."
     # Outside test mode the user confirms every action, but types a text only if the action cannot be undone.
-    final = action.final and mode is not Mode.TEST
+    final = ends_access or (action.final and mode is not Mode.TEST)
     text_to_type, what = confirmation_of(record, context.names) if final else (None, "")
     act = partial(_act, navigation, message)
     confirm(navigation.app, text, text_to_type, mode, lambda: _start(navigation, "act", act()), what)

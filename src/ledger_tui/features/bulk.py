@@ -75,14 +75,15 @@ def _number_text(number: int, resource: Resource) -> str:
 class BulkScreen(Dialog[list[Record]]):
     """Asks once, then runs the action on each object. Returns the changed objects in their new state.
 
-    `question` names the change and the number of objects. Outside test mode the user must type this number to
-    confirm an action that cannot be undone.
+    `question` names the change and the number of objects. With `asks_number` the user must type this number
+    to confirm.
     """
 
     BINDINGS = [
         Binding("enter", "typed", "begin", show=False, priority=True),
         Binding("y", "yes", "yes", show=True),
         Binding("escape,n", "close", "no", show=True),
+        Binding("ctrl+c", "screen.close", show=False),
     ]
 
     def __init__(
@@ -92,6 +93,8 @@ class BulkScreen(Dialog[list[Record]]):
         records: Sequence[Record],
         question: str,
         context: Context,
+        *,
+        asks_number: bool,
     ) -> None:
         session = context.session
         super().__init__("bulk", "Confirm", session.mode)
@@ -101,13 +104,14 @@ class BulkScreen(Dialog[list[Record]]):
         self._text = question
         self._api, self._names = context.api, context.names
         self._session = session
-        self._asks_number = action.final and session.mode is not Mode.TEST
+        self._asks_number = asks_number
         self._began = False
         self._stopping = False
         self._attempts = 0
         self._failures: list[str] = []
         self.may_have_changes = False  # whether a request has changed an object, or may have changed one
         self._changed_records: list[Record] = []
+        self.done_ids: set[str] = set()  # the ids of the objects on which the action succeeded
         # If the action creates objects, each request carries the idempotency key of its record. So a request
         # that is sent again creates no second object.
         self._keys = {id(record): new_idempotency_key() for record in records}
@@ -210,8 +214,9 @@ class BulkScreen(Dialog[list[Record]]):
             failures.display = True
             self.query_one("#failures", Static).update(Content("\n".join(self._failures)))
             failures.scroll_end(animate=False)
-        elif changed_record is not None:
-            self._changed_records.append(changed_record)
+        else:
+            self.done_ids.add(str(record.get("id")))
+            self._changed_records += [changed_record] if changed_record is not None else []
         self.query_one(ProgressBar).update(progress=self._attempts)
         if not self._stopping:
             self.note(f"{self._attempts} of {len(self._records)}; esc stops after the current request.")
@@ -247,7 +252,10 @@ def act_on_all(
     resource, context = view.resource, view.context
     left_out = len(view.model.marks) - len(records)
     text = bulk_question(resource, action, records, left_out, context.names)
+    # Outside test mode the user types the number of objects if the action cannot be undone.
+    asks_number = action.final and context.session.mode is not Mode.TEST
     if action.name == "revoke" and any(map(context.tokens.is_own, records)):
+        asks_number = True
         text += "\n\nThis dashboard uses one of these keys and will lose access."
         # The key in use comes last: after it is revoked, the server refuses every further change.
         records = sorted(records, key=context.tokens.is_own)
@@ -258,8 +266,10 @@ def act_on_all(
         if changed_records is not None and screen.has_results:
             if screen.may_have_changes:
                 end(screen.result)
-            view.table.unmark()
+            # The objects that failed or were not tried stay marked for another try.
+            tried_again = {str(record.get("id")) for record in records} - screen.done_ids
+            view.table.unmark(view.model.marks.keys() - tried_again)
             view.poll_soon()
 
-    screen = BulkScreen(resource, action, records, text, context)
+    screen = BulkScreen(resource, action, records, text, context, asks_number=asks_number)
     view.app.push_screen(screen, done)

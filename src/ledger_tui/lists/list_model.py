@@ -7,7 +7,7 @@ takes the page that its caller has read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from urllib.parse import quote, urlencode
 
 from ledger_tui.client.records import ListPage, Record, Want
@@ -417,8 +417,10 @@ class ListModel:
             self.marks.update(rows)
             self.window.hold()
 
-    def unmark(self) -> None:
-        self.marks.clear()
+    def unmark(self, ids: Collection[str]) -> None:
+        """Remove the marks of the objects with these ids."""
+        for record_id in ids:
+            self.marks.pop(record_id, None)
 
     # ------------------------------------------------------------------ names
 

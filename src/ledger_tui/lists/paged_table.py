@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -371,8 +371,8 @@ class PagedTable(ScrollView, can_focus=True):
         self.model.toggle_all_marks()
         self._marks_changed()
 
-    def unmark(self) -> None:
-        self.model.unmark()
+    def unmark(self, ids: Collection[str]) -> None:
+        self.model.unmark(ids)
         self._marks_changed()
 
     def _marks_changed(self) -> None:

@@ -592,7 +592,7 @@ class ResourceView(View):
         if self.model.searching:
             self.record_list.stop_searching()
         elif self.model.marks:
-            self.table.unmark()
+            self.table.unmark([*self.model.marks])
         else:
             self.record_list.narrow("")
         self.refresh_bindings()
