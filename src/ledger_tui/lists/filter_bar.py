@@ -211,6 +211,7 @@ class FilterBar(Vertical):
     """
 
     BINDINGS = [
+        Binding("enter", "apply", "apply", show=True, priority=True, id="filter.apply"),
         Binding("escape", "close", "close", show=True, key_display="esc", id="filter.close"),
         Binding("down", "pick(1)", "next", show=False, priority=True),
         Binding("up", "pick(-1)", "previous", show=False, priority=True),
@@ -401,9 +402,8 @@ class FilterBar(Vertical):
 
     # ------------------------------------------------------------------ enter and esc
 
-    @on(Input.Submitted)
-    def apply(self, event: Input.Submitted) -> None:
-        event.stop()
+    def action_apply(self) -> None:
+        """Apply the highlighted offer or the typed line; a completed line without a value stays open."""
         highlighted = self.query_one(Offers).highlighted
         if highlighted is not None and self._offers and not self._take(highlighted).complete:
             return

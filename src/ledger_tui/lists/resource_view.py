@@ -333,6 +333,8 @@ class ResourceView(View):
                 return True if may_change and any(map(act.allowed, marks)) else None
             case "look":
                 return self.model.can_search
+            case "filter":
+                return not self.filter_bar.display
             case "open":
                 return True if self.selected is not None and not self.opened else None
             case "program":

@@ -61,7 +61,7 @@ async def test_an_empty_line_shows_all_and_is_not_offered_as_a_filter_later() ->
         bar.open()
         for text, params in (("type:debit", {"type": "debit"}), ("  ", {})):
             line(bar).value = text
-            bar.apply(Input.Submitted(line(bar), text))
+            bar.action_apply()
             await pilot.pause()
             assert bar._list.model.filters == params
         assert app.view.context.saved.used_filters("transactions") == ["type:debit"]
@@ -88,7 +88,7 @@ async def test_a_name_that_was_looked_up_is_applied_once_it_is_known() -> None:
     async with app.run_test() as pilot:
         bar.open()
         line(bar).value = "account:till"
-        bar.apply(Input.Submitted(line(bar), line(bar).value))
+        bar.action_apply()
         assert hint(bar) == "Looking up the account…"
         bar._list.model.context.names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
         bar.names_read()
@@ -105,7 +105,7 @@ async def test_a_fault_while_names_are_looked_up_is_shown(monkeypatch: pytest.Mo
     async with app.run_test():
         bar.open()
         line(bar).value = "account:till"
-        bar.apply(Input.Submitted(line(bar), line(bar).value))
+        bar.action_apply()
         await until(lambda: bar._list.model.problem, "the fault")
         assert bar._list.model.problem == "unexpected RuntimeError('a fault')"
 

@@ -22,6 +22,8 @@ def name_under_cursor(driver: Driver) -> object:
 async def test_a_list_without_filters_says_so(with_till: Driver) -> None:
     await with_till.press("slash")
     await with_till.sees("This list has no filters; type an id to open it or part of a name to find it")
+    await with_till.sees("⏎ apply")
+    assert "/ filter" not in with_till.text()
 
 
 def names_shown(driver: Driver) -> list[object]:
