@@ -204,7 +204,8 @@ class ResourceAction:
     # Returns, in sentences, why the user must confirm even in test mode; "" if the object's state gives no
     # reason for this.
     caution: Callable[[Record], str] = lambda _record: ""
-    way_back: ResourceAction | None = None  # the action that undoes this action, if there is one
+    # The action that undoes this action, if there is one; it can be this action itself.
+    way_back: ResourceAction | None = field(default=None, compare=False, repr=False)
     creates: bool = False  # creates an object, so the request carries an idempotency key
     target: Callable[[Record], str] | None = None  # returns the path, if it is not `path/{id}/{verb}`
     shows_once: str | None = None  # the answer's field with a secret that is shown only once

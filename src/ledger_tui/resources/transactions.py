@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Iterator, Mapping
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -231,8 +230,9 @@ def _reverse() -> ResourceAction:
         creates=True,
         part="transactions.reverse",
     )
-    # A reversal is a transaction too, so the same action undoes the reversal.
-    return replace(action, way_back=action)
+    # A reversal is a transaction too, so the same action undoes the reversal, and so on.
+    object.__setattr__(action, "way_back", action)
+    return action
 
 
 REVERSE = _reverse()

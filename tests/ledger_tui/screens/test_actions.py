@@ -237,6 +237,8 @@ async def test_u_takes_a_posting_back_from_any_screen_after_asking(driver: Drive
     await driver.press("y", sees="The transaction on Till is reversed: ")
     rows = (await driver.app.api.read("/v1/transactions")).record["data"]
     assert sum(row["reverses"] is not None for row in rows) == 4  # a reversal is reversed too
+    driver.app.clear_notifications()
+    await driver.press("u", sees="This undoes the undo: it moves 5.00 EUR from Safe to Till again.")
 
 
 async def test_u_says_why_there_is_nothing_to_undo(driver: Driver) -> None:
