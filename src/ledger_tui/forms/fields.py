@@ -117,6 +117,7 @@ class PickerField(Vertical):
         self._value = value
         self._hint = hint
         self._matches: list[AccountName | UserName] = []
+        self._is_browsing = False  # whether an empty input offers objects too
         # The chosen object. If the input no longer shows this object's name, the choice does not count.
         self._choice: AccountName | UserName | None = None
 
@@ -189,12 +190,14 @@ class PickerField(Vertical):
     @on(Input.Changed)
     def search(self, event: Input.Changed) -> None:
         event.stop()
+        self._is_browsing = False
         self.directory_changed()
         self.post_message(FieldChanged(self.id))
 
     def _offer(self, text: str) -> None:
         match = self._directory.get(text)
-        matches = self._directory.search(text, _MOST_SHOWN, self._fits) if text and not match else []
+        is_searching = (text and not match) or (self._is_browsing and self.has_focus_within)
+        matches = self._directory.search(text, _MOST_SHOWN, self._fits) if is_searching else []
         if matches == self._matches:
             return  # keep the highlight
         self._matches = matches
@@ -229,7 +232,13 @@ class PickerField(Vertical):
         return self._fits(match) and bool(match.name.casefold() != text.casefold())
 
     def action_pick(self, step: int) -> None:
-        self.query_one(Offers).step(step)
+        """Highlight the next object; below an empty input, list the newest objects first."""
+        if self._matches or self.value:
+            self.query_one(Offers).step(step)
+        else:
+            self._is_browsing = True
+            self._offer("")
+            self.post_message(FieldChanged(self.id))  # the key bar shows that enter chooses now
 
     @on(OptionList.OptionSelected)
     def clicked(self, event: OptionList.OptionSelected) -> None:
@@ -241,7 +250,7 @@ class PickerField(Vertical):
         self._take(self._matches[index])
 
     def _take(self, choice: AccountName | UserName) -> None:
-        self._choice = choice
+        self._choice, self._is_browsing = choice, False
         self.query_one(Input).value = literal(choice.name)
         self._offer("")
         self._show_choice()

@@ -101,7 +101,7 @@ class FormScreen(Dialog[Created | None]):
         self._typed_at_first: dict[str, str] = {}
         # the fields' values when the form last asked the user to check an account or user that it filled in
         self._guesses: dict[str, str] = {}
-        self._typed_as_sent: dict[str, str] = {}
+        self._wrong: dict[str, str] = {}  # each field's value when its error was last shown or removed
         self._focus_as_sent: Widget | None = None
         self._selection_as_sent = Selection.cursor(0)
         self._question: DiscardScreen | None = None
@@ -264,13 +264,13 @@ class FormScreen(Dialog[Created | None]):
             return
         self._show_errors({})
         self.note("Sending…")
-        self._typed_as_sent = self.typed()
+        values = self.typed()
         self._has_dropped = False
         self._focus_as_sent = self.focused or self._focus_after
         if isinstance(self.focused, Input):
             self._selection_as_sent = self.focused.selection
         self._lock(sending=True)
-        self._send(self._typed_as_sent)
+        self._send(values)
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
         is_locked = self.working or self._result is not None
@@ -464,7 +464,7 @@ class FormScreen(Dialog[Created | None]):
 
     @handles(FieldChanged)
     def field_changed(self, message: FieldChanged) -> None:
-        """Remove a field's error once the field's value differs from the value that was sent."""
+        """Remove a field's error once the field's value differs from the value with the error."""
         message.stop()
         self.set_timer(_TYPING_SECONDS, self._look_for_names)
         self.refresh_bindings()  # the new value may change what enter does
@@ -473,8 +473,7 @@ class FormScreen(Dialog[Created | None]):
         self._adapt_to_account()
         self._show_effect()
         for field in self._form.fields:
-            as_sent = self._typed_as_sent.get(field.name)
-            if message.entry == f"field-{field.name}" and self._value(field) != as_sent:
+            if message.entry == f"field-{field.name}" and self._value(field) != self._wrong.get(field.name):
                 self._show_error(field, "")
             elif (
                 message.entry == "field-account" and field.kind in ("amount", "lines") and self._value(field)
@@ -523,6 +522,7 @@ class FormScreen(Dialog[Created | None]):
             self._show_error(field, errors.get(field.name, ""))
 
     def _show_error(self, field: Field, text: str) -> None:
+        self._wrong[field.name] = self._value(field)
         line = self.query_one(f"#error-{field.name}", Static)
         line.update(Content.styled(f"✕ {text}" if text else "", "bold $error"))
         line.display = bool(text)

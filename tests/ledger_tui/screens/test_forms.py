@@ -118,6 +118,9 @@ async def test_a_transfer_offers_only_other_accounts_in_the_currency_of_the_firs
     async with dashboards.open() as driver:
         await driver.sees("Coins in Kiel", "Coins in Kuwait")
         await driver.press("x", sees="Coins in Berlin · EUR")
+        await driver.press("down", sees=("Coins in Kiel            EUR", "⏎ choose"))
+        await driver.press("enter", sees="Coins in Kiel · EUR")
+        await driver.press("shift+tab", "ctrl+u")
         await driver.type("coins", sees="Coins in Kiel            EUR")
         offers = driver.text(driver.app.screen.query_one("#field-destination Offers"))
         assert "Kuwait" not in offers
@@ -434,6 +437,8 @@ async def test_a_fields_error_goes_as_soon_as_the_field_changes(bare: Driver) ->
     await bare.sees("✕ Amount is required.")
     await bare.press("tab", "tab")
     await bare.type("1", gone="✕ Amount is required.")
+    await bare.press("shift+tab", "shift+tab", sees="✕ There is no such account.")
+    await bare.press("ctrl+u", gone="✕ There is no such account.")  # also if it was sent empty before
 
 
 async def test_enter_says_what_it_does_and_in_the_last_field_it_sends(
