@@ -406,16 +406,27 @@ def _elsewhere(navigation: Navigation) -> Iterator[CommandOffer]:
         for action in resource.actions:
             if action.part not in session.missing_parts:
                 key = key_of(BY_ID[f"act.{action.name}"])
-                about = f"{resource.title}: choose a row, then {key}"
-                run_it = partial(_begin, navigation, resource, f"Choose a row: {key} {action.label}s it.")
+                why = _why_not_here(navigation, resource, action)
+                about = why or f"{resource.title}: choose a row, then {key}"
+                advice = why or f"Choose a row: {key} {action.label}s it."
+                run_it = partial(_begin, navigation, resource, advice)
                 yield action_offer(f"act.{action.name}", action.label, about, run_it)
+
+
+def _why_not_here(navigation: Navigation, resource: Resource, action: ResourceAction) -> str:
+    """Return why the chosen row of this resource does not allow the action; "" without such a row."""
+    view = navigation.view
+    if not isinstance(view, ResourceView) or view.resource is not resource or view.selected is None:
+        return ""
+    return view.why_not(BY_ID[f"act.{action.name}"])
 
 
 async def _begin(navigation: Navigation, resource: Resource, advice: str = "") -> None:
     """Go to the screen where a change is made. Show `advice`, which says how to continue there; without
     advice, open the form of a new object.
     """
-    await navigation.go(resource.kind)
+    if navigation.view.place is not resource:
+        await navigation.go(resource.kind)
     if advice:
         navigation.notify(advice, markup=False)
     else:

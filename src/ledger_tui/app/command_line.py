@@ -534,10 +534,8 @@ class CommandScreen(Dialog[Command | None]):
             self._take(self._offers[self.query_one(Offers).highlighted or 0])
 
     def _take(self, offer: CommandOffer) -> None:
-        if offer.run is not None:
-            return
         line = self.query_one(Input)
-        line.value = offer.text if offer.text.endswith(":") else f"{offer.text} "
+        line.value = offer.text if offer.run is not None or offer.text.endswith(":") else f"{offer.text} "
         line.cursor_position = len(line.value)
 
     @on(OptionList.OptionSelected)
@@ -545,6 +543,7 @@ class CommandScreen(Dialog[Command | None]):
         offer = self._offers[event.option_index]
         if offer.run is not None:
             self.dismiss(Command("run", run=offer.run))
+            return
         self._take(offer)
         self.set_focus(self.query_one(Input))
 

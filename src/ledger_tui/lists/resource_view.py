@@ -530,14 +530,14 @@ class ResourceView(View):
 
     def why_not(self, binding: Binding) -> str:
         """Return the sentence that says why a greyed key does nothing now; "" if there is none."""
-        action, _, argument = binding.action.partition("(")
+        action, _, argument = binding.action.rstrip(")").partition("(")
         match action:
             case "act" | "edit" | "open" | "program" if self.model.is_loading:
                 return _LOADING
             case "act" | "edit":
                 has_marks = bool(self.model.marks) and not self.opened
-                name = argument.strip("')")
-                return why_not(self.resource, name, self.selected, has_marks=has_marks, key_of=self._key_of)
+                name, key, record = argument.strip("'"), self.app.get_key_display(binding), self.selected
+                return why_not(self.resource, name, record, key=key, has_marks=has_marks, key_of=self._key_of)
             case "program":
                 return f"There is no {self.resource.singular} here to show."
             case "widen":

@@ -545,13 +545,14 @@ def why_not(
     name: str,
     record: Record | None,
     *,
+    key: str,
     has_marks: bool,
     key_of: Callable[[ResourceAction], str],
 ) -> str:
     """Return why a key does nothing. Call this for a key for which `offers` returns None.
 
-    `name` is the name of the key's action, or "" for the key that edits. `key_of` returns the key of an
-    action; the sentence contains this key if another action must come first.
+    `name` is the name of the key's action, or "" for the key that edits; `key` is the text of this key.
+    `key_of` returns the key of an action; the sentence contains this key if another action must come first.
     """
     action = resource.action(name)
     verb = action.label if action is not None else "edit"
@@ -564,5 +565,5 @@ def why_not(
         if first is not None and first.allowed(record):
             state = "a draft" if status == "draft" else literal(status)
             return f"Still {state}: {key_of(first)} {first.label}s it first."
-        return f"{sentence(words_for(resource, record))} is {literal(status)}."
+        return f"{sentence(words_for(resource, record))} is {literal(status)}, so {key} cannot {verb} it."
     return action.why_not if action is not None else f"This {resource.singular} cannot be changed."

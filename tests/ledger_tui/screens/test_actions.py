@@ -37,7 +37,12 @@ async def test_an_invoice_goes_from_draft_over_open_to_paid_and_its_account_is_c
     await driver.press("p", "y", sees=("INV-000001 is paid: 12.50 EUR", "● paid"))
     for key in ("v", "F", "p", "e"):
         driver.app.clear_notifications()
-        await driver.press(key, sees="INV-000001 is paid.")
+        await driver.press(key, sees=f"INV-000001 is paid, so {key} cannot ")
+    await driver.press("colon")
+    await driver.type("fina", sees="INV-000001 is paid, so F cannot finalize it.")
+    await driver.press("tab", sees="Finalize")
+    driver.app.clear_notifications()
+    await driver.press("enter", sees="INV-000001 is paid, so F cannot finalize it.")
     await driver.press("enter", sees=(" ○ draft ─────▶ ◐ open ──────▶[● paid]", "→ Its payment"))
     await driver.press("escape", "1", sees="12.50  EUR")
 
