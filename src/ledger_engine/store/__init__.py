@@ -75,7 +75,7 @@ class CachedValues(Protocol):
     change. After a commit the next transaction uses the same values, unless another process has written.
     """
 
-    # All tables in which the values are stored, even if another object in the cache writes some of them.
+    # All tables in which the values are stored, also the tables that another object in the cache writes.
     tables: ClassVar[frozenset[str]]
 
     def __init__(self, cache: GroupCache, tenant: Tenant, /) -> None:

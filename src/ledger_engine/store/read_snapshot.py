@@ -23,7 +23,7 @@ def report_nothing(rows: int) -> None:
 class AuditUnit(Unit, Protocol):
     """The transaction of an audit: a `Unit` that reads very many rows, and also checks the stored files.
 
-    `note_read` calls `report` with its argument.
+    `note_read` passes its argument to `report`.
     """
 
     report: ReportRows

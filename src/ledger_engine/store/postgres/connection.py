@@ -349,9 +349,10 @@ class PostgresConnection:
             self._warning = str(failure(notice))
 
     def _require_confirmed(self, result: PGresult) -> None:
-        """Raise ConnectionLost if `result` is the result of a COMMIT. A warning has come before `result`.
+        """Raise ConnectionLost if `result` is the result of a COMMIT.
 
-        If somebody cancels the wait of a commit for the standby, PostgreSQL reports this only in a warning.
+        Call this only if a warning has come before `result`. If somebody cancels the wait of a commit for the
+        standby, PostgreSQL reports this only in a warning.
         """
         warning, self._warning = self._warning, ""
         if result.command_status == b"COMMIT":

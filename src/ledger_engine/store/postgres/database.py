@@ -303,8 +303,9 @@ class PostgresDatabase(ThreadedDatabase):
                 if error is not None:
                     self._is_lost = self._is_lost or not is_of_others(error)
                     self._give_up(works, error)
-                # Only a commit that announces a topic, or the test `_can_post`, shows that postings are
-                # possible: a lease can be renewed even on a full disk.
+                # On a full disk, a commit without a topic may still succeed, such as the renewal of a lease.
+                # So only a commit that announces a topic, or the test `_can_post`, shows that postings are
+                # possible.
                 elif topics or any(job.work is _can_post and job.error is None for job in works):
                     self._is_lost = False
                 unknown = isinstance(error, OutcomeUnknown)

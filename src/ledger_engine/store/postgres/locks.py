@@ -50,7 +50,7 @@ _LOCK_FREE = SqlStatement(
 )  # fmt: skip
 _UNLOCK = rendered("SELECT pg_advisory_unlock_all(), set_config('idle_session_timeout', '0', false)")
 _BEGIN = rendered("BEGIN ISOLATION LEVEL SERIALIZABLE")
-# For transactions of books if PostgreSQL tracks reads by whole pages or tables. In this case, two
+# Begins a transaction of books if PostgreSQL tracks reads by whole pages or tables. In this case, two
 # serializable transactions on different books would often conflict, and one of them would fail. At the level
 # REPEATABLE READ, two transactions on the same book still conflict, because both write the book's row in
 # `heads`.

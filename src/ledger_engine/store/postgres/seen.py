@@ -170,7 +170,8 @@ class SeenCommits:
         If the loss of commits is accepted, note the loss instead. `writes` is true for the connection of the
         thread that calls `note_commit`.
         """
-        with self._lock:  # before the query, because this server may write while the database answers
+        # Copy this before the query, because this server may commit while the database answers.
+        with self._lock:
             known_commits = dict(self._commits)
         timeline = timeline_of(connection) if self.has_timelines else Timeline(0, 1)
         if not timeline.number:

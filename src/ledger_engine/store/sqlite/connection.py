@@ -85,8 +85,9 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
 
     SQLite stores this setting in the file, so this function first refuses a file of another program.
 
-    If another connection is switching the same new file, SQLite does not wait for it but reports an error at
-    once, because two readers that wait to write would deadlock. So this function tries again.
+    If another connection is switching the same new file, SQLite reports an error at once, so this function
+    tries again. SQLite does not wait, because two connections that both read and wait to write would wait
+    for each other for ever.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:

@@ -1,7 +1,7 @@
 """The SQLite database: one writer thread that commits in groups, and a few readers.
 
-All waiting works run in one transaction, and their callers get answers only after the commit is on the disk
-(`synchronous=FULL`). So durability costs one fsync for each group instead of one for each request.
+The works of a group run in one transaction, and their callers get answers only after the commit is on the
+disk (`synchronous=FULL`). So durability costs one fsync for each group instead of one for each request.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SqliteDatabase(ThreadedDatabase):
             tables = SqliteTables(self._writer)
             tables.bring_up_to_date()
             tables.require_all_there()
-            close_to_others(path)  # not earlier, because the file might not be a ledger
+            close_to_others(path)  # after the checks above, so that another program's file keeps its rights
             # Advance the clock before the first read: somebody may have set the machine's clock back while no
             # server ran, and nothing that has expired may become valid again.
             self._follow_other_writers(self._writer)

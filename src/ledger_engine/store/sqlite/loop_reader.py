@@ -33,7 +33,8 @@ def _count_disk_reads() -> int:
 
     If a work was slow although it read nothing from the disk, the work waited for the processor or for the
     interpreter's lock. To run such works in a thread would only make these waits longer. If the system does
-    not offer such a number, each call returns a different number, so that every slow work counts as slow.
+    not count reads from the disk, each call returns a different number, as if the work had read from the
+    disk.
     """
     if sys.platform != "linux":
         return next(_CALLS)
