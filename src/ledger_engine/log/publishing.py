@@ -92,9 +92,9 @@ def notice_name(witness: str, book: int) -> str:
 class Publisher:
     """From `start` to `stop`, publishes the last checkpoint of each book.
 
-    `latest` maps the book's number to the log with this checkpoint. The sealer fills `latest`. Of several
-    servers, only one seals, and so only this server publishes. While a folder or a witness fails, the health
-    check shows a notice about this failure.
+    `latest` maps the book's number to the log with this checkpoint. The sealer fills `latest`. If several
+    servers share the ledger, only one of them seals, and only the sealing server publishes. While a folder
+    or a witness fails, the health check shows a notice about this failure.
     """
 
     def __init__(self, engine: Engine, outside: CheckpointPlaces, latest: dict[int, StoredLog]) -> None:

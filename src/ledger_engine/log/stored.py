@@ -368,7 +368,7 @@ def _leaves(unit: Unit, log: StoredLog, first: int, end: int) -> list[bytes]:
 
 
 def _most_cosigned(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | None:
-    """Return a cosigned checkpoint of a log that contains the entry `index`.
+    """Return a cosigned checkpoint that covers the entry `index` of the book's log.
 
     If there are several such checkpoints, return the checkpoint with the most signatures. If several of them
     have equally many signatures, return the newest. Return None if there is no such checkpoint.

@@ -190,6 +190,7 @@ class Edge:
 def _middle(start: int, end: int) -> int:
     """Return the index at which RFC 6962 splits a range of several entries.
 
-    The first part has the largest power of two that is less than the number of entries.
+    The number of entries in the first part is the largest power of two that is less than the number of all
+    entries in the range.
     """
     return start + (1 << ((end - start - 1).bit_length() - 1))

@@ -263,8 +263,8 @@ async def _serve() -> None:
 def _environment() -> dict[str, str]:
     """Return the environment variables that the sender needs, with our sys.path in PYTHONPATH.
 
-    The one-file archive sets sys.path in its own start-up code, which this process does not run. All other
-    variables are left out, because any of them may contain a secret.
+    The one-file archive sets sys.path in its own start-up code, which the sender's process does not run. The
+    sender gets no other variables, because any of them may contain a secret.
     """
     variables = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
     return variables | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
