@@ -326,8 +326,9 @@ def _invalid(message: str, param: str) -> InvalidRequest:
 # Faults of webhooks
 
 
-# The `delay_ms` of a webhook fault that has none. A delayed attempt waits for this time. A reordered attempt
-# waits until another attempt to the same endpoint is sent, but no longer than this time.
+# The value of `delay_ms` for a webhook fault that does not set `delay_ms`. A delayed attempt waits for this
+# time. A reordered attempt waits until another attempt to the same endpoint is sent, but no longer than this
+# time.
 LATER_MS = 1000
 _TYPE = "Ledger-Event-Type"
 

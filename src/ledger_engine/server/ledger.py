@@ -140,8 +140,8 @@ async def register_server(
     """Register the server in the database, and yield the server's id.
 
     On PostgreSQL the session keys of the server are revoked at the end. The only server of a SQLite file has
-    no id: yield None. If this server is embedded, the session keys are revoked at the end; otherwise the next
-    server of the file revokes them when it starts.
+    no id, so this yields None. The session keys of an embedded server on a file are revoked at the end. The
+    session keys of any other server on a file are revoked when the next server of the file starts.
     """
     if isinstance(database, Path):
         # Only one process serves a file, so revoke all stored session keys: earlier servers left them.

@@ -76,10 +76,10 @@ def verify(unit: AuditUnit) -> AuditReport:
 def verify_all(start: Starter, checkpoints: Checkpoints = (), since: Checkpoints = ()) -> AuditReport:
     """Run all checks, and compare the ledger with `checkpoints` that were kept outside the ledger.
 
-    With `since`, also compare the ledger with these checkpoints. In this case four things are not checked:
-    the transactions and events up to these checkpoints, the counters, the definitions of the tables, and the
-    database's files. The audit reports to `AuditUnit.note_read` how many rows it has read. Among these are
-    READINGS rows for each transaction. Raises OtherLog for a checkpoint of another ledger.
+    With `since`, also compare the ledger with the checkpoints in `since`. In this case four things are not
+    checked: the transactions and events up to the checkpoints in `since`, the counters, the definitions of
+    the tables, and the database's files. The audit reports to `AuditUnit.note_read` how many rows it has
+    read; each transaction counts as READINGS rows. Raises OtherLog for a checkpoint of another ledger.
     """
     outside = start(partial(by_book, checkpoints=checkpoints)).result()
     by_books = start(partial(by_book, checkpoints=since)).result()

@@ -224,7 +224,7 @@ class BookPass:
         return posting
 
     def _begin_balance(self, account: str, id: str) -> None:
-        """Put the balance of an account before the transaction `id` into `_balances`.
+        """Put into `_balances` the balance that an account had before the transaction `id`.
 
         Call this if `_balances` does not contain the account: the pass has read no transaction of the account
         yet, or has moved the balance to `_older_balances`, or has dropped it.

@@ -132,7 +132,7 @@ class EntryAudit:
     def _read_signed(self) -> list[KeptCheckpoint]:
         """Return the readable checkpoints that the ledger itself stores.
 
-        Note the faults of all checkpoints and signatures of witnesses that the ledger stores.
+        Also note the faults of the stored checkpoints, and of the stored signatures of witnesses.
         """
         rows = self.unit.execute(
             "SELECT witness, size, checkpoint, line FROM log_cosignatures WHERE book = :book"
