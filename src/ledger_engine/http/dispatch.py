@@ -112,7 +112,7 @@ class Dispatcher:
 
 
 def _with_body(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` for Quart, which first returns the `body` already read, and then calls `receive`."""
+    """Return a function for Quart: its first call returns the body, and each later call calls `receive`."""
     messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive_after_body() -> dict[str, Any]:

@@ -38,8 +38,9 @@ from ledger_engine.ledger.users import User
 _EVERYWHERE = ["Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]
 _SURFACES = {"v1": "Ledger", "api": "Directory", "oauth": "OAuth"}
 _REASONS = {int(status): reason for status, reason in TEXTS["statuses"].items()}
-# The error statuses that an operation can list with the error schema of its surface. 405 is left out, because
-# the dispatcher and not an operation answers with it; 429, because its body is the same on each surface.
+# The error statuses that an operation can list with the error schema of its surface. 405 is missing, because
+# the dispatcher, not an operation, answers with 405. 429 is missing, because the body of a 429 is the same on
+# each surface.
 _OF_OPERATIONS = [status for status in _REASONS if status not in (405, 429)]
 _RATE_LIMITED = {"$ref": "#/components/responses/RateLimited"}
 # The class of an event's object, by the first word of the event's type, such as `invoice` in `invoice.paid`.

@@ -431,7 +431,7 @@ class HttpExchange:
             else:
                 self.keeps_open = False  # the end of the connection shows the client where the answer ends
         if self._client.is_stopping:
-            self.keeps_open = False  # so the client sends its next request to another server
+            self.keeps_open = False  # so that the client sends its next request to another server
         if not self.whole:
             self.keeps_open = False  # the rest of the body must not be read as a request
         if closes:
