@@ -1,4 +1,4 @@
-"""Credentials: finds the API key or token with a bearer value, and the rights of this key or token.
+"""Finds the API key or token with a given value, and the rights of this key or token.
 
 An access token is valid for an hour. A refresh token is valid for 30 days, and works once: see
 docs/interface.md#auth-access-token, #auth-refresh-once. A client gets both tokens in exchange for an API key.

@@ -45,7 +45,7 @@ def stored_objects(unit: Unit, tenant: Tenant) -> int:
 class StoredObjects:
     """The number of stored objects in a project and mode. Implements the protocol `CachedValues` of `store`.
 
-    The works of a group change the number in memory, and the group stores it once.
+    All changes that share one commit change the number in memory. Before the commit, `write` stores it once.
     """
 
     tables: ClassVar = frozenset({"counters"})

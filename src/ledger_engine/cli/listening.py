@@ -143,7 +143,7 @@ class WebhookListener:
     """Forwards the events of one server, signed with `secret`; `write_line` prints a line for the user.
 
     Without `kinds` it forwards every type. It adds `headers` to each request. If `retry` is true, it sends an
-    event again, after the waits in RETRIES_S, until the handler accepts the event.
+    event again after each wait in RETRIES_S, until the handler accepts the event or the waits are used up.
     """
 
     server: str

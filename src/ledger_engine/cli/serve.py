@@ -29,8 +29,8 @@ from ledger_engine.core.settings import (
 # for `--auth-rate-limit` is LEDGER_AUTH_RATE_LIMIT; its line in the file is `auth-rate-limit = "20/5"`.
 
 
-# Under this key the `meta` of click's context stores a dict. It maps the name of each parameter that the file
-# sets to the place of the value, such as `FILE, line 3`.
+# Under this key the `meta` of click's context stores a dict. The keys of the dict are the names of the
+# parameters that the file sets. Its values are the places in the file, such as `FILE, line 3`.
 _LINES = "ledger_engine.lines_of_file"
 
 

@@ -98,7 +98,7 @@ class SystemClock:
             self._latest = wall
             self._seen_at_ns = tick
             return wall
-        # Do not update `_latest` and `_seen_at_ns` here: then each call would lose the fraction of a
+        # Do not update `_latest` and `_seen_at_ns` here. Otherwise each call would lose the fraction of a
         # millisecond that `//` cuts off.
         return slowed
 

@@ -306,8 +306,8 @@ class _Rules(CodeChallenge):
 class Server(AuthorizationServer):
     """Authlib's server for one unit.
 
-    `stored` is the stored code or token that the request uses, or None if its value is unknown. If Authlib
-    accepts the request, it issues the new tokens in `pair`, or the new code `code`.
+    `stored` is the stored code or token that the request uses; None if the ledger stores no such code or
+    token. If Authlib accepts the request, it issues the new tokens in `pair`, or the new code `code`.
     """
 
     def __init__(
