@@ -111,7 +111,10 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(form: str, level: str) -> None:
-    """Write the ledger's log records of this level and above, and the libraries' warnings, to stderr."""
+    """Write the ledger's log records of this level and above to stderr.
+
+    Libraries' records are written too, if they have this level and at least the level warning.
+    """
     lines = logging.StreamHandler()
     text = LineFormatter("%(time)s %(levelname)s %(name)s: %(message)s")
     lines.setFormatter(JsonFormatter() if form == "json" else text)

@@ -81,7 +81,8 @@ class Background:
     async def pause(self) -> None:
         """Stop the tasks until `resume`, so that the ledger can be replaced or emptied in the meantime.
 
-        Each task first finishes the work that it has begun.
+        Sending webhooks and logging requests stop when their work in progress is recorded. Sealing and
+        retention stop at once.
         """
         await self._retention.stop()
         await self._sealer.stop()
@@ -100,9 +101,10 @@ class Background:
         self._followers.end()
 
     async def stop(self) -> None:
-        """Stop the tasks; each task first stores the work that it has in memory.
+        """Stop the tasks; first store the results of webhooks and the logged requests that are in memory.
 
-        Call this after the last request and before closing the engine.
+        Sealing and retention stop at once, and the next server continues them. Call this after the last
+        request and before closing the engine.
         """
         self._followers.end()
         await self._retention.stop()
