@@ -113,7 +113,7 @@ class Proof:
         return Proof(parse_size(lines[0][6:]), path, Checkpoint.parse(checkpoint), salt)
 
     def check(self, body: bytes, log: VerifierKey, witnesses: Collection[VerifierKey] = ()) -> dict[str, int]:
-        """Check the proof. Return a dict from the name of each witness to the time of its signature.
+        """Check the proof. Return a dict from each witness's name to the time of the witness's signature.
 
         `body` is the event's body as webhooks send it. There is one exception: for an event of an erased
         user, `body` must be the event's log entry. The salt of this event is destroyed, and without the salt

@@ -47,7 +47,7 @@ def short(column: str, letters: int) -> str:
 
 
 def any_of(values: Iterable[Value]) -> tuple[str, dict[str, Value]]:
-    """Return the text for the brackets of `IN (…)`, such as `:value0, :value1`, and these parameters."""
+    """Return the text for the brackets of `IN (…)`, such as `:value0, :value1`, and the parameters in it."""
     parameters = {f"value{number}": value for number, value in enumerate(values)}
     return ", ".join(f":{name}" for name in parameters), parameters
 

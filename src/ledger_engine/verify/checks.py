@@ -339,7 +339,10 @@ def check_logs(unit: AuditUnit, faults: Discrepancies) -> None:
 
 
 def _sealed_long_ago(unit: AuditUnit, book: int, key: LogKey, served_at: int) -> bool:
-    """Return whether a server ran LONG_MS after the key was made and LONG_MS after the book's first event."""
+    """Return whether a server was still running LONG_MS after the book's log could begin.
+
+    The log can begin when the key is made and the book has an event.
+    """
     row = unit.first("SELECT min(created) AS first FROM events WHERE book = :book", {"book": book})
     return row is not None and max(row["first"] or served_at, key.created) + LONG_MS < served_at
 

@@ -48,8 +48,7 @@ JOIN pg_attribute AS parent ON parent.attrelid = confrelid AND parent.attnum = p
 WHERE contype = 'f' AND connamespace = current_schema()::regnamespace
 GROUP BY conname, conrelid, confrelid ORDER BY conrelid::regclass::text, conname
 """)
-# Finds transactions with values that a constraint of the table forbids; no other check of the audit looks at
-# these values.
+# Finds a transaction with an amount or a type that a constraint of the table forbids.
 _FORBIDDEN = rendered(
     "SELECT id FROM transactions WHERE amount <= 0 OR type NOT IN ('credit', 'debit')"
     " ORDER BY book, id LIMIT 1"

@@ -170,7 +170,7 @@ class SeenCommits:
         If the loss of commits is accepted, note the loss instead. `writes` is true for the connection of the
         thread that calls `note_commit`.
         """
-        # Copy this before the query, because this server may commit while the database answers.
+        # Copy the known commits before the query, because this server may commit while the database answers.
         with self._lock:
             known_commits = dict(self._commits)
         timeline = timeline_of(connection) if self.has_timelines else Timeline(0, 1)

@@ -1,6 +1,6 @@
--- The keys of the transparency logs, of which each book has one (`ledger_engine.log`). The key without
--- `retired_at` signs. `secret` is the private key, sealed like the secrets of webhooks. The origins of all logs
--- begin with `name`.
+-- The keys that sign the transparency logs (`ledger_engine.log`). Each book has one log, and the key without
+-- `retired_at` signs all logs. `secret` is the private key, sealed like the secrets of webhooks. The origins
+-- of all logs begin with `name`.
 CREATE TABLE log_keys (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL,
