@@ -45,7 +45,7 @@ def stored_objects(unit: Unit, tenant: Tenant) -> int:
 class StoredObjects:
     """The number of stored objects in a project and mode. Implements the protocol `CachedValues` of `store`.
 
-    All changes that share one commit change the number in memory. Before the commit, `write` stores it once.
+    All changes in one commit update the number in memory. Before the commit, `write` stores the number once.
     """
 
     tables: ClassVar = frozenset({"counters"})

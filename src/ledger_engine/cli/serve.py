@@ -30,7 +30,7 @@ from ledger_engine.core.settings import (
 
 
 # Under this key the `meta` of click's context stores a dict. The keys of the dict are the names of the
-# parameters that the file sets. Its values are the places in the file, such as `FILE, line 3`.
+# parameters that the file sets. The values of the dict are the places in the file, such as `FILE, line 3`.
 _LINES = "ledger_engine.lines_of_file"
 
 

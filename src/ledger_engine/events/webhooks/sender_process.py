@@ -206,7 +206,7 @@ class SenderProcess:
 
 
 def main(form: str) -> None:
-    """Run the process: send the jobs from stdin, until the owner stops the process, or ends.
+    """Run the process: send the jobs from stdin, until the owner stops the process or the owner itself ends.
 
     `form` is the owner's FORM. If it differs from FORM in this process, the exit status is OTHER_PROGRAM.
     """

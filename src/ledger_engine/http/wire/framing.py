@@ -74,8 +74,8 @@ class ChunkedBody:
                 if self._bytes_left:
                     return None
             end = data.find(b"\r\n", at)
-            # If `data` contains no CRLF, its last byte may be a CR whose LF has not arrived yet. Do not count
-            # this byte, because a CR is not part of the line.
+            # If no CRLF follows, the last byte may be a CR whose LF has not arrived yet. Do not count this
+            # byte, because a CR is not part of the line.
             if (len(data) - 1 if end < 0 else end) - at > LINE_MAX:
                 raise unreadable()
             if end < 0:
