@@ -454,7 +454,7 @@ class ThreadedDatabase:
 
 
 def _finish_by_loop(jobs: list[QueuedWork]) -> dict[asyncio.AbstractEventLoop, list[QueuedWork]]:
-    """Mark the jobs as finished. Return for each event loop the jobs whose results it awaits."""
+    """Mark the jobs as finished. Return a dict from each event loop to the jobs that this loop awaits."""
     by_loop: dict[asyncio.AbstractEventLoop, list[QueuedWork]] = {}
     for job in jobs:
         job.finished = True

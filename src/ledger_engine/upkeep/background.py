@@ -81,8 +81,8 @@ class Background:
     async def pause(self) -> None:
         """Stop the tasks until `resume`, so that the ledger can be replaced or emptied in the meantime.
 
-        Sending webhooks and logging requests stop when their work in progress is recorded. Sealing and
-        retention stop at once.
+        The sender of webhooks and the recorder of requests store their work in progress before they stop.
+        Sealing and retention stop at once.
         """
         await self._retention.stop()
         await self._sealer.stop()

@@ -307,7 +307,7 @@ class Server(AuthorizationServer):
     """Authlib's server for one unit.
 
     `stored` is the stored code or token that the request uses; None if the ledger stores no such code or
-    token. If Authlib accepts the request, it issues the new tokens in `pair`, or the new code `code`.
+    token. If Authlib accepts the request, Authlib issues the new tokens in `pair`, or the new code in `code`.
     """
 
     def __init__(

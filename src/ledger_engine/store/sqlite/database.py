@@ -66,7 +66,7 @@ class SqliteDatabase(ThreadedDatabase):
             tables = SqliteTables(self._writer)
             tables.bring_up_to_date()
             tables.require_all_there()
-            close_to_others(path)  # after the checks above, so that another program's file keeps its rights
+            close_to_others(path)  # after the checks above: a file of another program keeps its rights
             # Advance the clock before the first read: somebody may have set the machine's clock back while no
             # server ran, and nothing that has expired may become valid again.
             self._follow_other_writers(self._writer)
