@@ -187,7 +187,7 @@ class Committer(GroupCommitter[PostgresUnit]):
 class _Transaction(DatabaseTransaction[PostgresUnit]):
     """One transaction of a group. It locks at most `at_most` of the books that have works in `waiting`.
 
-    `running` are the works of the books that it has locked.
+    `running` are the works of the books that the transaction has locked.
     """
 
     failures = (DatabaseFailed,)
