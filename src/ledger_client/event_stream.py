@@ -98,9 +98,10 @@ def _require_small(data: bytearray) -> None:
 class StreamMessage:
     """A message of the live stream: the raw body of an event, and whether its signature is valid.
 
-    The first message of a connection contains the secret and no event: `body` is None, and `is_signed` is
-    true if there is a secret. After a lost connection the stream can resume after the event `id`. If `id` is
-    "", resume after the id of the last message that had an id.
+    The first message of a connection contains no event, but the secret that signs later messages. In this
+    message `body` is None, and `is_signed` is false if the secret is missing. After a lost connection the
+    stream can resume after the event `id`. If `id` is "", resume after the id of the last message that had an
+    id.
     """
 
     id: str

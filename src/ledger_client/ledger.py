@@ -88,7 +88,7 @@ class AsyncLedger(AllResources["AsyncLedger"]):
         self._process = os.getpid()
         try:
             self._http = answers.BoundedClient(base_url=self.url, **self._settings)
-        # for a wrong setting of a proxy, or of the trusted certificate authorities
+        # These errors mean that the setting of a proxy, or of the trusted certificate authorities, is wrong.
         except (httpx.InvalidURL, ValueError, OSError, ImportError) as error:
             raise NotSent(f"Cannot connect: {error}") from error
 

@@ -187,9 +187,9 @@ async def read_events(api: Api, limit: int) -> list[Record]:
 async def read_health(api: Api) -> list[EndpointHealth]:
     """Return the health of the endpoints, in at most 1 + ENDPOINTS_READ requests.
 
-    This function reads deliveries only for the first ENDPOINTS_READ endpoints. While the screen shows an
-    earlier moment, it may need more requests (see `read_deliveries`). Raises NotOffered if the server shows
-    no endpoints.
+    This function reads deliveries only for the first ENDPOINTS_READ endpoints. It may need more requests
+    while the screen shows an earlier moment (see `read_deliveries`). Raises NotOffered if the server shows no
+    endpoints.
     """
     endpoints, deliveries = await read_deliveries(api, DELIVERIES_DRAWN)
     return health_of(endpoints, deliveries)

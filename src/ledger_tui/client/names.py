@@ -58,7 +58,7 @@ class Directory(Generic[Named]):
         return [entry for entry in self._by_id.values() if folded in entry.name.casefold()]
 
     def resolve(self, text: str, fits: Callable[[Named], bool] = lambda _entry: True) -> Named | None:
-        """Return the object with this name or, if there is none, the object whose name contains the text.
+        """Return the object whose name is `text` or, if there is none, the object whose name contains `text`.
 
         Return None unless exactly one object matches. If `fits` accepts some of the matching objects, the
         other objects do not count.

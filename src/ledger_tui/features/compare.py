@@ -68,7 +68,8 @@ def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, en
         at = moment_ms(each.get("created"))
         if at is None or not start_ms < at <= end_ms:
             continue
-        # The account's balance may contain a posting that the list leaves out, or lack one that the list has.
+        # Prefer `balance_after`: the postings were read at another time than the account's balance, so the
+        # balance may contain a posting that is not in `newest_first`, or lack a posting that is.
         after = each.get("balance_after")
         running = after if isinstance(after, int) else running
         times.append(at)

@@ -72,7 +72,8 @@ def _opposite_of(transaction: Record, names: AccountNames) -> str:
 def named(resource: Resource, record: Record, names: AccountNames) -> str:
     """Return the name by which people know an object, and its kind if the name does not show it."""
     about = subject(record) or record
-    kind = record.get("type" if about is not record else "event_type")  # the type of an event or a delivery
+    # An event has its type in the field `type`, and a delivery has the event's type in `event_type`.
+    kind = record.get("type" if about is not record else "event_type")
     head = literal(kind) if isinstance(kind, str) else number_or_name(resource, record)
     if head is None:
         head = f"the {'draft' if record.get('status') == 'draft' else resource.singular}"

@@ -417,8 +417,10 @@ class FilterBar(Vertical):
             self._find()
 
     def _filter_meant(self, line: str) -> str:
-        """Return `line`; or, if no loaded row contains the line and it is a value that exactly one filter
-        suggests, return this filter: in the request log `4xx` becomes `status:4xx`.
+        """Return the filter that the line means, such as `status:4xx` for `4xx`; otherwise return `line`.
+
+        The line means a filter if no loaded row contains the line, and if exactly one filter suggests the
+        line as a value.
         """
         filters = [filter_ for filter_ in self._filters if line in filter_.suggests()]
         if len(filters) != 1:

@@ -51,7 +51,7 @@ class RecordList(Stack):
     """The table of a `ListModel`, and the workers that read its pages as the user moves through them.
 
     A RecordList calls `tell_change` after each change of the rows, and after each change of the reason why
-    the list cannot be read. If the server lacks the list, it shows the rows that `stand_in_rows` returns.
+    the list cannot be read. If the server lacks the list, the table shows the rows of `stand_in_rows`.
     """
 
     _users_asked_for = False

@@ -69,7 +69,7 @@ class Window:
         """Forget everything. A page that is still awaited becomes stale, so `apply` will ignore it."""
         self.generation += 1
         self.slots: list[Slot] = []
-        self._run = range(1, 1)  # the slots, apart from slot 0, whose rows the window keeps
+        self._run = range(1, 1)  # the numbers of the slots in the run; slot 0 is never part of the run
         self._starts: list[int] = [0]  # the number of each slot's first row, then the number of all rows
         self.frontier: str | None = None  # the cursor of the next older page; None if there is none
         self.newer_refused = False  # whether the server cannot page from the middle to newer rows
@@ -382,8 +382,8 @@ class Window:
     def _with_stays(self, page: ListPage, number: int) -> ListPage:
         """Return the page, with the old rows that `let_stay` protects and that the page does not contain.
 
-        A protected row stays above the rows that were below it. If none of those lower rows is on this page,
-        the protected row is put at the end if this is the list's last page, and otherwise left out.
+        A protected row stays above the rows that were below it. If the page has none of those lower rows, the
+        protected row goes to the end of the page, but only on the last page of the list.
         """
         ids = {row.get("id") for row in page.rows}
         old = (self.slots[number].rows or []) if number < len(self.slots) else []

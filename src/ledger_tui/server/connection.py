@@ -195,7 +195,8 @@ class ServerConnection:
     @property
     def restarts_without_asking(self) -> bool:
         """Whether the dashboard restarts its own server without asking the user."""
-        # A demo's data ends with its server. The user must notice that a restarted demo has other data.
+        # A restarted demo has other data, because a demo's data ends with its server. The user must notice
+        # this, so never restart a demo without asking.
         return not self._options.demo and time.monotonic() - self._started_at >= RESTART_AFTER_SECONDS
 
     async def close(self) -> None:

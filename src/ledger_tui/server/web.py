@@ -77,7 +77,7 @@ class AccessGuard:
         """Answer a GET or HEAD with `handler`, or with 403 if the request is not allowed.
 
         A request is allowed if it is meant for this server and carries the session's cookie. The request with
-        the link's token starts the session and gets the cookie. Any other method gets a 405.
+        the link's token starts the session and gets the cookie. A method other than GET and HEAD gets a 405.
         """
         if not self._is_for_this_server(request):
             return _forbidden("This address is not served here.")

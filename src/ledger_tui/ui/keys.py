@@ -79,8 +79,8 @@ LETTERS: Mapping[str, Letter] = {
 }
 _LETTER_OF = {action: letter for letter, each in LETTERS.items() for action in each.actions}
 
-# The order of the actions in the key bar and in the offers of an empty command line. The bar shows no other
-# actions, such as moves of the cursor, except the actions of an open dialog. These come first.
+# The order of the actions in the key bar and in the offers of an empty command line. Other actions, such as
+# moves of the cursor, are not in the bar. Only an open dialog adds actions of its own, which come first.
 _BY_USE = (
     "past('now')",
     "past('play')",

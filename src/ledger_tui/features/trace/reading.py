@@ -212,7 +212,8 @@ class _Reader:
                 events_listed = await self.listed("/v1/events", "events", object=object_id, limit="100")
             except InvalidRequest:  # the server does not know the parameter `object`
                 raise _Without(_NO_OBJECT_FILTER) from None
-            # A server that does not know the parameter `object` may ignore it and list all events.
+            # A server that does not know the parameter `object` may ignore this parameter and list all
+            # events, so leave out the events about other objects.
             self.of_object[object_id] = [
                 each for each in events_listed if subject(each).get("id") == object_id
             ]
@@ -365,7 +366,7 @@ async def _with_deliveries(reader: _Reader, step: TraceStep, no_deliveries: str,
             path = f"/v1/events/{quote(event_id, safe='')}/deliveries"
             by_event[event_id] = tuple(await reader.listed(path, "events.deliveries"))
         except (_Without, LedgerError) as error:
-            # If a delivery is traced, the dashboard already knows this delivery.
+            # If a delivery is traced, `record` is this delivery, so add it without a request.
             if not isinstance(error, _UsedUp) and isinstance(record.get("attempts"), list):
                 by_event.setdefault(str(record.get("event")), (record,))
             why = no_deliveries or _why(error, _NO_DELIVERIES)
