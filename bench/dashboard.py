@@ -30,7 +30,7 @@ KEY = "sk_test_0123456789abcdefghijklmnopqrstuv"
 ACCOUNTS, TRANSACTIONS = "balance  cur", "amount  cur"  # the headings by which to recognize a list
 DOWN, PAGE_DOWN, PAGE_UP = "\x1b[B", "\x1b[6~", "\x1b[5~"
 
-SHOWN = "5,000,000 rows, 120×40"  # the result with a label: the table of figures shows it
+SHOWN = "5,000,000 rows, 120×40"  # the size whose result gets a label, so that the table of figures shows it
 FIRST_PAINT_S, SCREEN_MS, MEMORY_MB = 0.3, 30.0, 100.0
 KEY_P95_MS = {(80, 24): 15.0, (120, 40): 15.0, (250, 70): 25.0}
 
@@ -101,7 +101,7 @@ def _held(terminal: Terminal, key: str) -> list[float]:
 def _screens_changed(terminal: Terminal, name: str) -> Result:
     """Measure the time from the key until the dashboard shows the rows of the other screen."""
     taken = []
-    for number in range(-2, SCREENS):  # the first two create the screens
+    for number in range(-2, SCREENS):  # the first two changes create the screens
         key, sign = (("1", ACCOUNTS), ("2", TRANSACTIONS))[number % 2]
         terminal.settle(0.1)
         pressed = terminal.press(key)

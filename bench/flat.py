@@ -34,7 +34,7 @@ class Shelf:
         self.tenant = Tenant(self._value("SELECT id FROM projects"), livemode=False)
         chance = random.Random(3)
         ends = [moment_of(self._value(f"SELECT {end}(id) FROM transactions")) for end in ("min", "max")]
-        # A page that starts at one of the oldest transactions would not be full.
+        # Choose no moment in the first tenth of the time: a page that starts there might not be full.
         self.moments = [int(ends[0] + (ends[1] - ends[0]) * chance.uniform(0.1, 1)) for _ in range(reads)]
         self.opened = ends[0]
         listed = [row["id"] for row in self.unit.execute("SELECT id FROM accounts")]

@@ -70,7 +70,10 @@ class Postings:
         return rate
 
     def by_hand(self) -> float:
-        """Return the transactions a second of the same statements in sqlite3, in commits of `group` works."""
+        """Return the transactions a second if sqlite3 alone runs the same statements.
+
+        Each commit holds `group` transactions.
+        """
         statements = self._record(self._copy("recorded.db"))
         connection = connect(self._copy("bare.db"), checkpoints=True)
         try:

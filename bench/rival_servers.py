@@ -26,7 +26,7 @@ ENVIRONMENT = ROOT / ".venv-bench"
 START_S = 30.0
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 PGBENCH_CLIENTS = 8
-# The fields of the ledger's objects, except `id` and `object`. The measured POSTs send three.
+# The fields of the ledger's objects, except `id` and `object`. The measured POSTs send three of them.
 POCKETBASE_FIELDS = {
     "transactions": {
         "account": "text",

@@ -67,7 +67,7 @@ def measure(folder: Path, rounds: int) -> list[Result]:
 
 
 def _started(folder: Path, stack: ExitStack) -> dict[str, Requests]:
-    """Start every server that is installed; return what to send to each."""
+    """Start every server that is installed; return the requests to send to each server."""
     books = asyncio.run(make_books(folder / "ledger.db"))
 
     def posts_to(url: str, of: Books = books) -> Requests:

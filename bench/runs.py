@@ -13,7 +13,8 @@ class Result:
     """A line of the report.
 
     `value` is the median of the ratios ours / other; if `other` is None, it is the median of a single side in
-    `unit`. The claim is that `value` is `>=` or `<=` (`bound`) the `target`. Without a claim both are None.
+    `unit`. The claim is that `value` is `>=` or `<=` (`bound`) the `target`. Without a claim, `bound` and
+    `target` are None.
     """
 
     name: str

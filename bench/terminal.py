@@ -58,7 +58,7 @@ class Terminal:
         try:
             deadline = time.monotonic() + 5
             while self.process.poll() is None and time.monotonic() < deadline:
-                self.read(0.05)  # read the last output, because a full buffer would stop the program's end
+                self.read(0.05)  # read the last output: with a full buffer the program could not end
         finally:
             self.process.kill()
             self.process.wait()
