@@ -380,8 +380,8 @@ def _actions(navigation: Navigation) -> Iterator[CommandOffer]:
         if binding.id and not binding.id.startswith(_NOT_OFFERED)
     ]
     for node, binding in sorted(bindings, key=lambda each: not each[1].show):
-        # `:flows` has no key of its own; the key bar shows it next to the key of the command line, so offer
-        # it at this position.
+        # `:flows` has no key of its own. The key bar shows `:flows` next to the key of the command line, so
+        # offer `:flows` at the position of this key.
         if binding.action == "command_line":
             yield FLOWS
             continue

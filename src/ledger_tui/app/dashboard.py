@@ -363,7 +363,7 @@ class Dashboard(Layer[None]):
             self._open_form(form, record)
 
     def _open_form(self, form: Form, record: Record | None) -> None:
-        # Imported here, like most dialogs: the first paint does not need them.
+        # Imported here and not at the top, like most dialogs, because the first paint needs no dialog.
         from ledger_tui.forms.form_screen import FormScreen
         from ledger_tui.forms.questions import named
         from ledger_tui.forms.submission import Submission

@@ -179,7 +179,8 @@ def difference_row(change: Record, start: str, end: str) -> Record:
 def with_shares(rows: list[Record]) -> list[Record]:
     """Return the rows; a row with a difference gets `share`, a number from -1 to 1.
 
-    The share is the difference of this row, divided by the largest difference of all rows in its currency.
+    The share is the difference of the row, divided by the largest absolute difference of the rows with the
+    same currency.
     """
     largest: dict[str, int] = {}
     for row in rows:

@@ -151,7 +151,11 @@ class PostingRate:
                 del counter[bucket]
 
     def _note_reach(self, times: Sequence[float], now: float, *, all_read: bool, first: bool) -> None:
-        """Note the time since which no transaction is missed; estimate the number of missed transactions."""
+        """Note from when on transactions are counted, or estimate how many transactions were missed.
+
+        The first read decides from when on transactions are counted. A later read that does not reach back to
+        the previous read leaves a gap, and this method estimates the number of transactions in the gap.
+        """
         if first:
             self._complete_from = float("-inf") if all_read else min(times, default=now)
         elif not all_read and times and self._newest_at is not None:

@@ -22,7 +22,7 @@ from ledger_tui.ui.view import Context
 # wait.
 _AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0)
 _GATHER_SECONDS = 0.1  # events that arrive within this time are drawn together
-_QUIET_SECONDS = 30.0  # the time between two polls while the stream delivers all events
+_QUIET_SECONDS = 30.0  # the minimum time between two polls while the stream is open and no endpoint is known
 
 
 class EventsView(ResourceView):

@@ -87,8 +87,8 @@ class RawScreen(Dialog[None]):
         self.notify("Copied the JSON", markup=False)
 
 
-# If one of these variables is not set, the dashboard runs the first installed program from the variable's
-# list.
+# If PAGER or EDITOR is not set, the dashboard runs the first program in the list of this variable that is
+# installed.
 _DEFAULTS = {"PAGER": ("less", "more"), "EDITOR": ("sensible-editor", "nano", "vi")}
 
 

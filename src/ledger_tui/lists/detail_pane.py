@@ -57,7 +57,8 @@ class Panes(ScreenRow):
         If only one pane is shown, `is_open` decides: True shows the detail, and False shows the list.
         """
         self.wide = self._choice.split if self._choice.split is not None else width >= WIDE_COLUMNS
-        # A style rule would take effect too late: the next key already needs a visible widget to focus.
+        # Set `display` here. A rule in the style sheet would take effect too late, because the next key
+        # already needs a visible widget to focus.
         self._list.display = self.wide or not is_open
         self._detail.display = self.wide or is_open
         least, most = LEAST_COLUMNS, max(LEAST_COLUMNS, width - LEAST_COLUMNS)

@@ -115,7 +115,8 @@ class RecordList(Stack):
         try:
             page = await fetch_page(self.context.api, path, params, want, resource.part)
         except NotOffered as error:
-            # If the path contains an object's id, a 404 may mean that the object is missing, not the list.
+            # If the path contains an object's id, a 404 may mean that the object is missing, not the list. So
+            # show the server's sentence too.
             absence = literal(error) if path != resource.path else ""
             sentence = (
                 resource.missing_text
@@ -123,7 +124,8 @@ class RecordList(Stack):
             )
             self.post_message(PageFailed(want, f"{sentence} ({absence})" if absence else sentence))
         except InvalidRequest as error:
-            # To page to newer rows, a server must offer `ending_before`. The contract has no such parameter.
+            # A request for newer rows contains `ending_before`. The contract has no such parameter, so a
+            # server may refuse this request.
             is_refusal = want.kind == "newer"
             self.post_message(PageFailed(want, literal(error), newer_refused=is_refusal))
         except LedgerError as error:

@@ -139,7 +139,7 @@ class Config:
     themes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     commands: Mapping[str, OwnCommand] = field(default_factory=dict)
     panes: PaneChoice = field(default_factory=PaneChoice)
-    notice: str = ""  # a sentence about entries of an older version, which are ignored
+    notice: str = ""  # a sentence that names the ignored entries of an older version; "" if there are none
 
     @property
     def key_variables(self) -> frozenset[str]:

@@ -374,7 +374,7 @@ class HelpScreen(Dialog[None]):
         self._show_rest_after_layout()
 
     def _show_rest_after_layout(self) -> None:
-        self.call_after_refresh(self._show_rest)  # the size of the box follows that of its content
+        self.call_after_refresh(self._show_rest)  # the box gets its new size at the layout
 
     def _show_rest(self) -> None:
         """Show on the border whether more keys follow below the visible part."""

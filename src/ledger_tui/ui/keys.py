@@ -136,7 +136,7 @@ _BY_USE = (
     "app.quit",
 )
 # The actions that come first in the key bar: `FIRST_IN_PAST` while the past is shown, `FIRST_ON_MARKED` while
-# rows are marked, and `FIRST_ON` on the screens of these kinds.
+# rows are marked, and `FIRST_ON` on the screens that it names.
 FIRST_IN_PAST = (
     "past('now')",
     "back",

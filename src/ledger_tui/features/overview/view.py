@@ -256,7 +256,8 @@ class Overview(TiledView):
         self._old.discard(name)
         if name == "done":
             if self._known_figures.ms == self.context.session.moment_ms:
-                # The figures that are still in `_old` were not read again, because they have not changed.
+                # The figures that are still in `_old` have not changed, so they were not read again. Redraw
+                # their tiles without the note `_READING`.
                 self._undrawn.update(f"tile-{each}" for each in self._old)
                 self._old.clear()
             self.end_read(figure)
