@@ -80,8 +80,8 @@ class ApiCall(Generic[T]):
     After a lost answer or a 5xx other than 501, the client repeats a GET, a request with an idempotency key,
     and a PATCH without `if_match`. A POST with a key takes effect once, however often the client sends it.
     The client does not repeat a PATCH with `if_match`: if the first attempt took effect, the object no longer
-    matches. A request that the rate limit refused had no effect, so the client repeats any such request,
-    after a pause of up to a minute.
+    matches. A request that the rate limit refused had no effect, so the client repeats such a
+    request, whatever its method, unless the server asks for a wait of more than a minute.
     """
 
     result_of: Callable[[Answer], T]

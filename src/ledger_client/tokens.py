@@ -70,10 +70,10 @@ def is_final(error: LedgerError) -> bool:
 class Tokens:
     """The tokens that a client uses. One refresh runs at a time: the server accepts a refresh token once.
 
-    `exchange` gets the next pair for a refresh token. `on_change` is called with each new pair before the
-    pair is used. Processes that share a `store` refresh one after the other, and use the pair that another
-    process has stored. If a pair could not be stored, `problem` gives the reason in a sentence. `rotations`
-    counts the pairs that `refresh` got since `begin`. `clock` shows seconds and never goes back.
+    `exchange` gets the next pair for a refresh token. This class calls `on_change` with each new pair before
+    a request uses the pair. Processes that share a `store` refresh one after the other, and use the pair that
+    another process has stored. If a pair could not be stored, `problem` gives the reason in a sentence.
+    `rotations` counts the pairs that `refresh` got since `begin`. `clock` shows seconds and never goes back.
     """
 
     def __init__(

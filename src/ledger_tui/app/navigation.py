@@ -247,11 +247,11 @@ class Navigation(Switcher):
         """Go back to where the user followed the last link.
 
         If there is no such link, the effect depends on the present screen:
-        - A screen without a list goes back in the history, or to the overview if there is no history.
-        - A list that belongs to another screen goes to that screen.
-        - Any other list stays, and clears its filter.
+        - From a screen without a list, go back in the history, or to the overview if there is no history.
+        - From a list that belongs to another screen, go to that screen.
+        - On any other list, stay on the screen and clear the filter.
 
-        A list that the user leaves by going back loses its filter, too.
+        Also clear the filter of a list that the user leaves by going back.
         """
         here = self.view
         if self._trail:

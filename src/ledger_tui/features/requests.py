@@ -151,8 +151,8 @@ def _pretty(body: object) -> str:
 
 
 class ResendScreen(Dialog[None]):
-    """Shows an edited request, sends it, and compares the new answer with the logged one. A POST is sent with
-    a new idempotency key.
+    """Shows an edited request, sends it, and compares the new answer with the logged answer. A POST gets a
+    new idempotency key.
     """
 
     BINDINGS = [

@@ -58,7 +58,7 @@ class EmbeddedServer:
     def start(self, report: Callable[[float], None] = lambda _share: None) -> Address:
         """Start the server and wait until it accepts requests. Raises ServerDied.
 
-        While a demo loads its data, `report` is called repeatedly with the fraction loaded so far (0 to 1).
+        While a demo loads its data, this method calls `report` repeatedly with the loaded fraction (0 to 1).
         """
         # The server process gets the `sys.path` of this process, to find the same packages, even if the
         # dashboard runs from a one-file archive.

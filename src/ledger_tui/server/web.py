@@ -188,8 +188,8 @@ class CannotServe(Exception):
 def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None:
     """Serve dashboards with these options until Ctrl-C, SIGTERM or SIGHUP.
 
-    Once the server listens, `show_link` is called with the link. If the options contain neither a URL nor a
-    profile, start one ledger server for all dashboards, and stop it at the end. Raises CannotServe.
+    Once the server listens, this function calls `show_link` with the link. If the options contain neither a
+    URL nor a profile, start one ledger server for all dashboards, and stop it at the end. Raises CannotServe.
     """
     server = None
     url, key = options.url, options.key

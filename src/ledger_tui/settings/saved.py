@@ -199,9 +199,9 @@ _LINES = 20  # the maximum number of filter lines to save for each list
 class SavedChoices:
     """The user's choices: the settings of each list, the style of times, the panes, the used filter lines.
 
-    Filter lines are saved for each `connection` separately, because they may name objects that only one
-    server has. If `connection` is "", no filter lines are saved. If `saves` is False, no settings of lists
-    and panes are saved.
+    This class saves filter lines for each `connection` separately, because they may name objects that only
+    one server has. If `connection` is "", it saves no filter lines. If `saves` is False, it saves no settings
+    of lists and panes.
     """
 
     def __init__(

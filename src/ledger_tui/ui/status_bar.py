@@ -128,8 +128,8 @@ def connection(session: Session, width_left: int = 1_000) -> Content:
 
 
 def _trouble(sentence: str, remedy: str, width_left: int) -> Content:
-    """Return a problem, and after it `remedy`, which says what helps or what happens next. If both do not
-    fit, shorten the problem.
+    """Return a problem, and after it `remedy`, which says what helps or what happens next. If the two texts
+    together do not fit, shorten the problem.
     """
     wrong = Content(f"✕ {sentence}").truncate(max(2, width_left - len(remedy) - 3), ellipsis=True)
     return Content.assemble(wrong, f" · {remedy}").stylize("bold $error")

@@ -240,7 +240,7 @@ def sentence(text: str, width: int) -> TileContent:
 class TiledView(View, can_focus=True):
     """A screen of tiles under a caption; enter opens the chosen row.
 
-    The figures of all tiles are read together; a read ends with a call of `end_read` or `failed`. A subclass
+    One read gets the figures of all tiles, and ends with a call of `end_read` or `failed`. A subclass
     sets `tiles` before the view is mounted.
     """
 

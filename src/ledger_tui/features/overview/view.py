@@ -311,8 +311,8 @@ class Overview(TiledView):
     def _take_lack(self, name: str) -> None:
         """Replace a figure that the server does not offer.
 
-        Requests are replaced by the dashboard's own requests, events by the newest transactions, and any
-        other figure by a sentence.
+        Show the dashboard's own requests instead of the requests of the log, the newest transactions instead
+        of the events, and a sentence instead of any other figure.
         """
         if name == "requests":
             own = (RequestOutcome(each.status, each.duration_ms) for each in self.context.traffic)
