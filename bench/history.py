@@ -1,8 +1,8 @@
 """The recorded runs, one line each in history.jsonl: `python -m bench.history` compares the last two.
 
 Each line contains the commit, the cores, Python, SQLite and the date of its run, and the figures by name. The
-exit status is 1 if a figure is worse by more than a tenth (`--worse 0.1`) and the rounds of the two runs do
-not overlap. If a run measured the figure only once, the tenth is enough.
+exit status is 1 if a figure is worse by more than a tenth (`--worse 0.1`), and the values of the rounds of
+the two runs do not overlap. If a run measured the figure only once, a change of more than a tenth is enough.
 """
 
 from __future__ import annotations

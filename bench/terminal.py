@@ -81,7 +81,7 @@ class Terminal:
         self.seen = b""
 
     def until(self, text: str) -> float:
-        """Wait until the screen shows a text; return the moment when the output with it arrived."""
+        """Wait until the screen shows a text; return the moment when the output with this text arrived."""
         deadline = time.perf_counter() + PATIENCE_SECONDS
         arrived = time.perf_counter()
         while True:

@@ -84,7 +84,7 @@ class SecretStore:
     def _lock(self, name: str) -> AbstractContextManager[object]:
         """Wait for the lock of this name; the returned context holds the lock.
 
-        After LOCK_SECONDS, or where locks are not available, continue without the lock.
+        After LOCK_SECONDS, or if locks are not available, continue without the lock.
         """
         from filelock import FileLock  # imported here: it takes 80 ms to load
 
