@@ -34,7 +34,7 @@ PRESENT, ABSENT, ON = "helpers' code there", "helpers' code removed", "--test-he
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of server, and its rates in each round: postings per second of processor time, and of time."""
+    """A kind of server, and its rates in each round: postings per second of processor and of clock time."""
 
     options: tuple[str, ...]
     package: Path

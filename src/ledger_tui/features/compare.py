@@ -69,7 +69,7 @@ def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, en
         if at is None or not start_ms < at <= end_ms:
             continue
         # Prefer `balance_after`: the postings were read at another time than the account's balance, so the
-        # balance may contain a posting that is not in `newest_first`, or lack one of these postings.
+        # balance may contain a posting that `newest_first` lacks, or lack a posting of `newest_first`.
         after = each.get("balance_after")
         running = after if isinstance(after, int) else running
         times.append(at)

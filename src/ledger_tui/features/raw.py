@@ -87,8 +87,7 @@ class RawScreen(Dialog[None]):
         self.notify("Copied the JSON", markup=False)
 
 
-# If PAGER or EDITOR is not set, the dashboard runs the first program in the list of this variable that is
-# installed.
+# If PAGER or EDITOR is not set, the dashboard runs the first installed program in the list of this variable.
 _DEFAULTS = {"PAGER": ("less", "more"), "EDITOR": ("sensible-editor", "nano", "vi")}
 
 

@@ -40,8 +40,8 @@ class KnownFigures:
     def take(self, name: str, figure: Any, now: float) -> None:
         """Note that a figure was read. If the read failed, `figure` is a text with the reason.
 
-        In each read, call this for the figure "events" first. In a read of the present, this method then
-        stores the newest of these events with each other figure, as the state of the ledger for this figure.
+        In each read, call `take` for the figure "events" first. In a read of the present, `take` then stores
+        the newest event with every other figure, as the state of the ledger for which the figure was read.
         """
         if name == "events" and figure and not isinstance(figure, str):
             self._newest = figure[0].get("id"), round(now * 1000) // _DAY_MS

@@ -437,7 +437,7 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
 
 
 def _by_class(counts: Mapping[str, int], class_pair: str) -> dict[str, int]:
-    """Return the counts, but count the statuses together whose first digit is in `class_pair`: as `2xx`."""
+    """Return the counts; for each digit in `class_pair`, only one count, such as `2xx`, for its statuses."""
     merged_counts: dict[str, int] = {}
     for status, count in counts.items():
         name = f"{status[0]}xx" if status[0] in class_pair else status
