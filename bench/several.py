@@ -60,7 +60,7 @@ class Postgres:
         self.address = self.cluster.address("postgres")
 
     def tried_again(self) -> int:
-        """Return how many transactions a server had to try again so far, because PostgreSQL had ended them."""
+        """Return how many transactions a server had to try again so far, after PostgreSQL had ended them."""
         return len(_TRIED_AGAIN.findall((self.cluster.data / "log").read_text()))
 
     @contextmanager
