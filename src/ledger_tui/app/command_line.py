@@ -506,7 +506,7 @@ class CommandScreen(Dialog[Command | None]):
 
     @while_running
     def _look_for(self, text: str) -> None:
-        """Ask the server for a name, unless the text in the input is no longer `text`."""
+        """Ask the server for the name `text` if the input still contains this text."""
         if self.is_current and self.query_one(Input).value.strip() == text:
             self._read_names(text)
 

@@ -1,5 +1,5 @@
-"""Reads lists page by page. `fetch_page` knows the interface's three kinds of paging, and the statement of an
-account, which is a single page.
+"""Reads lists page by page. `fetch_page` knows the interface's three kinds of paging. It also reads an
+account's statement, which is a single page.
 
 Some rows contain only the id of an account or user. To find the names to show instead, other functions of
 this module read accounts and users.

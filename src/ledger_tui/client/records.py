@@ -17,7 +17,7 @@ PAGE_SIZE = 100
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """A page to fetch for a `Window` of the package `lists`, which holds the loaded rows of a list.
+    """A page to fetch for a `Window`, the class that holds the loaded rows of a list (`lists/window.py`).
 
     `kind` says what the window does with the page:
 

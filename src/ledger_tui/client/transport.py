@@ -59,7 +59,7 @@ def decoded(text: bytes | str) -> Any:
 
 
 def _signed_note(text: bytes | str) -> str | None:
-    """Return a checkpoint or a proof of the transparency log, which are text; None for anything else."""
+    """Return the text of a checkpoint or a proof of the transparency log; None for anything else."""
     note = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     return note if "\n\n— " in note else None
 

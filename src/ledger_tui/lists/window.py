@@ -306,8 +306,8 @@ class Window:
     def want_news(self) -> Want | None:
         """Return the request for the first page, which may contain new or changed rows.
 
-        Return None while another page is awaited, before the list is loaded, and if the window opened in the
-        middle of the list and has not reached the newest row.
+        Return None while another page is awaited, and before the list is loaded. Also return None if the
+        window opened in the middle of the list and has not reached the newest row.
         """
         if self.in_flight is not None or not self.loaded or self.newer is not None:
             return None

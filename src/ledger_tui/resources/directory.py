@@ -1,4 +1,4 @@
-"""The screens of the directory: users, and the orders of users, which are open, paid or shipped."""
+"""The screens of the directory: users, and their orders. An order is open, paid or shipped."""
 
 from __future__ import annotations
 

@@ -212,8 +212,8 @@ GLOBAL_KEYS: list[BindingType] = [
     _key("app.repair", "repair"),
 ]
 
-# The keys of the time machine while the past is shown. They have priority over the keys of a screen, which
-# could change data.
+# The keys of the time machine while the past is shown. They have priority over the keys of a screen, because
+# a key of a screen could change data.
 PAST_KEYS: list[BindingType] = [
     _key("past('play')", "play", "space", priority=True),
     _key("past('a')", "earlier moment", priority=True),
