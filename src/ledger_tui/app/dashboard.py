@@ -40,8 +40,9 @@ from ledger_tui.resources.registry import (
     resource_of_id,
 )
 from ledger_tui.settings.config import LastPlace
-from ledger_tui.ui.dialogs import ChooseScreen, HelpScreen, ShownOnceScreen
+from ledger_tui.ui.dialogs import ChooseScreen, ShownOnceScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
+from ledger_tui.ui.help import HelpScreen, use_elsewhere
 from ledger_tui.ui.keys import (
     FIRST_IN_PAST,
     FIRST_ON,
@@ -50,7 +51,6 @@ from ledger_tui.ui.keys import (
     PAST_KEYS,
     SUMMED,
     KeyBar,
-    use_elsewhere,
 )
 from ledger_tui.ui.layer import Layer
 from ledger_tui.ui.status_bar import StatusBar, connection

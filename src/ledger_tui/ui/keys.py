@@ -428,7 +428,7 @@ def spelled(key: str) -> str:
 
 
 # The bindings that are active together on each screen. On one screen, a key must have only one meaning.
-_SCREENS: list[tuple[str, list[Binding]]] = [
+SCREENS: list[tuple[str, list[Binding]]] = [
     (_name_of("token"), _bindings_in([*_EVERYWHERE, *VIEW_KEYS, *TOKEN_KEYS])),
     (_name_of("requests"), _bindings_in([*_EVERYWHERE, *VIEW_KEYS, *REQUESTS_KEYS, *LIST_TABLE_KEYS])),
     (_name_of("trace"), _bindings_in([*_EVERYWHERE, *VIEW_KEYS, *TRACE_KEYS, *TABLE_KEYS])),
@@ -438,7 +438,7 @@ _SCREENS: list[tuple[str, list[Binding]]] = [
     (_name_of("comparison"), _bindings_in([*_EVERYWHERE, *VIEW_KEYS, *TILE_KEYS, *COMPARE_KEYS])),
     (_name_of("test_helpers"), _bindings_in([*_EVERYWHERE, *VIEW_KEYS, *TILE_KEYS[:4], *HELPER_KEYS])),
 ]
-TOGETHER: list[list[Binding]] = [bindings for _screen, bindings in _SCREENS]
+TOGETHER: list[list[Binding]] = [bindings for _screen, bindings in SCREENS]
 BY_ID: dict[str, Binding] = {binding.id or "": binding for group in TOGETHER for binding in group}
 
 
@@ -450,44 +450,6 @@ def descriptions() -> dict[str, str]:
         if not any(binding.description in text for text in texts):
             texts.append(binding.description)
     return {name: "; ".join(texts) for name, texts in all_of.items()}
-
-
-_FEW_SCREENS = 4  # if a key works on more screens, its sentence says "many screens" instead of their names
-# Keys that work on all screens under a condition: the effect of the key, and how to meet the condition.
-_NEEDS = {
-    "repair": "repairs a demo's receiver that fails: choose its row (tab on the overview) first",
-    "sign_in": "signs in again: choose a profile with an app id first",
-}
-
-
-def use_elsewhere(key: str, own_keys: Mapping[str, str]) -> str:
-    """Return a sentence with the meanings of a letter on other screens.
-
-    The sentence also names these screens. It is "" for a letter that works nowhere. `own_keys` holds the keys
-    in the user's config file, by the id of the binding.
-    """
-    if len(key) != 1:
-        return ""
-    uses: dict[str, list[str]] = {}
-    for screen, bindings in _SCREENS:
-        for binding in bindings:
-            name = binding.id or ""
-            if not binding.show or key not in _split(own_keys.get(name, binding.key)):
-                continue
-            if need := _NEEDS.get(name):
-                return f"{key} {need}."
-            group = uses.setdefault(binding.description, [])
-            if screen not in group:
-                group.append(screen)
-    if not uses:
-        return ""
-    screens = {screen for group in uses.values() for screen in group}
-    where = "another screen" if len(screens) == 1 else "other screens"
-    texts = [
-        f"{description} ({', '.join(group) if len(group) <= _FEW_SCREENS else 'many screens'})"
-        for description, group in uses.items()
-    ]
-    return f"{key} works on {where}: {', '.join(texts)}."
 
 
 def _long_name(character: str) -> str:
@@ -523,13 +485,15 @@ def command_bindings(commands: Mapping[str, OwnCommand], keys: Mapping[str, str]
 
     Raises BadConfig for an unknown key, for a key that another action uses, and for an unknown screen.
     """
-    keys_taken = {key: name for name, binding in BY_ID.items() for key in _split(keys.get(name, binding.key))}
+    keys_taken = {
+        key: name for name, binding in BY_ID.items() for key in split_keys(keys.get(name, binding.key))
+    }
     bindings_made = []
     for name, command in commands.items():
         for screen in command.screens:
             if screen not in PLACE_OF_KIND:
                 raise BadConfig(f'{file}: commands.{name}.screens: there is no screen "{screen}".')
-        for key in _split(command.key):
+        for key in split_keys(command.key):
             modifiers, last = _parts(key)
             if "alt+" in modifiers and len(last) == 1:
                 raise BadConfig(f'{file}: commands.{name}.key: "{key}" is {_AS_ESC}.')
@@ -546,7 +510,7 @@ def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
     for name, value in keys.items():
         if name not in BY_ID:
             raise BadConfig(f"{file}: keys.{name}: there is no such action; `ledger-tui keys` lists them.")
-        for key in _split(value):
+        for key in split_keys(value):
             modifiers, last = _parts(key)
             if len(last) != 1 and last not in _NAMED:
                 raise BadConfig(f'{file}: keys.{name}: "{key}" is not a key.')
@@ -556,7 +520,7 @@ def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
                 raise BadConfig(f'{file}: keys.{name}: write the character that "{key}" types.')
             if key in _TAKEN:
                 raise BadConfig(f'{file}: keys.{name}: "{key}" is reserved: {_TAKEN[key]}.')
-    keys_by_name = {name: _split(keys.get(name, binding.key)) for name, binding in BY_ID.items()}
+    keys_by_name = {name: split_keys(keys.get(name, binding.key)) for name, binding in BY_ID.items()}
     for bindings in TOGETHER:
         _require_apart(bindings, keys_by_name, keys, file)
     # If the map changes one of several bindings that have the same key, Textual changes them all. So the map
@@ -579,7 +543,7 @@ def _require_apart(
                 raise BadConfig(f'{file}: keys.{ours}: "{own_key}" is already the key of {theirs}{why}.')
 
 
-def _split(value: str) -> list[str]:
+def split_keys(value: str) -> list[str]:
     return [_as_sent(key.strip()) for key in value.split(",")]
 
 

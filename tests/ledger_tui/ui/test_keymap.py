@@ -2,7 +2,8 @@ import pytest
 from textual.binding import Binding
 
 from ledger_tui.settings.config import BadConfig
-from ledger_tui.ui.keys import BY_ID, TOGETHER, descriptions, keymap, spelled, use_elsewhere
+from ledger_tui.ui.help import use_elsewhere
+from ledger_tui.ui.keys import BY_ID, TOGETHER, descriptions, keymap, spelled
 
 
 def test_nothing_configured_changes_nothing() -> None:

@@ -1,0 +1,194 @@
+"""The help, which lists the keys of the screen, and the sentence about a letter that works elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import zip_longest
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import ActiveBinding, Binding
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from ledger_tui.ui.dialogs import FRAME, Dialog
+from ledger_tui.ui.keys import SCREENS, split_keys, usefulness
+
+_FEW_SCREENS = 4  # if a key works on more screens, its sentence says "many screens" instead of their names
+# Keys that work on all screens under a condition: the effect of the key, and how to meet the condition.
+_NEEDS = {
+    "repair": "repairs a demo's receiver that fails: choose its row (tab on the overview) first",
+    "sign_in": "signs in again: choose a profile with an app id first",
+}
+
+
+def use_elsewhere(key: str, own_keys: Mapping[str, str]) -> str:
+    """Return a sentence with the meanings of a letter on other screens.
+
+    The sentence also names these screens. It is "" for a letter that works nowhere. `own_keys` holds the keys
+    in the user's config file, by the id of the binding.
+    """
+    if len(key) != 1:
+        return ""
+    uses: dict[str, list[str]] = {}
+    for screen, bindings in SCREENS:
+        for binding in bindings:
+            name = binding.id or ""
+            if not binding.show or key not in split_keys(own_keys.get(name, binding.key)):
+                continue
+            if need := _NEEDS.get(name):
+                return f"{key} {need}."
+            group = uses.setdefault(binding.description, [])
+            if screen not in group:
+                group.append(screen)
+    if not uses:
+        return ""
+    screens = {screen for group in uses.values() for screen in group}
+    where = "another screen" if len(screens) == 1 else "other screens"
+    texts = [
+        f"{description} ({', '.join(group) if len(group) <= _FEW_SCREENS else 'many screens'})"
+        for description, group in uses.items()
+    ]
+    return f"{key} works on {where}: {', '.join(texts)}."
+
+
+_KEY_WIDTH = 10
+_WIDEST = 100  # the maximum width of the help
+_TWO_COLUMNS = 80  # the minimum width of a screen with two columns of help
+
+# The help sorts actions into groups by the beginnings of their names: on an object, in time, everywhere.
+_ON_OBJECT = (
+    "open",
+    "select",
+    "edit",
+    "act(",
+    "go(",
+    "send_again",
+    "trace",
+    "prove",
+    "take_back",
+    "app.repair",
+    "locate",
+    "ids",
+    "mark",
+    "raw",
+    "program",
+    "screen.copy_id",
+    "screen.compare",
+)
+_IN_TIME = ("step(", "past(")
+_EVERYWHERE = ("show(", "command", "help", "travel(", "themes", "app.", "suspend_process")
+# Two actions share one line in the help if the names of both begin with the same text of this list. The
+# number keys, which open the screens, also share a line.
+_FAMILIES = ("move(", "choose(", "tile(", "window(", "widen(", "travel(", "step(", "program(")
+_THE_SCREENS = "the screens"
+# Typed commands that the help lists below the keys of a group.
+_LINES = {"everywhere": (":flows", "money between accounts"), "in time": (":at -2h", "go to a moment")}
+
+
+class HelpScreen(Dialog[None]):
+    """Shows the keys that work on the screen below the dialog, in groups.
+
+    `/` searches: the dialog then shows only the lines that contain the typed text.
+    """
+
+    BINDINGS = [
+        Binding("escape,question_mark,q", "dismiss", "close", show=True),
+        Binding("slash", "search", "search", show=True),
+    ]
+
+    def __init__(self, bindings: Iterable[ActiveBinding]) -> None:
+        super().__init__("help", "Keys")
+        # Leave out Textual's own bindings, which lack an id, except the binding of the palette.
+        possible = [each.binding for each in bindings if each.enabled]
+        ours = [each for each in possible if each.id or each.action.endswith("command_palette")]
+        self._shown_keys = sorted(ours, key=lambda binding: usefulness(binding.action) or len(ours))
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(id="help", classes="dialog") as box:
+            box.border_title = self._title
+            box.set_class(self.app.size.width >= _TWO_COLUMNS, "-wide")
+            line = Input(compact=True, placeholder="part of a key's description")
+            line.display = False
+            yield line
+            yield Static(self._text())
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        box = self.query_one("#help", VerticalScroll)
+        self.watch(box, "scroll_y", self._show_rest)
+        self.watch(box, "virtual_size", self._show_rest_after_layout)
+
+    def on_resize(self) -> None:
+        self._show_rest_after_layout()
+
+    def _show_rest_after_layout(self) -> None:
+        self.call_after_refresh(self._show_rest)  # the box gets its new size at the layout
+
+    def _show_rest(self) -> None:
+        """Show on the border whether more keys follow below the visible part."""
+        box = self.query_one("#help", VerticalScroll)
+        box.border_subtitle = "↓ more" if box.scroll_y < box.max_scroll_y else ""
+
+    def action_search(self) -> None:
+        line = self.query_one(Input)
+        line.display = True
+        self.set_focus(line)
+
+    @on(Input.Changed)
+    def search(self, event: Input.Changed) -> None:
+        self.query_one(Static).update(self._text(event.value.strip().casefold()))
+
+    def _text(self, text: str = "") -> Content:
+        """Return the lines that contain `text`: two groups for this screen and two for all screens."""
+        groups: dict[str, list[Content]] = {
+            name: self._lines(name, text) for name in ("here", "on this object", "everywhere", "in time")
+        }
+        blocks = [
+            [Content.styled(name.capitalize(), "bold"), *lines] if lines else []
+            for name, lines in groups.items()
+        ]
+        if self.app.size.width < _TWO_COLUMNS:
+            return Content("\n").join([line for block in blocks for line in block])
+        width = (min(self.app.size.width, _WIDEST) - FRAME) // 2
+        rows = [
+            Content.assemble(left.truncate(width, ellipsis=True, pad=True), right)
+            for pair in (blocks[:2], blocks[2:])
+            for left, right in zip_longest(*pair, fillvalue=Content(""))
+        ]
+        return Content("\n").join(rows)
+
+    def _lines(self, group: str, text: str) -> list[Content]:
+        """Return the lines of a group that contain `text`."""
+        # A line of the help shows a family of actions. For each family: its descriptions, each with its keys.
+        families: dict[str, dict[str, list[str]]] = {}
+        for binding in self._shown_keys:
+            action, key = binding.action, self.app.get_key_display(binding)
+            if _group_of(action) != group:
+                continue
+            if action.startswith("show(") and key.isdigit():
+                families.setdefault(_THE_SCREENS, {}).setdefault(_THE_SCREENS, [""])[0] += key
+                continue
+            family = next((name for name in _FAMILIES if action.startswith(name)), action)
+            families.setdefault(family, {}).setdefault(binding.description, []).append(key)
+        if families and group in _LINES:
+            line, about = _LINES[group]
+            families[line] = {about: [line]}
+        lines = []
+        for keys_of in families.values():
+            keys = " ".join(dict.fromkeys(key for names in keys_of.values() for key in names))
+            description = ", ".join(keys_of)
+            if text in f"{keys} {description}".casefold():
+                key_text = Content.styled(keys.rjust(_KEY_WIDTH), "bold $accent")
+                lines.append(Content.assemble(key_text, f"  {description}"))
+        return lines
+
+
+def _group_of(action: str) -> str:
+    """Return the group of an action in the help."""
+    if action.startswith(_IN_TIME):
+        return "in time"
+    if action.startswith(_EVERYWHERE) or action.endswith("command_palette"):
+        return "everywhere"
+    return "on this object" if action.startswith(_ON_OBJECT) else "here"
