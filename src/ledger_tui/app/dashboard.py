@@ -478,7 +478,7 @@ class Dashboard(Layer[None]):
         # Notifications would cover the keys. Clear them before the help opens, because Textual clears only
         # the notifications of the topmost screen.
         self.app.clear_notifications()
-        self.app.push_screen(HelpScreen(self.active_bindings.values()))
+        self.app.push_screen(HelpScreen(self.active_bindings.values(), self._chosen_keys))
 
     def action_raw(self) -> None:
         record = self.view.selected

@@ -12,8 +12,9 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from ledger_tui.formats.text import literal
 from ledger_tui.ui.dialogs import FRAME, Dialog
-from ledger_tui.ui.keys import SCREENS, split_keys, usefulness
+from ledger_tui.ui.keys import SCREENS, spelled, split_keys, usefulness
 
 _FEW_SCREENS = 4  # if a key works on more screens, its sentence says "many screens" instead of their names
 # Keys that work on all screens under a condition: the effect of the key, and how to meet the condition.
@@ -98,8 +99,10 @@ class HelpScreen(Dialog[None]):
         Binding("slash", "search", "search", show=True),
     ]
 
-    def __init__(self, bindings: Iterable[ActiveBinding]) -> None:
+    def __init__(self, bindings: Iterable[ActiveBinding], own_keys: Mapping[str, str]) -> None:
+        """`own_keys` holds the keys in the user's config file, by the id of the binding."""
         super().__init__("help", "Keys")
+        self._own_keys = own_keys
         # Leave out Textual's own bindings, which lack an id, except the binding of the palette.
         possible = [each.binding for each in bindings if each.enabled]
         ours = [each for each in possible if each.id or each.action.endswith("command_palette")]
@@ -141,7 +144,10 @@ class HelpScreen(Dialog[None]):
         self.query_one(Static).update(self._text(event.value.strip().casefold()))
 
     def _text(self, text: str = "") -> Content:
-        """Return the lines that contain `text`: two groups for this screen and two for all screens."""
+        """Return the lines that contain `text`: two groups for this screen and two for all screens.
+
+        Below them, if there is a `text`, come the keys that do nothing now, with their screens.
+        """
         groups: dict[str, list[Content]] = {
             name: self._lines(name, text) for name in ("here", "on this object", "everywhere", "in time")
         }
@@ -149,15 +155,39 @@ class HelpScreen(Dialog[None]):
             [Content.styled(name.capitalize(), "bold"), *lines] if lines else []
             for name, lines in groups.items()
         ]
-        if self.app.size.width < _TWO_COLUMNS:
-            return Content("\n").join([line for block in blocks for line in block])
         width = (min(self.app.size.width, _WIDEST) - FRAME) // 2
-        rows = [
-            Content.assemble(left.truncate(width, ellipsis=True, pad=True), right)
-            for pair in (blocks[:2], blocks[2:])
-            for left, right in zip_longest(*pair, fillvalue=Content(""))
+        if self.app.size.width < _TWO_COLUMNS:
+            rows = [line for block in blocks for line in block]
+        else:
+            rows = [
+                Content.assemble(left.truncate(width, ellipsis=True, pad=True), right)
+                for pair in (blocks[:2], blocks[2:])
+                for left, right in zip_longest(*pair, fillvalue=Content(""))
+            ]
+        rows += self._lines_elsewhere(text) if text else []
+        return Content("\n").join(
+            rows or [Content.styled(f"No key is described by “{literal(text)}”.", "$muted")]
+        )
+
+    def _lines_elsewhere(self, text: str) -> list[Content]:
+        """Return a line for each key that contains `text` and does nothing now."""
+        here = {binding.description for binding in self._shown_keys}
+        screens_of: dict[tuple[str, str], list[str]] = {}
+        for screen, bindings in SCREENS:
+            for binding in bindings:
+                if binding.description in here or text not in binding.description.casefold():
+                    continue
+                keys = split_keys(self._own_keys.get(binding.id or "", binding.key))
+                screens_of.setdefault((" ".join(map(spelled, keys)), binding.description), []).append(screen)
+        lines = [
+            Content.assemble(
+                (key.rjust(_KEY_WIDTH), "$muted"),
+                f"  {description}",
+                (f"  {', '.join(screens) if len(screens) <= _FEW_SCREENS else 'many screens'}", "$muted"),
+            )
+            for (key, description), screens in screens_of.items()
         ]
-        return Content("\n").join(rows)
+        return [Content.styled("Not now, or on other screens", "bold"), *lines] if lines else []
 
     def _lines(self, group: str, text: str) -> list[Content]:
         """Return the lines of a group that contain `text`."""

@@ -60,6 +60,15 @@ async def test_a_help_with_keys_below_its_frame_shows_that_and_its_end_does_not(
         assert "↓ more" not in driver.text()
 
 
+async def test_the_search_finds_keys_that_do_nothing_here_or_now(own_project: Address) -> None:
+    async with dashboard_on(own_project, (100, 30)) as driver:
+        await drafted(driver)
+        await driver.press("question_mark", "slash")
+        await driver.type("pay", sees=("Not now, or on other screens", "p  pay  3 Invoices, 5 Orders"))
+        await driver.press("ctrl+u")
+        await driver.type("xyz", sees="No key is described by “xyz”.")
+
+
 async def test_a_help_that_fits_shows_no_rest(own_project: Address) -> None:
     async with dashboard_on(own_project, (120, 40)) as driver:
         await drafted(driver)
