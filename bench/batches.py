@@ -42,7 +42,7 @@ def measure(folder: Path, rounds: int) -> list[Result]:
             sides[f"p99 beside, {count}"] = partial(p99, count, beside=True)
         rate()
         got = rotate(sides, rounds, "/s or ms")
-    label = "the same in batches of 1,000, one connection"
+    label = "transactions posted in batches of 1,000, one connection"
     results = [single("postings in batches of 1,000", got["batches"], "/s", ">=", 30_000, label=label)]
     for count in (1, 32):
         pairs = list(zip(got[f"p99 beside, {count}"], got[f"p99 alone, {count}"], strict=True))

@@ -103,7 +103,8 @@ def _against(
 
 def _one_connection(posts: dict[str, Requests], rounds: int) -> Result:
     """Compare the ledger's median latency on one connection with PocketBase's median."""
-    name, label = "p50 of a POST on one connection, ledger / PocketBase", "the same on one connection, p50"
+    name = "p50 of a POST on one connection, ledger / PocketBase"
+    label = "a transaction posted on one connection, p50"
     sides = {side: partial(_p50, posts[side]) for side in (OURS, POCKETBASE) if side in posts}
     taken = rotate(sides, rounds, "ms")
     if POCKETBASE not in posts:

@@ -230,8 +230,9 @@ _PREFETCHES: dict[Callable[..., Any], Prefetch] = {}
 def prefetched_by(load: Prefetch) -> Callable[[F], F]:
     """Return a decorator for the function of a work, such as `post`.
 
-    Before the works of a group run, `load` loads the rows that the group's calls of the function need. `load`
-    is called with the unit, the tenant, and a list with the other arguments of each call.
+    Several works of a group may call this function. Before the group runs, `load` loads the rows that all
+    these calls need. `load` is called with the unit, the tenant, and a list with the other arguments of each
+    call.
     """
 
     def mark(function: F) -> F:

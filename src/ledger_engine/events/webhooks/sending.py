@@ -2,8 +2,7 @@
 
 Each endpoint has a lane, which makes the endpoint's first attempts in sequence. The next attempt may start
 when the previous attempt has a result, or a quarter of a second after the previous request was sent. So a
-receiver that is slow or hangs delays only its own lane, and only by a quarter of a second for each event.
-Retries run at the same time as the first attempts.
+receiver that is slow or hangs delays only its own lane. Retries run at the same time as the first attempts.
 
 Each lane can always run one first attempt and one retry. The further attempts of all lanes together share a
 limit. So a working receiver gets its events, however many other receivers hang.

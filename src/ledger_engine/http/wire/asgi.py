@@ -21,11 +21,13 @@ class Extension(Protocol):
     """Facts about a request that ASGI does not define.
 
     `refusal` is the reason why the server refuses the head, or None. The server passes a request with a
-    `refusal` only to the application that answers refused requests (`serve(refuse=…)`). After `receive` has
-    returned http.disconnect, `body_error` is the reason why the rest of the body cannot be read, or None if
-    the client has disconnected. `whole` is true when the application can receive the whole body without
-    waiting. For most requests `whole` is true from the start, because most bodies arrive together with their
-    head.
+    `refusal` only to the application that answers refused requests (`serve(refuse=…)`).
+
+    `receive` returns http.disconnect in two cases: the rest of the body cannot be read, and `body_error` is
+    the reason; or the client has disconnected, and `body_error` is None.
+
+    `whole` is true when the application can receive the whole body without waiting. For most requests `whole`
+    is true from the start, because most bodies arrive together with their head.
     """
 
     refusal: BadRequest | None

@@ -1,4 +1,4 @@
-"""The transaction of a work on a PostgreSQL connection."""
+"""The `Unit` through which works read and write over a PostgreSQL connection."""
 
 from __future__ import annotations
 

@@ -39,7 +39,10 @@ _NOTHING: Parameters = {}
 
 
 class UnitInThePast:
-    """A `Unit` in the past: before each step, set `now` to the step's time, which new ids then contain."""
+    """A `Unit` for steps in the past.
+
+    The caller sets `now` to the time of each step before the step runs. New ids contain this time.
+    """
 
     def __init__(self, unit: Unit, ids: IdSource) -> None:
         self.now = 0

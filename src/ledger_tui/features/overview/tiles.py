@@ -1,4 +1,4 @@
-"""The contents of the overview's tiles: balances over time, and the outcomes of requests.
+"""The contents of the overview's tiles, such as balances over time and the outcomes of requests.
 
 Each function of a tile returns content that fits a width and a height. These functions change nothing.
 """
@@ -437,7 +437,7 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
 
 
 def _by_class(counts: Mapping[str, int], class_pair: str) -> dict[str, int]:
-    """Return the counts; for each digit in `class_pair`, only one count, such as `2xx`, for its statuses."""
+    """Return the counts. Statuses that begin with a digit of `class_pair` share a count, such as `2xx`."""
     merged_counts: dict[str, int] = {}
     for status, count in counts.items():
         name = f"{status[0]}xx" if status[0] in class_pair else status
