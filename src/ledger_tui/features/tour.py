@@ -42,7 +42,7 @@ class TourStep(NamedTuple):
 STEPS = (
     TourStep(
         "A ledger at work, live. One receiver of webhooks fails: its strip shows it",
-        ("shift+tab", "shift+tab", "down", "down"),
+        ("shift+tab", "shift+tab"),
         3.5,
     ),
     TourStep("Its deliveries show why: every attempt is stored", ("enter", "enter"), 3),

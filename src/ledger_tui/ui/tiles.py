@@ -86,8 +86,8 @@ class Tile(Widget):
     """A box with a title and rows. `draw` returns the content for a width and a height.
 
     Enter opens the link of the chosen row, or the tile's own link if no row has a link. A chosen row stays
-    chosen when new rows appear above it. But if the first row is chosen, the choice moves to the new first
-    row.
+    chosen when other rows appear above it. But in a tile that `follows`, a chosen first row gives its choice
+    to the new first row.
     """
 
     DEFAULT_CSS = "Tile { width: 1fr; height: 1fr; padding: 0 1; }"
@@ -99,8 +99,9 @@ class Tile(Widget):
         tile: Tile
         at: int
 
-    def __init__(self, title: str, draw: Draw, link: Link, *, id: str) -> None:
+    def __init__(self, title: str, draw: Draw, link: Link, *, id: str, follows: bool = False) -> None:
         super().__init__(id=id)
+        self._follows = follows
         self._title = title
         self._draw = draw
         self._link = link
@@ -154,10 +155,11 @@ class Tile(Widget):
     def _keep_chosen(self, rows: Sequence[TileRow]) -> None:
         before = self.chosen
         self._rows = rows
-        if self._index == 0 or before is None:
+        if before is None or (self._follows and self._index == 0):
             return
         links = [row.link for row in self._stops]
-        self._index = links.index(before.link) if before.link in links else max(0, len(links) - 1)
+        if before.link in links:
+            self._index = links.index(before.link)
 
     # ------------------------------------------------------------------ drawing
 

@@ -93,7 +93,8 @@ class Overview(TiledView):
                 content = draw(figure, width, height)
                 return replace(content, fact=[_READING]) if name in self._old else content
 
-            return Tile(title, draw_figure, Link(title, kind), id=f"tile-{name}")
+            follows = name == "events"  # the newest event is in the first row
+            return Tile(title, draw_figure, Link(title, kind), id=f"tile-{name}", follows=follows)
 
         self.tiles = (
             tile("balances", "balances", self._balances, "accounts"),
