@@ -2,7 +2,7 @@
 
 A project that is created with a credential is a *child* of the credential's project. Over HTTP a credential
 sees its own project and the children of this project; for every other project the answer is 404. The local
-administrator sees all projects.
+administrator, who runs the commands of `ledger-engine` on the database, sees all projects.
 """
 
 from __future__ import annotations

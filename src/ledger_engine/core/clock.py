@@ -89,8 +89,8 @@ class SystemClock:
         return time.monotonic()
 
     def _now(self) -> int:
-        # Read the wall clock first. If the process pauses between the two readings, the ledger's time can
-        # then fall behind the machine's clock, but not get ahead of it.
+        # Read the wall clock before the monotonic clock. If the process then pauses between the two readings,
+        # the ledger's time can fall behind the machine's clock, but not get ahead of it.
         wall = self.machine()
         tick = time.monotonic_ns()
         slowed = self._latest + (tick - self._seen_at_ns) * 7 // 8_000_000

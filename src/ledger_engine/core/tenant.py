@@ -25,7 +25,8 @@ class Tenant:
     - `scopes` is None for a credential that is not restricted.
     - `quota` is the highest number of stored objects in the project and mode; None for no limit.
     - `may_overdraw` is true if the project allows transactions that make a balance negative.
-    - `credential` is the id of the API key or app behind the request; None for the local administrator.
+    - `credential` is the id of the API key or app behind the request. It is None for the local administrator,
+      who runs commands on the database.
     - `request` is the id of the request. `traceparent` is the value of its header `traceparent`, if valid.
     - `fingerprint` is the hash that is stored with the idempotency key; None for a request without a key.
     """

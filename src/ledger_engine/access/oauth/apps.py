@@ -1,8 +1,8 @@
 """Apps: programs that may ask a project's users for authorization (docs/interface.md#auth-oauth).
 
-Apps are public clients: an app has no secret. The server sends a user's browser only to a registered address
-of the app, and so knows which app gets the answer. For 30 days after an app was deleted, the local
-administrator can restore it.
+A *grant* is the permission that a user gave to an app. Apps are public clients: an app has no secret. The
+server sends a user's browser only to a registered address of the app, and so knows which app gets the answer.
+For 30 days after an app was deleted, the local administrator can restore it.
 """
 
 from __future__ import annotations

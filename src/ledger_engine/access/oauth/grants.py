@@ -96,15 +96,15 @@ class OAuthTokens:
 
 
 class AnsweredBefore(Exception):
-    """The user's decision was recorded under this code before, and the code is no longer valid."""
+    """The user's form was sent before, and the code from the first time is no longer valid."""
 
 
 def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
-    """Record under a new code that the user allows the app's request.
+    """Record that the user allows the app's request, and store the one-time code for the app.
 
-    If the same decision is sent again, it is already recorded under this code, and nothing changes. There is
-    one exception: if the recorded code was used or has expired, or if its grant has ended, this function
-    raises AnsweredBefore.
+    The server computes `code` from the user's form. If the user sends the same form again, the code is
+    already stored, and nothing changes. There is one exception: if the stored code was used or has expired,
+    or if its grant has ended, this function raises AnsweredBefore.
     """
     row = unit.first(
         "INSERT INTO grants (id, app, user_id, scopes, redirect_uri, code_hash, code_challenge, code_expires,"

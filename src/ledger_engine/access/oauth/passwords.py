@@ -71,8 +71,8 @@ def find(unit: Unit, project: str, livemode: bool, email: str) -> Login | None:
 def set_password(unit: Unit, tenant: Tenant, email: str, password_hash: str) -> str:
     """Set the password of the active user with this email address, and return the user's id.
 
-    This signs the user out everywhere and ends all grants of the user, because somebody else may have used
-    the former password. Raises NotFound.
+    This signs the user out everywhere, and ends the permissions that the user gave to apps, because somebody
+    else may have used the former password. Raises NotFound.
     """
     row = unit.first(
         "UPDATE users SET password_hash = :hashed WHERE project = :project AND livemode = :livemode"
