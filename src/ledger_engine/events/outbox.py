@@ -2,10 +2,11 @@
 
 See docs/decisions.md#events-recorded.
 
-Most events are stored with their body, the JSON text that webhooks send. The event of a posting is stored
-without a body: a transaction never changes, so each read renders the body from the transaction, always with
-the same bytes. So this module lists the fields of a posting's body itself, instead of using the fields of the
-interface's `transaction`: a field that `transaction` gets later must not appear in the bodies of old events.
+Most events are stored with their body, the JSON text that webhooks send. The event of a posting
+(`transaction.created`) is stored without a body: a transaction never changes, so each read renders the body
+from the transaction, always with the same bytes. So this module lists the fields of a posting's body itself,
+instead of using the fields of the interface's `transaction`: a field that `transaction` gets later must not
+appear in the bodies of old events.
 """
 
 from __future__ import annotations

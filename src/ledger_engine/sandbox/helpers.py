@@ -2,7 +2,7 @@
 
 If a test moves the clock, everything that depends on time happens as if the time had passed. During the move
 the clock stops at each moment at which a retry of a webhook is due. It goes on when the webhook is sent and
-the result is recorded. When the clock has reached the new time, retention runs.
+the result is recorded. When the clock has reached the new time, retention runs and deletes expired data.
 """
 
 from __future__ import annotations

@@ -155,9 +155,9 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, cha
 def pending(unit: Unit, endpoint: str, limit: int, in_progress: Collection[str] = ()) -> list[Retry]:
     """Return the endpoint's pending deliveries in the order in which they are due.
 
-    If a delivery was resent before its first attempt, it is left out until the first attempt is recorded.
-    `in_progress` are the events whose retries are in progress; the caller already has their bodies, so their
-    long bodies are returned as ''.
+    If an event after the endpoint's cursor was resent before its first attempt, its delivery is left out
+    until the first attempt is recorded. `in_progress` are the events whose retries are in progress. The
+    caller already has the bodies of these events, so their long bodies are returned as ''.
     """
     rows = unit.execute(
         f"SELECT {outbox.SHORT_COLUMNS}, d.id AS delivery, d.attempts, d.retries, d.resends, d.due,"

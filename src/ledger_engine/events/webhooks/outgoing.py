@@ -1,4 +1,10 @@
-"""The deliveries in progress: they were read from the database, and their results are not recorded yet."""
+"""The deliveries in progress: they were read from the database, and their results are not recorded yet.
+
+The stored *cursor* of an endpoint is the id of an event. A *first attempt* sends an event after the cursor. A
+*retry* is a further attempt of a delivery that is pending (see `attempts`). In each round, the feeder
+(`deliver`) gets a `Demand` from each `Outgoing`, and reads the events and retries in the demand. For each
+attempt it submits a job to the sender.
+"""
 
 from __future__ import annotations
 
