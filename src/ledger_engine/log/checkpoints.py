@@ -1,7 +1,7 @@
 """Checkpoints of a log, and proofs that an entry is in a log, in the forms that C2SP (c2sp.org) defines.
 
 A checkpoint is a signed note with the origin, the size and the root of a log. The origin is the log's name.
-Anyone can check a proof offline.
+Anyone can check a proof offline. The module `entries` explains what an entry and a commitment are.
 """
 
 from __future__ import annotations

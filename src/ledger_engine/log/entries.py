@@ -1,4 +1,10 @@
-"""The entries of a book's log: the book's events, ordered by id, which is the order of the commits."""
+"""The entries of a book's log, one for each event, ordered by the events' ids: the order of the commits.
+
+An entry is the event's body, with two exceptions: if the event is about a user, or if the body is too long
+for an entry, the entry contains a *commitment* instead of the body. A commitment is the hash of a random salt
+and the body. When a user is erased, the ledger deletes the salts of the user's events, so that nobody can
+test guesses of the erased text against the hashes.
+"""
 
 from __future__ import annotations
 

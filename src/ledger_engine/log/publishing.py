@@ -84,7 +84,7 @@ def _read(file: Path) -> Checkpoint:
 def notice_name(witness: str, book: int) -> str:
     """Return the name of the notice that a witness does not sign the log of a book.
 
-    The notice is removed when the witness signs.
+    The health check shows the notice until the witness signs.
     """
     return f"witness {witness} {book}"
 
