@@ -1,4 +1,4 @@
-"""The balances that transactions change. A group of works reads and writes each balance only once.
+"""The balances that transactions change. The works of one commit, a *group*, read and write a balance once.
 
 This module enforces the rules for balances: their range, the check for overdrafts, and that both sides of a
 transaction change together. Until the commit, nobody else changes a balance that the group has read.

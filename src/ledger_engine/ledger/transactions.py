@@ -259,7 +259,7 @@ def _post(
 class PostedBook:
     """The values that the works of a group share when they post to one book.
 
-    Implements `store.CachedValues`.
+    A *group* is the works of one commit (`store.group_commit`). Implements `store.CachedValues`.
     """
 
     # The tables that contain the book's number, the number of stored objects, and the balances.

@@ -222,7 +222,8 @@ class CachingUnit(ABC):
         """Insert these rows immediately; ignore the cache."""
 
 
-# A function that loads rows into the cache (`Unit.cached`): the rows that several calls about one book need.
+# A function that loads rows into the cache (`Unit.cached`). These rows are needed by several calls of one
+# function, such as `post`, all about the same book.
 Prefetch: TypeAlias = Callable[[Unit, Any, list[tuple[Any, ...]]], None]
 _PREFETCHES: dict[Callable[..., Any], Prefetch] = {}
 
@@ -230,9 +231,9 @@ _PREFETCHES: dict[Callable[..., Any], Prefetch] = {}
 def prefetched_by(load: Prefetch) -> Callable[[F], F]:
     """Return a decorator for the function of a work, such as `post`.
 
-    Several works of a group may call this function. Before the group runs, `load` loads the rows that all
-    these calls need. `load` is called with the unit, the tenant, and a list with the other arguments of each
-    call.
+    Several works of a group may call this function. Before the group runs, `load` is called once for each
+    book, and loads the rows that all calls about this book need. The arguments of `load` are the unit, the
+    tenant, and a list with the other arguments of each call.
     """
 
     def mark(function: F) -> F:

@@ -1,4 +1,4 @@
-"""Groups works for the thread that writes.
+"""Groups works for the thread that writes. A *work* is a function that runs in one transaction (see `store`).
 
 A commit takes the same time for one work as for fifty. Besides, if the writer runs while the event loop is
 busy, the two threads compete for the interpreter and both become slow. So the works of one loop go to the

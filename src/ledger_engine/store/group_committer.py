@@ -1,6 +1,7 @@
 """Runs the works of a group in one transaction with one commit.
 
-If a work fails, the other works still succeed.
+A *work* is a function that reads or changes the ledger (see `store`), and `group_commit` forms the groups. If
+a work fails, the other works still succeed.
 
 Both engines write every change with `GroupCommitter.commit_group`. An engine passes a `DatabaseTransaction`,
 which begins, commits and rolls back.

@@ -30,9 +30,11 @@ def get(unit: Unit) -> KeptTime:
 
 
 def reach(unit: Unit, past: int | None = None) -> int:
-    """Set `reached` to the time of this work, but only if `reached` is earlier than `past`.
+    """Store the time of this work as `reached`, and return this time.
 
-    Return the work's time. By default, `past` is the work's time.
+    If `past` is given, and the stored `reached` is not earlier than `past`, nothing is stored: the caller
+    only needs a clock that continues after `past` when the server starts again. Without `past`, a later
+    `reached` is not replaced.
     """
     past = unit.now if past is None else past
     unit.execute(

@@ -276,8 +276,9 @@ class Listing(Generic[R]):
 def expires_with(prefix: str, kept_for: int) -> Callable[[Unit, Tenant, str], bool]:
     """Return the `was_listed` function of a list whose entries are deleted after `kept_for` milliseconds.
 
-    The ledger stores nothing about a deleted entry, so every id that is older than `kept_for` counts as the
-    id of a deleted entry. As a cursor, such an id stands for the end of the list.
+    An id contains the time at which it was made. The ledger stores nothing about a deleted entry, so every id
+    with a time more than `kept_for` ago counts as the id of a deleted entry. As a cursor, such an id stands
+    for the end of the list.
     """
     return lambda unit, _tenant, id: is_before(id, prefix, unit.now - kept_for)
 

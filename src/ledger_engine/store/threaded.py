@@ -1,6 +1,7 @@
 """The base class of both databases. It passes works to threads, and results back to the event loops.
 
-One thread writes, group by group (`group_commit`); other threads read.
+A *work* is a function that runs in one transaction (see `store`). A *job* is a work together with the future
+that receives its result. One thread writes, group by group (`group_commit`); other threads read.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The PostgreSQL database: one thread that writes in groups, and a few threads that read.
 
-As on SQLite, the works of a group share a transaction, and their callers get answers after the commit. Other
-servers can write too, but only one server at a time writes a book (`locks`). If another server has locked
-some of a group's books, the group needs further transactions (`committer`). The listeners of this process are
-also called after commits of other servers (`notifications`).
+A *work* is a function of a `Unit` (see `store`). As on SQLite, the works of a group share a transaction, and
+their callers get answers after the commit. Other servers can write too, but only one server at a time writes
+a book (`locks`). If another server has locked some of a group's books, the group needs further transactions
+(`committer`). The listeners of this process are also called after commits of other servers (`notifications`).
 """
 
 from __future__ import annotations
@@ -256,7 +256,11 @@ class PostgresDatabase(ThreadedDatabase):
         self._hosts.abandon(lambda connection: connection.timeline not in (None, timeline))
 
     def _abandon_all_but(self, connection: PostgresConnection) -> None:
-        """Stop using all connections except `connection`: they would write under the server's old number."""
+        """Stop using all connections except `connection`, on which the loss of commits was accepted.
+
+        After an accepted loss the server has a new number, but the other connections would write under the
+        old number (`SeenCommits`).
+        """
         self._hosts.abandon(lambda other: other is not connection)
 
     def _follow_clocks(self, connection: PostgresConnection) -> None:

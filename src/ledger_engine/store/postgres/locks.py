@@ -9,10 +9,10 @@ Before a server makes an id, it advances its clock past the times of other serve
 in the order of its commits, even if the servers' clocks differ.
 
 `heads` also contains a row for each server, which each commit of the server updates. The row stores the time
-that the server has reached, and in `announced` how many of its commits announced something. Other servers
-follow this count (`notifications`), and use it to notice that a database lacks commits (`seen`). To learn of
-new commits, a server reads only the rows of the servers, which are few, so more books do not make this
-slower.
+that the server has reached, and in `announced` how many of its commits announced something, such as new
+events (`Unit.announce`). Other servers follow this count (`notifications`), and use it to notice that a
+database lacks commits (`seen`). To learn of new commits, a server reads only the rows of the servers, which
+are few, so more books do not make this slower.
 
 The locks are advisory locks of the session. A server takes them before the transaction begins, so that the
 snapshot of the transaction contains all earlier commits under these locks.
@@ -89,9 +89,9 @@ class Locks:
     """The locks of the server with the number `server`.
 
     `own` is the lock number of the book `OWN`, whose rows no other server writes. It equals the first number
-    of this server, and does not change when the server gets a new number. If `rows_apart` is true,
-    PostgreSQL tracks reads by rows, and all transactions are serializable. If `rows_apart` is false, only
-    transactions of the whole ledger are serializable.
+    of this server, and does not change when the server gets a new number after an accepted loss (`seen`). If
+    `rows_apart` is true, PostgreSQL tracks reads by rows, and all transactions are serializable. If
+    `rows_apart` is false, only transactions of the whole ledger are serializable.
     """
 
     server: int

@@ -1,5 +1,6 @@
-"""Follows the commits of other servers: NOTIFY announces each commit, and the rows of `heads` count them.
+"""Follows the commits of other servers that announced a topic, such as new events (`Unit.announce`).
 
+The server that made such a commit sends a notification (NOTIFY) and counts the commit in its row of `heads`.
 A notification arrives sooner than the next look at `heads`, but a notification can be lost. So this module
 also reads at intervals how many commits of other servers announced something. If this count differs from the
 number of notifications, this module announces all topics. Nothing here depends on a clock.
@@ -41,7 +42,10 @@ Announce = Callable[[frozenset[str]], None]
 
 
 def notify(connection: PostgresConnection, server: int, number: int, topics: set[str]) -> None:
-    """Send other servers the topics of commit `number`, after the standby has received this commit."""
+    """Send other servers the topics of commit `number`; do nothing for a commit without a topic.
+
+    Call this only after the standby has received the commit.
+    """
     if topics:
         connection.send(_NOTIFY, {"payload": f"{server} {number} {' '.join(sorted(topics))}"})
 

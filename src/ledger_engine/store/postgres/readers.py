@@ -1,4 +1,4 @@
-"""Runs works that read: in threads, each with one connection to the database."""
+"""Runs works (see `store`) that only read: in threads, each with one connection to the database."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """Remembers the commits that a server has seen, so that the server never continues on an older database.
 
 After a failover the earlier primary may come back, and a promoted standby may lack the last commits. The
-table `heads` contains a row for each server, which counts the server's commits that announced something. If a
-count is lower than a count that this server has seen, acknowledged changes are missing. A cluster can only
-lose its last commits, so these counts reveal every loss. If a cluster has two primaries after a failover,
-their timelines differ, and the server refuses the primary on the older timeline.
+table `heads` contains a row for each server, which counts the server's commits that announced something, such
+as new events (`Unit.announce`). If a count is lower than a count that this server has seen, acknowledged
+changes are missing. A cluster can only lose its last commits, so the counts reveal each loss of such commits.
+If a cluster has two primaries after a failover, their timelines differ, and the server refuses the primary on
+the older timeline.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The SQLite database: one writer thread that commits in groups, and a few readers.
 
-The works of a group run in one transaction, and their callers get answers only after the commit is on the
-disk (`synchronous=FULL`). So durability costs one fsync for each group instead of one for each request.
+A *work* is a function of a `Unit` (see `store`). The works of a group run in one transaction, and their
+callers get answers only after the commit is on the disk (`synchronous=FULL`). So durability costs one fsync
+for each group instead of one for each request.
 """
 
 from __future__ import annotations

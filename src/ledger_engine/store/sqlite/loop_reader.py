@@ -1,4 +1,7 @@
-"""Runs short works in the event loop's thread, because to hand them to another thread would take longer."""
+"""Runs short works in the event loop's thread, because to hand them to another thread would take longer.
+
+A *work* is a function of a `Unit` (see `store`); a short work reads a few rows by an index.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs works that read: in threads, each with one connection, and in the event loop's thread."""
+"""Runs works (see `store`) that only read: in threads, each with one connection, and in the event loop."""
 
 from __future__ import annotations
 
