@@ -82,8 +82,8 @@ class EventFollower:
                 except LedgerError as error:
                     if error.code != "invalid_cursor" or last is None:
                         raise StreamRefusal(refusal(error, self.server)) from None
-                    # The server cannot continue the stream after the last event that arrived. So follow the
-                    # events that happen from now on.
+                    # The server no longer stores the last event that arrived here, so it cannot continue the
+                    # stream after this event. Follow the events that happen from now on.
                     reason = f"the server no longer stores the event {last}; newer events are forwarded"
                     last = None
                     self._report_loss(LedgerError(reason), 0)

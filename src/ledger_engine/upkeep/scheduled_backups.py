@@ -80,7 +80,7 @@ class ScheduledBackups:
         return min(self.newest + self._every_s - _machine_s(self._engine.clock), self._every_s)
 
     async def _back_up_or_notify(self) -> bool:
-        """Make a backup and return whether it succeeded; a failure becomes a notice of the engine."""
+        """Make a backup and return whether it succeeded; the health check shows a notice about a failure."""
         try:
             failure = await self._back_up()
         except OSError as error:
