@@ -25,8 +25,9 @@ _READ = (
 class UnusedKeys:
     """The keys of one book (a project's test or live mode) that are known to be unused.
 
-    For such a key, `take` needs no query. With PostgreSQL, `prefetch` in `store.group_cache` looks up the keys
-    of all postings in a group of works together, before the group runs. Implements the protocol `CachedValues` of `store`.
+    For such a key, `take` needs no query. With PostgreSQL, `prefetch` in `store.group_cache` looks up the
+    keys of all postings in a group of works together, before the group runs. Implements the protocol
+    `CachedValues` of `store`.
     """
 
     # Changes of tables do not make this cache stale: before a row is added to `idempotency_keys`, `take`

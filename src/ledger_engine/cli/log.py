@@ -94,8 +94,8 @@ def proof(ledger: LedgerSource, id: str, entry: Path | None) -> None:
     text, content = ledger.read(find)
     if entry is not None:
         with open(entry, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-            # `opener` sets the mode of a new file only. Set the mode of an existing file too, but do not
-            # change the mode of a device.
+            # `opener` sets the permissions of a new file only. Set the permissions of an existing file too,
+            # but do not change the permissions of a device.
             if entry.is_file():
                 os.fchmod(file.fileno(), 0o600)
             file.write(content)

@@ -57,8 +57,8 @@ class InternalError(LedgerError):
 
 
 _STATUS_OF_CODE = {"payload_too_large": 413, "uri_too_long": 414, "headers_too_large": 431}
-# The status for an error with any other code. The first class of which the error is an instance decides, so
-# subclasses come before their base class.
+# The status for an error whose code is not in `_STATUS_OF_CODE`. The first class of which the error is an
+# instance decides, so subclasses come before their base class.
 _STATUS_OF_CLASS: list[tuple[type[LedgerError], int]] = [
     (UnsupportedMethod, 405),
     (BodyTimeout, 408),

@@ -1,6 +1,7 @@
-"""The balances that transactions change. The works of one commit, a *group*, read and write a balance once.
+"""The balances that transactions change.
 
-This module enforces the rules for balances: their range, the check for overdrafts, and that both sides of a
+The works that share one commit are a *group*. A group reads and writes each balance only once. This module
+enforces the rules for balances: their range, the check for overdrafts, and that both sides of a
 transaction change together. Until the commit, nobody else changes a balance that the group has read.
 """
 

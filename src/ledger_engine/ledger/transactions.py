@@ -169,9 +169,9 @@ def get(unit: Unit, tenant: Tenant, id: str) -> Transaction:
 
 
 def related(unit: Unit, tenant: Tenant, id: str) -> list[Transaction]:
-    """Return the transactions to which a transaction is related.
+    """Return the transactions to which the transaction `id` is related.
 
-    These are the reversal of the transaction, the other side of its transfer, and the transaction that it
+    These are the reversal of `id`, the other side of the transfer of `id`, and the transaction that `id`
     reverses, as far as they exist. Raises NotFound.
     """
     transaction = get(unit, tenant, id)

@@ -1,7 +1,7 @@
 """The Merkle tree of RFC 6962: its hashes and its proofs.
 
-A proof is a list of hashes. Each hash in it is the hash of the subtree over a range of entries. The ledger
-stores the hashes of the tree in *tiles* of up to 256 hashes (see `tiles`).
+A proof is a list of hashes. Each hash in it is the hash of the subtree over a range of entries. A *tile*
+contains up to 256 hashes that are next to each other in the tree (see `tiles`).
 """
 
 from __future__ import annotations
