@@ -74,7 +74,8 @@ _STATUS_OF_CLASS: list[tuple[type[LedgerError], int]] = [
 ]
 
 
-# Every `type` and `code` that an answer can contain, by status.
+# By status, the `type` and every `code` that an error answer can contain. 429 is missing, because the body of
+# a 429 has another form (`body_of`).
 CODES: dict[int, tuple[str, tuple[str, ...]]] = {
     400: (
         "invalid_request",

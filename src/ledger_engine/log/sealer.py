@@ -42,6 +42,7 @@ class Sealer:
 
     To seal means to add events to a log and to sign a checkpoint. The origins of the logs begin with `name`,
     or with a random name if `name` is None. The name is stored with the ledger's first key and never changes.
+    `outside` are the folders and witnesses outside the ledger to which the checkpoints are published.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Sealer:
     async def begin(self) -> None:
         """Make the ledger's first key if the ledger has no key.
 
-        Make no key if a folder contains checkpoints of an earlier log.
+        Make no key if one of the folders in `outside` contains checkpoints of an earlier log.
 
         A server makes the key first, and only then marks the ledger as served. So if a ledger is marked as
         served and has no key, somebody has removed the key and the log, and `verify` reports this.
@@ -257,7 +258,7 @@ class Sealer:
             return None
 
     async def _compare_outside(self, stored_log: StoredLog) -> None:
-        """Raise BrokenLog if a folder has a checkpoint of this book that does not belong to `stored_log`."""
+        """Raise BrokenLog if a checkpoint of this book in one of the folders does not fit `stored_log`."""
         key = await self._engine.read(keys.current)
         origin = None if key is None else keys.origin_of(key.name, stored_log.book)
         for folder in self._outside.folders:

@@ -102,9 +102,9 @@ class AnsweredBefore(Exception):
 def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
     """Record that the user allows the app's request, and store the one-time code for the app.
 
-    The server computes `code` from the user's form. If the user sends the same form again, the code is
-    already stored, and nothing changes. There is one exception: if the stored code was used or has expired,
-    or if its grant has ended, this function raises AnsweredBefore.
+    The server computes `code` from the user's form and cookie. So if the user sends the same form again, the
+    code is already stored, and nothing changes. There is one exception: if the stored code was used or has
+    expired, or if its grant has ended, this function raises AnsweredBefore.
     """
     row = unit.first(
         "INSERT INTO grants (id, app, user_id, scopes, redirect_uri, code_hash, code_challenge, code_expires,"
