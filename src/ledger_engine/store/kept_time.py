@@ -32,9 +32,9 @@ def get(unit: Unit) -> KeptTime:
 def reach(unit: Unit, past: int | None = None) -> int:
     """Store the time of this work as `reached`, and return this time.
 
-    If `past` is given, and the stored `reached` is not earlier than `past`, nothing is stored: the caller
-    only needs a clock that continues after `past` when the server starts again. Without `past`, a later
-    `reached` is not replaced.
+    If `past` is given, and the stored `reached` is `past` or later, nothing is stored: the caller only needs
+    a clock that continues after `past` when the server starts again. Without `past`, a later `reached` is not
+    replaced.
     """
     past = unit.now if past is None else past
     unit.execute(
