@@ -226,8 +226,8 @@ class PostgresDatabase(ThreadedDatabase):
         if not self._has_limits:
             return self._open(more_settings)
         connection = self._open(more_settings, partial(self._require_newest, writes=writes))
-        # A restart of the database may have ended the last connection. A restart also ends the waits of commits
-        # for the standby. So a commit may be visible now although no standby has received it.
+        # A restart of the database may have ended the last connection. A restart also ends the waits of
+        # commits for the standby. So a commit may be visible now although no standby has received it.
         self._confirmations.doubt()
         return connection
 
