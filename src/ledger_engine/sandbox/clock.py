@@ -117,7 +117,7 @@ def clock_of(database: Path) -> MovableClock:
     StorageUnavailable if the file with the state cannot be read.
     """
     file = _file(database)
-    if not database.exists():  # a ledger that was deleted must not pass its time on to a new one
+    if not database.exists():  # a deleted ledger must not pass its time on to a new ledger
         file.unlink(missing_ok=True)
         return MovableClock()
     try:

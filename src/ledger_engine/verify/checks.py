@@ -348,7 +348,7 @@ def _sealed_long_ago(unit: AuditUnit, book: int, key: LogKey, served_at: int) ->
 
 
 def check_originals(unit: AuditUnit, faults: Discrepancies) -> None:
-    """Note the idempotency keys that do not name the first object that their request created."""
+    """Note the idempotency keys that name another object of their request than they must (`_is_first`)."""
     values: dict[str, Value] = {"project": "", "livemode": 0, "key": ""}
     while rows := unit.execute(
         "SELECT project, livemode, key, object, originals FROM idempotency_keys"
@@ -368,11 +368,12 @@ def check_originals(unit: AuditUnit, faults: Discrepancies) -> None:
 
 
 def _is_first(unit: AuditUnit, object: str, ids: list[str]) -> bool:
-    """Return whether `object`, which an idempotency key names, is the first object that the request created.
+    """Return whether `object`, which an idempotency key names, is the object that the key must name.
 
-    `ids` are the ids of all objects of the request, as `idempotency.store_ids` stores them. For a reversal,
-    the first id is the reversed transaction. For the roll of an API key, the first id is the old key. In both
-    cases the second id is the created object.
+    `ids` are the ids of all objects of the request, as `idempotency.store_ids` stores them. A key must name
+    the first of these objects. There are two exceptions: for a reversal, the first object is the reversed
+    transaction, and for the roll of an API key, the old key. In both cases the key must name the second
+    object, which the request created.
     """
     about, *objects_made = ids or [""]
     if len(objects_made) != 1:
