@@ -1,4 +1,4 @@
-"""Idempotency keys: each key can create only one object, for ever (docs/decisions.md#idempotency)."""
+"""Idempotency keys: only one request can succeed with each key, for ever (docs/decisions.md#idempotency)."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey 
 
 
 def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
-    """Store `key` with the id of an object, in the transaction that creates the object.
+    """Store `key` with the id of an object, in the transaction that creates or changes the object.
 
     If `key` is None, do nothing. Keys are separate for each project and mode. If the transaction fails, the
     key stays unused. Raises DuplicateIdempotencyKey if the key was used before.

@@ -152,7 +152,7 @@ def page(
 def deactivate(unit: Unit, tenant: Tenant, id: str) -> User:
     """Deactivate the user, and return it; a user who is already deactivated is not changed.
 
-    This revokes the user's grants to apps, which stay revoked if the user is restored. Raises
+    This revokes the user's grants to apps. The grants stay revoked if the user is restored. Raises
     PermissionDenied if the credential's role is lower than admin.
     """
     tenant.require_role("admin")

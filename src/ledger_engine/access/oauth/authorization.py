@@ -99,11 +99,11 @@ def consider(
 
 
 def decide(unit: Unit, authorization: AuthorizationRequest, sign_in: str, code: str | None) -> None:
-    """Record that the user who is signed in with `sign_in` allows the request.
+    """Record the decision of the user who is signed in with `sign_in`.
 
-    The app gets the new `code`, and exchanges it for tokens. If `code` is None, the user denies the request.
-    This function checks the request again. Raises the errors of `consider`, and RefusedToApp `access_denied`
-    if the user denies the request or has signed out.
+    If the user allows the request, `code` is the new one-time code, which the app exchanges for tokens. If
+    the user denies the request, `code` is None. This function checks the request again. Raises the errors of
+    `consider`, and RefusedToApp `access_denied` if the user denies the request or has signed out.
     """
     server, request = Server(unit, code=code), OAuthRequest([*authorization.parameters().items()])
     user = sign_ins.find(unit, sign_in)
