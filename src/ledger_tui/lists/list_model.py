@@ -17,7 +17,7 @@ from ledger_tui.resources.base import FilterContext, Resource
 from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.view import Context
 
-_ARRIVAL_SECONDS = 1.0  # a person needs this long to read a row that came under the cursor by itself
+_ARRIVAL_SECONDS = 2.0  # a person needs this long to read a row that came under the cursor by itself
 
 
 class ListModel:
@@ -332,9 +332,13 @@ class ListModel:
         return self.pinned or self.window.current
 
     def _note_arrival(self, before: Record | None) -> None:
-        """Note the time if another row than `before` has come under the cursor."""
+        """Note the time if another row than `before` has come under the cursor.
+
+        A row that the user has just created is no surprise.
+        """
         now = self.window.current
-        if before is not None and now is not None and before.get("id") != now.get("id"):
+        is_created = self._created is not None and self.window.index_of(self._created) is not None
+        if before is not None and now is not None and before.get("id") != now.get("id") and not is_created:
             self._arrived_at = self.context.session.clock()
 
     @property

@@ -517,8 +517,7 @@ class ResourceView(View):
             self.model.hold()
             self.post_message(BulkRequested(action, records))
         elif selection is not None:
-            # Before a final action, a question names the object, so the user notices a wrong row.
-            is_sure = action.final or not self.model.has_arrived_just_now
+            is_sure = not self.model.has_arrived_just_now
             self.model.hold()
             if is_sure:
                 self.post_message(ActionRequested(self.resource, action, selection))

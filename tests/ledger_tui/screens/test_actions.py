@@ -4,6 +4,7 @@ import pytest
 
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.client.session import Mode
+from ledger_tui.lists import list_model
 from ledger_tui.server.embedded import Address
 from ledger_tui.settings.config import Options
 from ledger_tui.ui.dialogs import ConfirmScreen
@@ -45,6 +46,26 @@ async def test_an_invoice_goes_from_draft_over_open_to_paid_and_its_account_is_c
     await driver.press("enter", sees="INV-000001 is paid, so F cannot finalize it.")
     await driver.press("enter", sees=(" ○ draft ─────▶ ◐ open ──────▶[● paid]", "→ Its payment"))
     await driver.press("escape", "1", sees="12.50  EUR")
+
+
+async def test_an_action_asks_for_a_second_press_on_a_row_that_just_arrived_but_not_on_a_created_one(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_model, "_ARRIVAL_SECONDS", 3600)
+    await until(lambda: driver.app.names.search("till"))
+    await driver.press("3", "n")
+    await driver.type("till", "enter")
+    await driver.type("Ada", "tab")
+    await driver.type("12.50", "ctrl+s", sees="12.50  EUR  Ada")
+    await until(lambda: driver.view.model.pinned is None, "the row of the created draft")
+    await driver.press("F", sees="Finalize the draft")
+    await driver.press("escape", "f")
+    account = driver.app.names.search("till")[0].id
+    body = {"account": account, "customer": "Bob", "amount": 900}
+    await driver.app.api.write("POST", "/v1/invoices", body, "b")
+    await driver.sees("9.00  EUR  Bob")
+    await driver.press("F", sees="A newer row came under the cursor. Press again to finalize")
+    await driver.press("F", sees="Finalize the draft, 9.00 EUR from Bob to Till?")
 
 
 async def test_an_action_that_the_state_forbids_is_greyed_and_does_nothing(driver: Driver) -> None:
