@@ -73,6 +73,9 @@ def format_amount(minor: int, currency: str | None, *, sign: bool = False) -> st
     return "+" + text if sign else text
 
 
+_TOO_SMALL = "The amount must be more than zero."
+
+
 def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
     """Return `1250` for `12.50` EUR, exactly. The text must use the decimal sign of the user's locale.
 
@@ -86,6 +89,8 @@ def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
         signs = ("comma", "point") if decimal_comma() else ("point", "comma")
         example = localised(text_written.replace(",", "."))
         raise BadAmount(f"Write {example}: a decimal {signs[0]}, not a {signs[1]}.")
+    if _AMOUNT.fullmatch(text_written.removeprefix("-")) and text_written.startswith("-"):
+        raise BadAmount(_TOO_SMALL)
     if not _AMOUNT.fullmatch(text_written) or not text_written.isascii():
         rest = ", without thousands separators" if _SEPARATOR.search(text_written) else ""
         raise BadAmount(f"Write an amount like {localised(_example(places))}{rest}.")
@@ -94,7 +99,7 @@ def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
         raise BadAmount(f"{currency} has {_decimals_in_words(places)}: write an amount like {example}.")
     minor = int(Decimal(text_written).scaleb(places))
     if minor < least:
-        raise BadAmount("The amount must be more than zero.")
+        raise BadAmount(_TOO_SMALL)
     if minor > LARGEST_AMOUNT:
         raise BadAmount(f"The largest amount is {format_amount(LARGEST_AMOUNT, currency)}.")
     return minor
