@@ -140,11 +140,16 @@ class PickerField(Vertical):
             beside = (
                 f"{literal(choice.name)} · {literal(_distinguishing_detail(choice))} · {literal(choice.id)}"
             )
-        elif source is not None and text and not self._matches and self._directory.search(text, 1):
+        elif source is not None and text and self._has_only_others(text):
             beside = f"No other account in {literal(source.currency)} has this in its name."
         line = self.query_one(".chosen", Static)
         line.display = bool(beside)
         line.update(Content.styled(beside, "$muted"))
+
+    def _has_only_others(self, text: str) -> bool:
+        """Return whether known accounts match the text, but none that fits the source."""
+        search = self._directory.search
+        return bool(search(text, 1)) and not search(text, 1, self._fits)
 
     @property
     def looks_for(self) -> str:
