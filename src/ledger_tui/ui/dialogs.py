@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -172,6 +173,9 @@ FRAME = 6  # the border and the padding of a box
 YES_OR_NO = "Press y to confirm, n to cancel."
 
 
+_LOUD = re.compile(r"(?m)^.*, overdrawn$")  # the consequence that a user must not overlook
+
+
 class ConfirmScreen(Dialog[bool]):
     """Asks a question, and returns True if the user confirms.
 
@@ -192,7 +196,7 @@ class ConfirmScreen(Dialog[bool]):
 
     def content(self) -> ComposeResult:
         width = min(_DIALOG_WIDTH, self.app.size.width) - FRAME
-        yield Static(Content(breakable(self._question, width)))
+        yield Static(Content(breakable(self._question, width)).highlight_regex(_LOUD, style="bold $error"))
         if self._text_to_type is not None:
             yield Static(
                 Content.assemble("\nType ", (self._text_to_type, "bold"), " to confirm, then press enter.")
