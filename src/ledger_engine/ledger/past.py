@@ -1,8 +1,8 @@
 """Objects in the past: their state after the last change at or before a moment.
 
-See docs/decisions.md#looking-back. A moment is the end of a millisecond. The balance of an account follows
-from the account's transactions. All other changes are recorded as events, and each event contains the state
-of the changed object after the change.
+See docs/decisions.md#looking-back. A moment is a whole millisecond, so a change in this millisecond counts.
+The balance of an account follows from the account's transactions. All other changes are recorded as events,
+and each event contains the state of the changed object after the change.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class CachedValues(Protocol):
     change. After a commit the next transaction uses the same values, unless another process has written.
     """
 
-    # All tables in which the values are stored, also the tables that another object in the cache writes.
+    # All tables in which these values are stored, even a table that another cached object writes.
     tables: ClassVar[frozenset[str]]
 
     def __init__(self, cache: GroupCache, tenant: Tenant, /) -> None:

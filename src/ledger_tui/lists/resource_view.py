@@ -88,7 +88,7 @@ class ResourceView(View):
         return self.model.selected
 
     def news(self) -> Content:
-        """Return the text to the left of the position in the caption: the server's counts, if any."""
+        """Return the server's counts, if any; the caption shows them to the left of the cursor's position."""
         sentence = self.resource.counts_in_words(self.model.summary, self.context.session.missing_parts)
         return Content.styled(f"{sentence}   " if sentence else "", "$muted")
 

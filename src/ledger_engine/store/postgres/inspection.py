@@ -84,7 +84,7 @@ class PostgresAuditUnit(PostgresUnit):
 
 
 def why_indexes_unchecked(connection: PostgresConnection) -> str | None:
-    """Return why the indexes cannot be checked, for the middle of a sentence; None if they can be checked."""
+    """Return why the indexes cannot be checked, worded as part of a sentence; None if they can be checked."""
     (reason,) = connection.rows(_AMCHECK, {})
     if not reason["there"]:
         return "the extension amcheck is not installed"
