@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -33,11 +34,13 @@ from ledger_engine.store.postgres.readers import READERS
 from ledger_engine.upkeep import metrics as metrics_module
 from ledger_engine.upkeep.metrics import Metrics, listen
 from ledger_engine.upkeep.scheduled_backups import ScheduledBackups
+from tests.faults.postgres import ROLE, Postgres
 from tests.ledger_engine.conftest import MakeKey
 from tests.ledger_engine.in_process import client_of
 from tests.ledger_engine.lost_connections import reset_a_request
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.waiting import until
+from tests.postgres_cluster import programs
 from tests.postgres_server import emptied_database
 
 _WAITING = (
@@ -310,6 +313,43 @@ async def test_on_postgresql_tries_waits_connections_standbys_and_the_size_are_t
     assert found["ledger_storage_lock_wait_seconds_total"] > 0
     assert found["ledger_storage_retries_total"] == 1
     assert found["ledger_storage_connections_total"] > before["ledger_storage_connections_total"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("role", [ROLE, "postgres"])
+async def test_a_running_base_backup_is_not_counted_as_a_standby(role: str, tmp_path: Path) -> None:
+    """`role` may be the ledger's role, which sees no states, or a superuser, which sees them."""
+    # A superuser's backup has another name, so only its state shows what it is.
+    name = {ROLE: "pg_basebackup", "postgres": "weekly"}[role]
+    count = "SELECT count(*) FROM pg_stat_replication WHERE state = 'backup'"
+    postgres = Postgres()
+    try:
+        engine = open_engine(postgres.address(postgres.new_database(), user=role), serving=True)
+        with held_backup(postgres, name), postgres.connect() as administrator:
+            await until(lambda: administrator.execute(count).fetchone() == (1,))
+            assert (await scrape(Metrics(engine)))["ledger_standbys"] == 0
+            assert administrator.execute(count).fetchone() == (1,)
+        await engine.close()
+    finally:
+        postgres.remove()
+
+
+@contextlib.contextmanager
+def held_backup(postgres: Postgres, name: str) -> Iterator[None]:
+    """Run pg_basebackup. Nobody reads its output, so it stays in its first bytes."""
+    words = ["-X", "none", "-c", "fast", "-F", "tar", "-D", "-"]
+    words += ["-d", f"host={postgres.sockets} user=postgres application_name={name}"]
+    running = subprocess.Popen(
+        [programs() / "pg_basebackup", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    with running:
+        try:
+            yield
+        finally:
+            running.kill()
 
 
 @pytest.mark.process

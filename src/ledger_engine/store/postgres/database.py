@@ -388,6 +388,8 @@ def _measured(unit: Unit) -> list[Figure]:
     (standbys,) = unit.execute(
         "SELECT count(*) AS count, max(extract(epoch FROM coalesce(replay_lag, interval '0'))) AS lag_s,"
         " count(state) AS visible FROM pg_stat_replication"
+        # A running pg_basebackup is no standby. Roles without the rights of pg_monitor see NULL as the state.
+        " WHERE application_name <> 'pg_basebackup' AND state IS DISTINCT FROM 'backup'"
     )
     figures = [
         Figure("ledger_database_bytes", size["bytes"], "Size of the database."),
