@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gzip
 import os
 import re
 import shlex
@@ -160,7 +161,7 @@ class Archive:
     def wait_for_a_copy(self) -> None:
         """Wait until the archive has everything that was committed."""
         file = self.switch()
-        wait_until(lambda: (self.folder / "wal" / file).exists())
+        wait_until(lambda: (self.folder / "wal" / f"{file}.gz").exists())
 
 
 @pytest.fixture
@@ -235,4 +236,4 @@ async def test_the_delay_of_a_lost_copy_is_measured(archive: Archive) -> None:
     archive.switch()  # otherwise PostgreSQL waits a minute after three failures
     await asyncio.to_thread(wait_until, lambda: archive.waits_s() == 0)
     assert not (archive.folder / "cut").exists()
-    assert (wal / file).stat().st_size == SEGMENT_BYTES
+    assert len(gzip.decompress((wal / f"{file}.gz").read_bytes())) == SEGMENT_BYTES
