@@ -23,8 +23,15 @@ base)
         find base -type f -mtime +20 -delete && find wal -type f -mtime +21 -delete"
     ;;
 checkpoint)
+    errors=$(mktemp)
+    trap 'rm "$errors"' EXIT
     checkpoint=$(PGPASSFILE=/etc/ledger/pgpass /opt/ledger-current/bin/ledger-engine checkpoint --mode live \
-        --database postgresql://ledger@127.0.0.1/ledger)
+        --database postgresql://ledger@127.0.0.1/ledger 2> "$errors") || {
+        # Before the first live event there is no checkpoint, and nothing to copy.
+        grep -q "The log has no checkpoint yet" "$errors" && exit 0
+        cat "$errors" >&2
+        exit 1
+    }
     runuser -u postgres -- "${other[@]}" "cat > checkpoint.new && mv checkpoint.new checkpoint" <<< "$checkpoint"
     ;;
 esac

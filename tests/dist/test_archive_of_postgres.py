@@ -199,6 +199,17 @@ async def test_the_archive_restores_a_moment_and_the_end(archive: Archive, to_a_
     await asyncio.to_thread(archive.wait_for_a_copy)
 
 
+async def test_a_ledger_without_a_checkpoint_is_archived_and_restored(archive: Archive) -> None:
+    answer_of_command(archive.address, "seed", "minimal")  # no server has signed a checkpoint
+    await archive.follow(archive.connect, archive.archive)
+    assert sorted(file.name for file in archive.folder.iterdir()) == ["base", "wal"]
+    answer_of_command(archive.address, "projects", "create", "Later")
+    await asyncio.to_thread(archive.wait_for_a_copy)
+    await archive.follow(archive.restore, archive.start)
+    assert not (archive.reader._folder / "checkpoint").exists()
+    assert "Later" in archive.names()
+
+
 async def test_a_new_base_removes_what_is_older_than_three_weeks(archive: Archive) -> None:
     answer_of_command(archive.address, "seed", "minimal")
     await asyncio.to_thread(archive.change)
