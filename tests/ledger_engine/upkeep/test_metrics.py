@@ -375,6 +375,15 @@ async def test_the_alerts_and_the_dashboard_of_deploy_name_metrics_that_there_ar
     assert named - known == {"ledger_replication_lag_seconds"}, "there is none without a standby"
 
 
+def test_the_page_about_production_on_postgresql_has_a_row_for_each_alert() -> None:
+    root = Path(__file__).parents[3]
+    (group,) = yaml.safe_load((root / "deploy" / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
+    page = (root / "docs" / "production-postgresql.md").read_text(encoding="utf-8")
+    rows = "".join(re.findall(r"(?m)^\|.+\|$", page))
+    without = {rule["alert"] for rule in group["rules"] if f"`{rule['alert']}`" not in rows}
+    assert without == {"LedgerBackupOld", "LedgerBackupFails", "LedgerLogGrows"}, "these are for SQLite"
+
+
 needs_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="needs promtool; on Debian and Ubuntu: apt install prometheus"
 )
