@@ -498,13 +498,37 @@ def test_an_alert_reports_a_disk_that_is_almost_full(
     check_alert("LedgerDiskFull", sizes, [fired] if full else [], tmp_path)
 
 
-def check_alert(alert: str, series: dict[str, int], fired: list[dict[str, object]], tmp_path: Path) -> None:
-    """Let promtool check which alerts fire after an hour in which each series had its value."""
+@pytest.mark.process
+@needs_promtool
+@pytest.mark.parametrize(("hours", "grows"), [(3, False), (27, True)])
+def test_an_alert_predicts_the_size_of_the_database_from_a_whole_day(
+    hours: int, grows: bool, tmp_path: Path
+) -> None:
+    summary = "The database of a will have 202.8GiB in two weeks."
+    fired = {"exp_labels": {"severity": "ticket", "instance": "a"}, "exp_annotations": {"summary": summary}}
+    size = {'ledger_database_bytes{instance="a"}': 0}
+    check_alert(
+        "LedgerDatabaseGrows", size, [fired] if grows else [], tmp_path, hours=hours, per_minute=10_000_000
+    )
+
+
+def check_alert(
+    alert: str,
+    series: dict[str, int],
+    fired: list[dict[str, object]],
+    tmp_path: Path,
+    *,
+    hours: int = 1,
+    per_minute: int = 0,
+) -> None:
+    """Let promtool check which alerts fire after some hours in which each series grew from its value."""
     alerts = Path(__file__).parents[3] / "deploy" / "alerts.yaml"
     test = {
         "interval": "1m",
-        "input_series": [{"series": name, "values": f"{value}+0x60"} for name, value in series.items()],
-        "alert_rule_test": [{"eval_time": "1h", "alertname": alert, "exp_alerts": fired}],
+        "input_series": [
+            {"series": name, "values": f"{value}+{per_minute}x{60 * hours}"} for name, value in series.items()
+        ],
+        "alert_rule_test": [{"eval_time": f"{hours}h", "alertname": alert, "exp_alerts": fired}],
     }
     tests = tmp_path / "tests.yaml"
     tests.write_text(yaml.safe_dump({"rule_files": [str(alerts)], "tests": [test]}))
