@@ -149,4 +149,5 @@ async def _until(app: LedgerApp, text: str) -> None:
 
 
 if __name__ == "__main__":
+    os.chdir(tempfile.gettempdir())  # the picture of an export shows the folder in which the dashboard runs
     sys.exit(main())
