@@ -222,8 +222,8 @@ class CachingUnit(ABC):
         """Insert these rows immediately; ignore the cache."""
 
 
-# A function that loads rows into the cache (`Unit.cached`). These rows are needed by several calls of one
-# function, such as `post`, all about the same book.
+# A prefetch is called once for each book, before the calls of a function such as `post`. It loads the rows
+# that these calls need into the cache (`Unit.cached`).
 Prefetch: TypeAlias = Callable[[Unit, Any, list[tuple[Any, ...]]], None]
 _PREFETCHES: dict[Callable[..., Any], Prefetch] = {}
 

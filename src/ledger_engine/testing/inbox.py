@@ -59,7 +59,7 @@ class Inbox:
         count: int = 1,
         timeout: float = WAIT_S,
     ) -> dict[str, Any]:
-        """Wait for events of this type for which `matches` is true; return number `count` of these events.
+        """Wait for events of this type for which `matches` is true; return the `count`-th event.
 
         If fewer events have arrived after `timeout` seconds, this raises AssertionError with a list of the
         received events.

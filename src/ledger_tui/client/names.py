@@ -29,7 +29,7 @@ Named = TypeVar("Named", AccountName, UserName)
 
 
 class Directory(Generic[Named]):
-    """Objects seen so far, found by their id, by their name, or by a part of the id or the name."""
+    """Objects seen so far, found by their id or name, or by a part of the id, the name or the email."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, Named] = {}

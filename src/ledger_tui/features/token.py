@@ -134,7 +134,7 @@ class TokenView(View, can_focus=True):
         return True
 
     def why_not(self, binding: Binding) -> str:
-        """Return the reason why a key that changes the credential does nothing now."""
+        """Return the reason why the keystroke of `binding` cannot change the credential now."""
         tokens = self.context.tokens
         if binding.action == "exchange" and self.context.session.read_only:
             return self.context.session.forbids_changes

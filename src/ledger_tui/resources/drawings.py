@@ -63,7 +63,7 @@ def _wrap(line: str, width: int) -> list[str]:
 
 
 Looks = Mapping[str, tuple[str, Tone]]
-_STEP = 15  # cells from one state to the next, so that a time fits in between
+_STEP = 15  # cells from the start of one state to the next; the time below a state fits in
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ class Lifecycle:
 def lifecycle(record: Record, looks: Looks, fields: Mapping[str, str], aside: str | None = None) -> Section:
     """Return a section with a drawing of a record's states; if its status is unknown, with the status alone.
 
-    `looks` holds the glyph and the tone of each state. `fields` holds for each state the name of the record's
-    field with the time of this state.
+    `looks` holds the glyph and the tone of each state. `fields` maps each state to the name of the
+    record's field that holds the time of this state.
     """
     status = record.get("status")
     if str(status) not in looks:
