@@ -252,10 +252,10 @@ def act_on_all(
     resource, context = view.resource, view.context
     left_out = len(view.model.marks) - len(records)
     text = bulk_question(resource, action, records, left_out, context.names)
+    ends_access = action.name == "revoke" and any(map(context.tokens.is_own, records))
     # Outside test mode the user types the number of objects if the action cannot be undone.
-    asks_number = action.final and context.session.mode is not Mode.TEST
-    if action.name == "revoke" and any(map(context.tokens.is_own, records)):
-        asks_number = True
+    asks_number = ends_access or (action.final and context.session.mode is not Mode.TEST)
+    if ends_access:
         text += "\n\nThis dashboard uses one of these keys and will lose access."
         # The key in use comes last: after it is revoked, the server refuses every further change.
         records = sorted(records, key=context.tokens.is_own)

@@ -47,11 +47,12 @@ def use_elsewhere(key: str, own_keys: Mapping[str, str]) -> str:
         return ""
     screens = {screen for group in uses.values() for screen in group}
     where = "another screen" if len(screens) == 1 else "other screens"
-    texts = [
-        f"{description} ({', '.join(group) if len(group) <= _FEW_SCREENS else 'many screens'})"
-        for description, group in uses.items()
-    ]
+    texts = [f"{description} ({_screens_in_words(group)})" for description, group in uses.items()]
     return f"{key} works on {where}: {', '.join(texts)}."
+
+
+def _screens_in_words(screens: list[str]) -> str:
+    return ", ".join(screens) if len(screens) <= _FEW_SCREENS else "many screens"
 
 
 _KEY_WIDTH = 10
@@ -183,7 +184,7 @@ class HelpScreen(Dialog[None]):
             Content.assemble(
                 (key.rjust(_KEY_WIDTH), "$muted"),
                 f"  {description}",
-                (f"  {', '.join(screens) if len(screens) <= _FEW_SCREENS else 'many screens'}", "$muted"),
+                (f"  {_screens_in_words(screens)}", "$muted"),
             )
             for (key, description), screens in screens_of.items()
         ]
