@@ -215,3 +215,22 @@ def balance_change(transaction: Record) -> int:
     if not isinstance(amount, int):
         return 0
     return amount if transaction.get("type") == "credit" else -amount
+
+
+def balances(account: Record, newest_first: Sequence[Record]) -> list[int]:
+    """Return the balance after each of an account's newest transactions, then the balance before all of them.
+
+    Each balance is the transaction's `balance_after`. Without this field, the balance is computed: the
+    function begins with the account's balance, and takes back one transaction after the other.
+    """
+    balance = account.get("balance")
+    running = balance if isinstance(balance, int) else 0
+    results = []
+    for transaction in newest_first:
+        # Prefer `balance_after`: the transactions were read at another time than the account's balance, so
+        # the balance may contain a posting that the list lacks, or lack a posting of the list.
+        after = transaction.get("balance_after")
+        running = after if isinstance(after, int) else running
+        results.append(running)
+        running -= balance_change(transaction)
+    return [*results, running]

@@ -13,7 +13,7 @@ from textual.content import Content
 
 from ledger_client.errors import LedgerError
 from ledger_tui.client.lists import postings_after
-from ledger_tui.client.past import balance_change, moment_ms, moment_text
+from ledger_tui.client.past import balances, moment_ms, moment_text
 from ledger_tui.client.records import Record
 from ledger_tui.formats import plot
 from ledger_tui.formats.money import format_amount
@@ -56,25 +56,9 @@ class Course:
 
 
 def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, end_ms: int) -> Course:
-    """Return the course of an account.
-
-    Each balance is the transaction's `balance_after`. Without it, this function begins with the account's
-    balance, and subtracts the transactions since `start_ms`, one after the other.
-    """
-    balance = account.get("balance")
-    running = balance if isinstance(balance, int) else 0
-    times, balances = [], []
-    for each in newest_first:
-        at = moment_ms(each.get("created"))
-        if at is None or not start_ms < at <= end_ms:
-            continue
-        # Prefer `balance_after`: the postings were read at another time than the account's balance, so the
-        # balance may contain a posting that `newest_first` lacks, or lack a posting of `newest_first`.
-        after = each.get("balance_after")
-        running = after if isinstance(after, int) else running
-        times.append(at)
-        balances.append(running)
-        running -= balance_change(each)
+    """Return the course of an account, computed from the account and its transactions."""
+    moments = [(moment_ms(each.get("created")), each) for each in newest_first]
+    shown = [(at, each) for at, each in moments if at is not None and start_ms < at <= end_ms]
     currency = account.get("currency")
     return Course(
         str(account.get("id")),
@@ -82,8 +66,8 @@ def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, en
         currency if isinstance(currency, str) else None,
         start_ms,
         end_ms,
-        (start_ms, *reversed(times)),
-        (running, *reversed(balances)),
+        (start_ms, *(at for at, _ in reversed(shown))),
+        tuple(reversed(balances(account, [each for _, each in shown]))),
     )
 
 

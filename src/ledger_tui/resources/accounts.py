@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.names import AccountNames
+from ledger_tui.client.past import balances
 from ledger_tui.client.records import Record
 from ledger_tui.client.totals import moment
 from ledger_tui.formats import plot
@@ -138,21 +139,12 @@ async def read_balance_points(api: Api, account: Record) -> BalancePoints:
 
 def balance_points(account: Record, newest_first: Sequence[Record]) -> BalancePoints:
     """Return the points to plot for an account, computed from its newest transactions."""
-    balance = account.get("balance")
-    running = balance if isinstance(balance, int) else 0
-    balances: list[int] = []
-    for row in newest_first:
-        balance_after, amount = row.get("balance_after"), row.get("amount")
-        running = balance_after if isinstance(balance_after, int) else running
-        balances.append(running)
-        step = amount if isinstance(amount, int) else 0
-        running -= step if row.get("type") == "credit" else -step
     moments = [moment(row.get("created")) for row in newest_first]
     times = tuple(at for at in reversed(moments) if at is not None)
     ends = [time_of(row, "created").text[:16] for row in newest_first]
     return BalancePoints(
         # Leave out the balance before the oldest transaction, because it lies before the plotted time.
-        balances=tuple(reversed(balances)),
+        balances=tuple(reversed(balances(account, newest_first)[:-1])),
         times=times if times and len(times) == len(newest_first) else None,
         first=ends[-1] if ends else "",
         last=ends[0] if ends else "",
