@@ -30,9 +30,9 @@ ROWS_AT_ONCE = 1_000  # rows of the period that one step counts, which takes som
 class Change:
     """An object that changed between two moments.
 
-    `before` is None for an object that did not exist yet. `after` is None for an object with
-    a `created` later than the second moment, although its event is earlier. `postings` is the number of an
-    account's transactions between the two moments, and None for other objects.
+    `before` is None for an object that did not exist at the first moment. `after` is None for an object that
+    has an event before the second moment, and a `created` after it. `postings` is the number of
+    an account's transactions between the two moments, and None for an object of another kind.
     """
 
     OBJECT = "change"

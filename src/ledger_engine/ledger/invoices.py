@@ -84,8 +84,8 @@ class InvoiceChanges(TypedDict, total=False):
     """The fields of a draft to change, with their new values.
 
     None clears `due_date`, `description` or `metadata`. An amount replaces the draft's lines, and lines
-    replace its amount. `amount` may be None only if the draft was made with lines, or gets lines here.
-    `lines` may be None only if the draft was made with an amount, or gets an amount here.
+    replace its amount. `amount` may be None only if the draft has lines, or gets lines here. `lines`
+    may be None only if the draft has no lines, or gets an amount here.
     """
 
     account: str

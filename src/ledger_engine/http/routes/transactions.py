@@ -43,7 +43,7 @@ class PostBatch(Body):
 
 @dataclass(slots=True)
 class PostedBatch:
-    """The transactions of a batch, in the batch's order; a transfer is listed as its source's transaction."""
+    """The transactions of a batch, in its order. A transfer is listed by the transaction on its `account`."""
 
     data: list[Transaction]
 
