@@ -37,7 +37,7 @@ class GroupCache(Protocol):
     """The database as `CachedValues` objects see it: they read and write their tables through this protocol.
 
     A statement of a `CachedValues` object does not see changes that are only in the cache. A statement of a
-    work does see these changes.
+    work does see these changes, because the cache writes them to the database before the statement runs.
     """
 
     def execute(self, sql: str, parameters: Parameters, /) -> list[Row]:
@@ -175,7 +175,7 @@ class LongWork(Generic[T]):
 
 
 # Books that belong to no project. A work of a project never writes rows of these books.
-OWN: BookKey = ("", False)  # rows of one server, which no other server writes, such as its log of requests
+OWN: BookKey = ("", False)  # rows that only one server writes, such as the server's log of requests
 LOG: BookKey = ("log", False)  # the signed logs
 ATTEMPTS: BookKey = ("attempts", False)  # the outcomes of webhook attempts
 LEASES: BookKey = ("leases", False)
@@ -238,7 +238,7 @@ class Losses:
 
     `refused` is the reason why the storage is not used, as a sentence; None while the storage is used.
     `accepted` is a sentence about the changes that are lost for good. `changes` is the number of changes that
-    --accept-loss gave up.
+    an operator gave up by starting a server with `--accept-loss`.
     """
 
     refused: str | None = None
@@ -264,8 +264,8 @@ class Rewinder(Protocol):
     async def copy_to(self, file: Path, note: Callable[[], T]) -> tuple[IdMark, T]:
         """Copy the database, in its state between two commits, to a new file.
 
-        Calls `note` at the same moment. Returns two values: the position in the sequence of ids, to which
-        `replace_by` can go back, and the result of `note`. Raises StorageUnavailable.
+        Calls `note` at the same moment. Returns two values: the position in the sequence of ids at this
+        moment, which `replace_by` takes as `mark`, and the result of `note`. Raises StorageUnavailable.
         """
         ...
 

@@ -5,7 +5,8 @@ the commit. If a statement names a table that has changes in the cache, the cach
 the statement runs. So the statement sees the changes. If the statement itself changes a table, the cache also
 drops the values of this table; a later work reads the values again. So a work needs no knowledge of other
 works, and the cache writes the postings of several requests together, like the postings of one batch. The
-next transaction uses the same values. If another process has written, the committer calls `forget` first.
+next transaction uses the same values. But if another process has written since the last transaction, the
+committer first calls `forget`, which drops all values.
 """
 
 from __future__ import annotations

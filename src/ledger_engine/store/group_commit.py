@@ -21,7 +21,10 @@ QUIET_TURNS = 20  # after this many iterations of the event loop without a new w
 
 
 class Waiting(Protocol):
-    """A job that can be grouped. The long works of different projects take turns."""
+    """A job that can be grouped; a job is a work that waits for its result.
+
+    The long works of different projects take turns.
+    """
 
     long: bool
 

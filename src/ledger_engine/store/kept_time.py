@@ -32,9 +32,9 @@ def get(unit: Unit) -> KeptTime:
 def reach(unit: Unit, past: int | None = None) -> int:
     """Store the time of this work as `reached`, and return this time.
 
-    If `past` is given, and the stored `reached` is `past` or later, nothing is stored: the caller only needs
-    a clock that continues after `past` when the server starts again. Without `past`, a later `reached` is not
-    replaced.
+    If the stored `reached` is already this time or later, nothing is stored. Some callers only need that the
+    clock continues after an earlier time when the server starts again. They pass this earlier time as `past`.
+    Then nothing is stored if the stored `reached` is already `past` or later.
     """
     past = unit.now if past is None else past
     unit.execute(

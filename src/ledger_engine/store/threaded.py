@@ -33,8 +33,8 @@ MEMORY_AGAIN_S = 0.1  # seconds to wait before a step that failed for lack of me
 LONG_AT_ONCE = 2  # long works that the reading threads run at once
 GIVES_WAY_S = 0.01  # the most seconds that a long work waits while shorter works are running
 
-# Jobs with an equal key share a turn. The key has two parts: the job's project (None if the job belongs to no
-# single project), and whether the job is a long work.
+# The jobs that read take turns (`ReadingThreads`), and jobs with an equal key share a turn. The key has two
+# parts: the job's project (None if the job belongs to no single project), and whether the job is a long work.
 Turn = tuple[str | None, bool]
 
 

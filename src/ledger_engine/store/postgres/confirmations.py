@@ -1,8 +1,9 @@
 """Keeps track of commits that are visible although the standby may not have received them.
 
-If commits wait for a standby, a commit is invisible until the standby has received it. But the wait also ends
-when somebody cancels it, when the connection ends and when PostgreSQL restarts. The commit is then visible,
-although a failover would lose it. An answer that depends on such a commit would acknowledge the commit.
+PostgreSQL can be set up so that each commit waits for a standby. A commit is then invisible until the standby
+has received it. But the wait also ends when somebody cancels it, when the connection ends and when PostgreSQL
+restarts. In these cases the commit becomes visible, although a failover would lose it. An answer that depends
+on such a commit would acknowledge the commit.
 
 So a server counts confirmed commits, which the standby has received. It counts its own commit when COMMIT has
 returned without a warning. It counts a commit of another server when the notification arrives, because a
@@ -10,10 +11,10 @@ notification is sent only after the standby has received the commit.
 
 A server is in doubt in four cases: the outcome of a commit is unknown; the connection is new; the server sees
 commits of other servers without a notification; a commit has waited long for the standby. While the server is
-in doubt, it compares the counts after each read. If the database shows more commits than are confirmed, the
-server makes a commit after the read and waits until this commit is confirmed. The standby has then received
-everything that was visible when the commit began. So any confirmed commit of the server ends all doubts that
-began before the commit.
+in doubt, it asks the database after each read how many commits of each server are visible. If more commits
+are visible than confirmed, the server makes a commit after the read and waits until this commit is confirmed.
+The standby has then received everything that was visible when the commit began. So any confirmed commit of
+the server ends all doubts that began before the commit.
 """
 
 from __future__ import annotations

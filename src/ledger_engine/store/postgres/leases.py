@@ -1,4 +1,6 @@
-"""Leases, each a row of a table. A lease belongs to one server, which must renew the lease before it expires.
+"""Leases: a lease lets one server do a task that no two servers may do at the same time.
+
+Each lease is a row of a table. It belongs to one server, which must renew the lease before it expires.
 
 All servers acquire and renew leases under one lock, and the database's clock decides when a lease expires. So
 two servers never hold the same lease, even if their clocks differ. A server relies on its leases for a little

@@ -1,4 +1,4 @@
-"""Locks of writers: one server at a time writes a book, with ids greater than all ids in the book.
+"""Locks of writers: one server at a time writes a book, and each new id is greater than all ids in the book.
 
 The transaction of a group of works acquires the lock of the whole ledger, or the locks of books that no other
 server has locked. A transaction that waits for the lock of a book either holds no other lock of a book, or

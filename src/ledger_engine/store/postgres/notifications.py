@@ -3,7 +3,8 @@
 The server that made such a commit sends a notification (NOTIFY) and counts the commit in its row of `heads`.
 A notification arrives sooner than the next look at `heads`, but a notification can be lost. So this module
 also reads at intervals how many commits of other servers announced something. If this count differs from the
-number of notifications, this module announces all topics. Nothing here depends on a clock.
+number of notifications, some topics are unknown, so this module calls the listeners with all topics. Nothing
+here depends on a clock.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Rate limits that all servers on one database enforce together, with the table of `rate_counts`.
 
 One statement counts all requests that are waiting. So a busy server sends few statements, and an idle server
-counts a request at once. A server remembers each refusal until the minute or second of the limit ends, so it
-answers a flood from memory. If the table does not answer, each server counts by itself and tries the table
-again in the background.
+counts a request at once. A server remembers each refusal: until the minute ends if the limit per minute was
+exceeded, and otherwise until the second ends. So it answers a flood of requests from memory. If the table
+does not answer, each server counts by itself and tries the table again in the background.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class _Waiter(NamedTuple):
 class _Refusal(NamedTuple):
     """A remembered refusal of a caller. It is valid until the database's clock shows the second `until`.
 
-    `limits` are the caller's limits per minute and per second at that time. `reset` is the second in which
-    the minute ends.
+    `limits` are the caller's limits per minute and per second when the request was refused. `reset` is the
+    second in which the minute ends.
     """
 
     until: int

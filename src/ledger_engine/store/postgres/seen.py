@@ -3,7 +3,9 @@
 After a failover the earlier primary may come back, and a promoted standby may lack the last commits. The
 table `heads` contains a row for each server, which counts the server's commits that announced something, such
 as new events (`Unit.announce`). If a count is lower than a count that this server has seen, acknowledged
-changes are missing. A cluster can only lose its last commits, so the counts reveal each loss of such commits.
+changes are missing. A cluster can only lose its last commits. So the loss of a commit that announced
+something always makes a count lower.
+
 If a cluster has two primaries after a failover, their timelines differ, and the server refuses the primary on
 the older timeline.
 """

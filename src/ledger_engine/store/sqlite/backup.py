@@ -1,4 +1,7 @@
-"""Copies a database file while it is in use, and replaces a database file."""
+"""Copies a database file while it is in use, and replaces a database file.
+
+In this module a log is the write-ahead log that SQLite stores next to a database file.
+"""
 
 from __future__ import annotations
 
@@ -85,6 +88,8 @@ def overwrite(connection: sqlite3.Connection, source: Path) -> None:
 
 def fold(database: Path, target: Path, *, alone: bool) -> int:
     """Create the file `target` from a database and its log; return the number of applied frames of the log.
+
+    A frame of the log is the copy of one page.
 
     With `alone`, use only the log and not the database; the caller has checked that the log contains every
     page. The database and its log stay unchanged.

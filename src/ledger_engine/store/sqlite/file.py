@@ -1,4 +1,7 @@
-"""The file that a process opened as its database. The process uses it only while the file keeps its name."""
+"""The file that a process opened as its database. The process uses it only while the file keeps its name.
+
+In this module the log is SQLite's write-ahead log, which is stored next to the file.
+"""
 
 from __future__ import annotations
 

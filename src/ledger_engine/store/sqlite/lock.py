@@ -1,7 +1,8 @@
 """The serving lock: it keeps a second server, or a restore, away from a database file.
 
 The lock is on the file `<database>.lock`. The operating system releases the lock when the process ends, even
-if the process is killed. The content of the file describes the process that holds the lock.
+if the process is killed. The content of the file, called its entry here, describes the process that holds the
+lock.
 
 If somebody deleted the lock file while it is locked, a second process would lock a new file. So the server
 also locks its write-ahead log, which exists while the database is open; SQLite never locks the log.

@@ -1,7 +1,8 @@
 """Checks, before a database file is opened, that the file is complete and that its log belongs to the file.
 
-SQLite does not check this. It deletes the log of an empty database, and applies any other log to any file
-that has the right name. So each process calls this module before it opens a file.
+The log of a file is SQLite's write-ahead log, which is stored next to the file. SQLite does not make these
+checks. It deletes the log of an empty database, and applies any other log to any file that has the right
+name. So each process calls this module before it opens a file.
 
 A process must not call this module while it is connected to the file. A process that closes any descriptor of
 a file loses all POSIX locks on the file, including SQLite's locks
