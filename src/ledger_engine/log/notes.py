@@ -1,6 +1,7 @@
 """Signed notes, in the form that C2SP (c2sp.org) defines.
 
-Logs and witnesses sign with Ed25519. A witness also signs the time.
+A note is a text with signatures under it, each in a separate line. Logs and witnesses sign with Ed25519. A
+witness also signs the time.
 """
 
 from __future__ import annotations

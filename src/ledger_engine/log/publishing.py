@@ -82,9 +82,9 @@ def _read(file: Path) -> Checkpoint:
 
 
 def notice_name(witness: str, book: int) -> str:
-    """Return the name of the notice that a witness does not sign the log of a book.
+    """Return the name of a notice: the message that a witness does not sign the log of a book.
 
-    The health check shows the notice until the witness signs.
+    `Engine.notices` stores the notice under this name, and the health check shows it until the witness signs.
     """
     return f"witness {witness} {book}"
 

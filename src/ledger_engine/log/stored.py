@@ -1,6 +1,7 @@
 """The stored parts of a book's log, and proofs made from these parts.
 
-An event is *sealed* if its entry is in the log and a signed checkpoint covers the entry.
+An event is *sealed* if its entry is in the log and a signed checkpoint covers the entry. A *cosignature* is
+the signature of a witness under a checkpoint.
 
 The ledger stores the hashes in the tiles from level 1 on (see `tiles`). Each of these hashes is the hash of a
 full tile of the level below, so it does not change when the log grows. The ledger does not store the hashes

@@ -79,7 +79,7 @@ def inclusion(index: int, size: int) -> list[Range]:
 
 
 def check_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], root: bytes) -> None:
-    """Raise BadProof unless the path leads from the leaf's hash to the root."""
+    """Raise BadProof unless `path`, the hashes of a proof, leads from the leaf's hash to the root."""
     ranges = inclusion(index, size)
     if len(path) != len(ranges):
         raise BadProof(f"the proof has {len(path)} hashes instead of {len(ranges)}")
@@ -115,7 +115,10 @@ def consistency(old: int, size: int) -> list[Range]:
 
 
 def check_consistency(old: int, old_root: bytes, size: int, root: bytes, path: Sequence[bytes]) -> None:
-    """Raise BadProof unless the path shows that the tree with this root begins with the older tree."""
+    """Raise BadProof unless the tree with the root `root` begins with the tree with the root `old_root`.
+
+    `path` are the hashes of the proof.
+    """
     ranges = consistency(old, size)
     if len(path) != len(ranges):
         raise BadProof(f"the proof has {len(path)} hashes instead of {len(ranges)}")

@@ -1,7 +1,8 @@
 """Attempts to deliver events: reads the next attempts of each endpoint, and records the results.
 
-An endpoint's first attempts are for the events after its cursor. A delivery gets its row in the database when
-its first attempt is recorded. From then on the row holds the state: `succeeded`, `failed` for good, or
+Each endpoint has a cursor: all wanted events up to the cursor were attempted (see `endpoints`). So the first
+attempts that are still to be made are for events after the cursor. A delivery gets its row in the database
+when its first attempt is recorded. From then on the row holds the state: `succeeded`, `failed` for good, or
 `pending` with the time of the next attempt. All state is in the database, so the next process continues where
 the last process stopped.
 

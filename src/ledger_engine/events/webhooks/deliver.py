@@ -1,9 +1,10 @@
 """The deliverer: passes each endpoint's events to the sender in order, and records the results.
 
-All lasting state is in the database. For each endpoint, the `Feeder` reads the events after the endpoint's
-cursor, and submits a limited number of them to the sender. The `recording` module writes the results and the
-cursor to the database in one commit. However a deliverer ends, the next deliverer continues from the stored
-cursor, so each event is sent at least once.
+All lasting state is in the database. Each endpoint has a cursor: all events up to the cursor were attempted
+or are not wanted. For each endpoint, the `Feeder` reads the events after the cursor, and submits a limited
+number of them to the sender. The `recording` module writes the results and the new cursor to the database in
+one commit. However a deliverer ends, the next deliverer continues from the stored cursor, so each event is
+sent at least once.
 
 If several servers share the ledger, each endpoint belongs to one server, which holds a lease for the
 endpoint and renews it. A server that cannot renew its leases stops sending when the leases expire.

@@ -28,7 +28,8 @@ from ledger_engine.store import ATTEMPTS, BookWork, Unit
 from ledger_engine.store.engine import Engine
 
 # After a time in which nothing was sent, the overdue retries to one endpoint are sent one by one, this many
-# seconds apart. If the shortest wait in `retries_s` is less than OVERDUE_EVERY_S, the interval is that wait.
+# seconds apart. `retries_s` are the waits before retries. If the shortest of these waits is less than
+# OVERDUE_EVERY_S, the retries are this wait apart.
 OVERDUE_EVERY_S = 1.0
 SPREAD_AT_ONCE = 200  # due times that one commit changes
 # If the ledger's clock moves more than this many milliseconds further than the monotonic clock, the ledger's
