@@ -18,7 +18,7 @@ _STEERING_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 # Commands do not call `configure`, and report an error in one line. Without this handler, Python would also
-# print the warnings and errors in the ledger's log on stderr.
+# print on stderr each warning and error that the ledger logs.
 logging.getLogger("ledger_engine").addHandler(logging.NullHandler())
 
 
@@ -113,7 +113,7 @@ class JsonFormatter(logging.Formatter):
 def configure(form: str, level: str) -> None:
     """Write the ledger's log records of this level and above to stderr.
 
-    Libraries' records are written too, if they have this level and at least the level warning.
+    A record of a library is written only if its level is also `warning` or above.
     """
     lines = logging.StreamHandler()
     text = LineFormatter("%(time)s %(levelname)s %(name)s: %(message)s")

@@ -65,8 +65,8 @@ class ServeSettings:
     - `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
     - `backup_to` is a folder: the server makes a backup there every `backup_every_s` seconds, and deletes all
       backups but the newest `backup_keep`.
-    - `seed` is the name or file of a data set for an empty ledger. If the ledger has no API key, the server
-      also creates one.
+    - `seed` is the name or file of a data set, which the server loads into an empty ledger. With `seed`, the
+      server also creates an API key if the ledger has none.
     - `checkpoint_to` are folders for checkpoints of the log. `witnesses` are the URLs of the witnesses that
       sign the checkpoints, and `witness_keys` their keys in the same order.
     """

@@ -1,6 +1,8 @@
 """Objects in the past: their state after the last change at or before a moment.
 
-See docs/decisions.md#looking-back. A moment is a whole millisecond, so a change in this millisecond counts.
+See docs/decisions.md#looking-back. A moment is a whole millisecond. A change that was made within this
+millisecond counts as a change at the moment.
+
 The balance of an account follows from the account's transactions. All other changes are recorded as events,
 and each event contains the state of the changed object after the change.
 """

@@ -42,8 +42,8 @@ class RecoveryResult:
     """The result of a recovery.
 
     `report` describes the content of the recovered ledger. `doubt` is a reason to think that the log belongs
-    to another file, or None. `damaged` is the number of unreadable frames at the end of the log, which the
-    recovery has left out.
+    to another file, or None. `damaged` is the number of unreadable frames (copies of pages) at the end of the
+    log; the recovery has left these frames out.
     """
 
     report: AuditReport

@@ -114,7 +114,8 @@ class Retention:
 def _erase_user(unit: Unit, user: str, before: int, after_event: str) -> str | None:
     """Erase the user from up to AT_ONCE events after the event `after_event`, and return the last event's id.
 
-    If no event follows, erase the user, and return None. Return None too if the user is no longer expired.
+    - If no more events follow, also erase the user, and return None.
+    - If the user is no longer expired, erase nothing, and return None.
     """
     if not users.is_expired(unit, user, before):
         return None

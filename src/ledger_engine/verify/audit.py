@@ -1,9 +1,13 @@
 """The audit: computes every value that follows from other data again, and compares it with the stored value.
 
-The whole audit reads one snapshot of the database, in three parts. The database checks its own files. A pass
-over each book (a project's test or live mode) reads the transactions and events. SQL statements check the
-other tables. The parts run in parallel if several readers can share the snapshot. Each part holds at most
-some thousand rows in memory. The pass also holds the balances of recently read accounts.
+The whole audit reads one snapshot of the database, and has three parts:
+
+- The database checks its own files.
+- A pass over each book (a project's test or live mode) reads the transactions and events.
+- SQL statements check the other tables.
+
+The parts run in parallel if several readers can share the snapshot. Each part holds at most some thousand
+rows in memory. The pass also holds the balances of recently read accounts.
 """
 
 from __future__ import annotations
