@@ -168,9 +168,9 @@ class PostgresConnection:
     def sync(self) -> None:
         """Send a synchronisation, which ends a part of the pipeline.
 
-        Later statements see all commits of the statements before the synchronisation, and run even if an
-        earlier statement has failed. Without a synchronisation, all sent statements outside a transaction
-        would form one transaction.
+        Later statements see everything that the statements before the synchronisation have committed, and run
+        even if an earlier statement has failed. Without a synchronisation, all sent statements outside a
+        transaction would form one transaction.
         """
         try:
             self._pg.pipeline_sync()

@@ -121,7 +121,10 @@ class SeenCommits:
         self.server = new_server()
         self._accepts_loss = accepts_loss
         self._timeline: Timeline | None = None
+        # The commits of each server that this server has seen.
         self._commits: dict[int, Commits] = {self.server: _NO_COMMITS}
+        # This server's commits in the database when the connection that writes was opened. They count as seen
+        # once a later commit is confirmed.
         self._own_unconfirmed = _NO_COMMITS
         self._own: deque[_OwnCommit] = deque(maxlen=_OWN_MAX)
         self._file: Path | None = None

@@ -113,7 +113,7 @@ class PostgresTarget:
             self._recreations = lent.execute(_DEFINITIONS).fetchall()
             for drop, _ in self._recreations:
                 lent.execute(drop)
-            lent.execute("DELETE FROM kept_time")  # the baseline has inserted a row
+            lent.execute("DELETE FROM kept_time")  # the first migration has inserted a row
 
     def lines(self, table: CopiedTable) -> Iterator[tuple[bytes, int]]:
         with self._connection.lent() as lent:

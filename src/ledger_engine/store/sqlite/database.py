@@ -57,7 +57,7 @@ class SqliteDatabase(ThreadedDatabase):
         # `_take_steps` compares steps with `is`.
         self._look_step: Callable[[Any], None] = self._look
         self._is_doubted = False  # whether a reader has reported that the file is malformed
-        self._seen_version = -1
+        self._seen_version = -1  # SQLite's `data_version` at the last look at it; -1 if it is unknown
         self._file = DatabaseFile(path, checkpoints=checkpoints)
         self.losses = self._file.losses
         self._committer = Committer(clock, self.ids, self._begin)
@@ -318,5 +318,5 @@ class SqliteRewinder:
         await self._database.between_groups(replace)
 
     async def forget_newest(self) -> None:
-        # The step does nothing, but after any step the database forgets the newest event that it has seen.
+        # The step does nothing, but after such a step the database forgets the newest event that it has seen.
         await self._database.between_groups(lambda _: None)

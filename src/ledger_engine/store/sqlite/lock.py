@@ -88,7 +88,8 @@ class ServingLock:
         self._is_new = not self._name.exists()
         self._file = _open_and_lock(self._name, database)
         try:
-            # This only tests whether a server runs whose lock file was deleted; `DatabaseFile` locks the log.
+            # Only test whether a server is running although its lock file was deleted. `DatabaseFile` locks
+            # the log later.
             log = hold_log(database)
         except StorageUnavailable:
             self.release()

@@ -87,7 +87,7 @@ class FileTarget(_File):
         self._indexes = connection.execute(_INDEXES).fetchall()
         for name, _ in self._indexes:  # each index is created at the end, in one step
             connection.execute(f"DROP INDEX {name}")
-        connection.execute("DELETE FROM kept_time")  # the baseline has inserted a row
+        connection.execute("DELETE FROM kept_time")  # the first migration has inserted a row
 
     def write(self, table: CopiedTable, rows: list[Line]) -> None:
         places = ", ".join("?" * len(table.columns))
