@@ -29,7 +29,8 @@ POLL_INTERVAL_S = 1.0
 READ_AT_ONCE = 512  # events; only a few, because requests wait while the interpreter hashes these events
 SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # events; once a log has grown by this many, it is signed
 EDGES_MAX = 200  # logs whose right edge (`tree.Edge`) stays in memory
-# The names of two notices of the health check: a log that is not signed, and an error in sealing.
+# The names of two messages in `Engine.notices`, which the health check shows: about a log that is not signed,
+# and about an error in sealing.
 NOTICE = "log"
 FAILED = "sealing"
 NOWHERE = CheckpointPlaces()

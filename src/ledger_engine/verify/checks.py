@@ -348,7 +348,7 @@ def _sealed_long_ago(unit: AuditUnit, book: int, key: LogKey, served_at: int) ->
 
 
 def check_originals(unit: AuditUnit, faults: Discrepancies) -> None:
-    """Note the idempotency keys that name another object of their request than they must (`_is_first`)."""
+    """Note the idempotency keys that name a wrong object of their request (see `_is_first`)."""
     values: dict[str, Value] = {"project": "", "livemode": 0, "key": ""}
     while rows := unit.execute(
         "SELECT project, livemode, key, object, originals FROM idempotency_keys"

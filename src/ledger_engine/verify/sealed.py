@@ -47,10 +47,10 @@ class KeptCheckpoint:
 class EntryAudit:
     """The audit of one book's log. Call `add` for each event, then `finish`.
 
-    An audit since a checkpoint reads only the later entries. `edge` is the right edge of the log's tree at
-    this checkpoint; without a checkpoint the edge is empty. The audit ends a tile at the stored id of the
-    tile's last event, and not after 256 events. So if an event is missing from one tile, the following tiles
-    still match.
+    An audit that begins at a checkpoint reads only the entries after this checkpoint. `edge` is the right
+    edge (`tree.Edge`) of the log's tree at this checkpoint; without a checkpoint the edge is empty. The audit
+    ends a tile at the stored id of the tile's last event, and not after 256 events. So if an event is missing
+    from one tile, the following tiles still match.
     """
 
     unit: AuditUnit

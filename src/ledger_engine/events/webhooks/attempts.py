@@ -116,9 +116,9 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, cha
     type_list, parameters = any_of(sorted(subscription.kinds or ()))
     types_match = "TRUE" if subscription.kinds is None else f"e.type IN ({type_list})"
     parameters |= {"project": subscription.project, "livemode": subscription.livemode, "rows": _ROWS}
-    # Usually none of the endpoint's deliveries is for an event after `after`. In that case none of the events
-    # that this function reads was attempted, and the statement needs no join. After a restart, some of the
-    # events may have been attempted before.
+    # Usually the endpoint has no delivery for an event after `after`, and the statement needs no join. But
+    # after a restart some of these events may have been attempted before, and a resend may have created the
+    # row of a delivery. In these cases the join finds the deliveries.
     not_attempted = join = ""
     resends = "0"
     if _latest(unit, subscription.endpoint) > after:
