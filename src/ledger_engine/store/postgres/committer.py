@@ -41,9 +41,9 @@ TRIES = 8  # attempts to commit a group, if other transactions prevent this or t
 MET_S = 1.0
 _WAIT_S = 0.005  # the longest wait before the second attempt; this limit doubles for each further attempt
 # If a commit is unconfirmed (perhaps no standby has received it; see `confirmations`), the server waits this
-# many seconds before it tells the client. Other servers look for unconfirmed commits twice a second. So when
-# the client gets the answer, the other servers also know that the commit is unconfirmed, and give no answer
-# that depends on this commit.
+# many seconds before it reports this to the client. Other servers look for unconfirmed commits twice a
+# second. So when the client gets the answer, the other servers also know that the commit is unconfirmed, and
+# give no answer that depends on this commit.
 TOLD_S = 1.0
 
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")

@@ -222,7 +222,10 @@ class PostgresDatabase(ThreadedDatabase):
         self._seen_commits.close()
 
     def _connect(self, more_settings: Sequence[str] = (), *, writes: bool = False) -> PostgresConnection:
-        """Open a connection for works. A server refuses a database that lacks commits that it saw before."""
+        """Open a connection for works.
+
+        A server refuses a database that lacks commits that the server has seen (module `seen`).
+        """
         if not self._has_limits:
             return self._open(more_settings)
         connection = self._open(more_settings, partial(self._require_newest, writes=writes))

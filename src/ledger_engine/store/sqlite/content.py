@@ -1,7 +1,7 @@
 """Checks whether a database file in use was overwritten with another file.
 
 SQLite does not notice that `cp backup.db ledger.db` replaces the content of the file. At the next checkpoint
-it would write the pages of our log, the write-ahead log, over the pages of the backup.
+it would write the pages of our log (the write-ahead log) over the pages of the backup.
 
 This module reads the file through the descriptor that SQLite has opened. It must not open and close another
 descriptor of the file, because the process would then lose all its locks on the file (`lock`).

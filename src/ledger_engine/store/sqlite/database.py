@@ -57,7 +57,7 @@ class SqliteDatabase(ThreadedDatabase):
         # `_take_steps` compares steps with `is`.
         self._look_step: Callable[[Any], None] = self._look
         self._is_doubted = False  # whether a reader has reported that the file is malformed
-        self._seen_version = -1  # SQLite's `data_version` at the last look at it; -1 if it is unknown
+        self._seen_version = -1  # SQLite's `data_version` when it was last read; -1 if it is unknown
         self._file = DatabaseFile(path, checkpoints=checkpoints)
         self.losses = self._file.losses
         self._committer = Committer(clock, self.ids, self._begin)
