@@ -35,8 +35,8 @@ from ledger_engine.store.pages import Listing, Page, PageRequest, bad_cursor, ex
 from ledger_engine.store.rows import reader
 
 # The search for the events that a request caused ends at the time at which the request ended. An event gets
-# its time from the ledger's clock, but the duration of a request is measured with another clock. The two clocks
-# may differ by this much.
+# its time from the ledger's clock, but the duration of a request is measured with another clock. The two
+# clocks may differ by this much.
 _CLOCKS_DIFFER_MS = 50
 # A range is used instead of LIKE, because LIKE would read characters of the path, such as `_`, as wildcards.
 _AT_OR_BELOW = "(path = :path OR (path >= :below AND path < :beyond))"

@@ -19,7 +19,8 @@ from ledger_engine.log.tiles import ENTRY_MAX
 from ledger_engine.store import Row, Unit, Value
 
 SALT = 16  # bytes
-# One work makes commitments until the bodies of their events have more than this many bytes in total.
+# `EntryRange.uncommitted` ends with the event at which the bodies of its events have more than this many
+# bytes in total, because one work makes the commitments to all these bodies.
 COMMITTED_AT_ONCE = 4_000_000
 _EVENTS = (
     f"SELECT {outbox.SHORT_COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"

@@ -98,7 +98,10 @@ def rotate(unit: Unit, private: bytes, seal: Seal) -> LogKey:
 
 
 def seal_secret(unit: Unit, seal: Seal) -> None:
-    """Encrypt the secret of the log's key with the present key of `seal`, unless that is already done."""
+    """Encrypt the secret of the log's key with the present key of `seal`.
+
+    If the secret is already encrypted with this key, do nothing.
+    """
     key = current(unit)
     if key is not None and (secret := seal.reseal(key.secret)) is not None:
         unit.execute("UPDATE log_keys SET secret = :secret WHERE id = :id", {"secret": secret, "id": key.id})

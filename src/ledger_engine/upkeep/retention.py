@@ -73,7 +73,7 @@ class Retention:
     async def _erase_users(self, before: int) -> None:
         """Erase the users who were deactivated before `before`.
 
-        Each transaction erases one user from some events.
+        Each transaction erases one user from some of the user's events.
         """
         for user in await self._engine.read(partial(users.expired, before=before)):
             await take_turns(self._erasing_turn(user, before))
