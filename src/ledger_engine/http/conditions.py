@@ -2,8 +2,8 @@
 
 See RFC 9110, 8.8.3 and 13.1, docs/conventions.md#conditional-reads and docs/decisions.md#conditional-changes.
 The tag of one object is made from its content. The tag of a list is made from the id of the newest event in
-the book, which is the project's test or live mode. So the server can answer 304 for an unchanged list without
-reading the list.
+the list's book. (A book is the test or the live mode of a project.) So the server can answer 304 for an
+unchanged list without reading the list.
 """
 
 from __future__ import annotations
@@ -138,11 +138,13 @@ class Etags:
     with different generations never match. After the ledger was set back to a snapshot, the server uses a new
     generation.
 
-    The server reads the tag before the answer, so the answer is as new as its tag or newer. Sometimes the
-    server can read the newest event only with a round trip to the database. In this case it makes the tag for
-    a request without a condition from the newest event that it remembers for the book. The server makes the
-    round trip only if it remembers no event. If the remembered event is out of date, the client's next
-    conditional request gets the whole list although the list has not changed.
+    The server reads the tag before the answer, so the answer is as new as its tag or newer.
+
+    Sometimes the server can read the newest event only with a round trip to the database. In this case it
+    makes the round trip for each request with a condition. For a request without a condition, it uses the
+    newest event that it remembers for the book, and makes the round trip only if it remembers no event. If
+    the remembered event is out of date, the client's next conditional request gets the whole list although
+    the list has not changed.
     """
 
     def __init__(self, engine: Engine, generation: str = "") -> None:

@@ -242,14 +242,15 @@ class Operation:
 
     `answer` is the class of the records in the answer. If the operation is `paged`, the answer is a list
     envelope with such records. `also_as` lists the media types other than JSON in which the answer can be
-    sent. An operation `of_log` reads the transparency log. It answers 409 as
-    long as no signed checkpoint covers the requested entry. `in_contract` marks the operations of
-    docs/interface.md. A `secret` answer must not be cached (RFC 6749, 5.1).
+    sent. An operation `of_log` reads the transparency log. It answers 409 until a signed checkpoint covers
+    the requested event. `in_contract` marks the operations of docs/interface.md. A `secret` answer must not
+    be cached (RFC 6749, 5.1).
 
-    The answer of a `tagged` operation depends on the book alone, and not on the time, so the answer gets an
-    ETag. An answer with one object gets an ETag too, unless the object was just created. An operation that
-    changes an object can set `changes` to a work that reads the object and returns it as GET does. The server
-    computes the object's tag from the result of this work, and compares the tag with `If-Match`.
+    The answer of a `tagged` operation depends only on the book (the test or the live mode of a project), and
+    not on the time, so the answer gets an ETag. An answer with one object gets an ETag too, unless the object
+    was just created. An operation that changes an object can set `changes` to a work that reads the object
+    and returns it as GET does. The server computes the object's tag from the result of this work, and
+    compares the tag with `If-Match`.
     """
 
     method: str

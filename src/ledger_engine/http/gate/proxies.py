@@ -44,8 +44,8 @@ class BehindProxies:
     ) -> str:
         """Return value number `hops` from the right among the values of the header `name`.
 
-        If there are fewer than `hops` values, return "". If `at_least` is given, fewer values can be enough:
-        if there are fewer than `hops` values, but at least `at_least`, return the leftmost value.
+        If there are fewer than `hops` values, but at least `at_least`, return the leftmost value. If there
+        are fewer than `at_least` values, return "". By default, `at_least` is `hops`.
         """
         values = [
             part.strip() for header, value in headers if header.lower() == name for part in value.split(b",")

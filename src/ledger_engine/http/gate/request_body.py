@@ -47,14 +47,15 @@ async def begin_body(call: Call, receive: Receive, wire: Extension | None, addre
     """
     headers = call.headers
     length = headers.get(b"content-length")
-    # Another ASGI server may use HTTP/2, in which a body needs neither of these headers.
+    # On this server, a request with neither Content-Length nor Transfer-Encoding has no body. Another ASGI
+    # server may use HTTP/2, in which a body needs neither of the two headers.
     if wire is not None and length is None and b"transfer-encoding" not in headers:
         return
     is_small = length is not None and int(length) <= LARGE and b"expect" not in headers
     if is_small or (wire is not None and wire.whole):
         call.body = await read_body(receive, headers, wire)
         return
-    # Do not read the body yet, because the operation may refuse the request without its body.
+    # Do not read the body yet, because the operation may refuse the request without reading the body.
     place = None
     if not isinstance(call.caller, Credential):
         of_address = Semaphore(f"bodies/{address}", ANONYMOUS_BODIES_PER_ADDRESS_MAX)

@@ -63,7 +63,8 @@ def page(template: str, status: int = 200, *, forms_lead_to: str = "'none'", **v
     """Return a page that is rendered from a template.
 
     `forms_lead_to` is a list of sources, as in a Content-Security-Policy. The browser sends the page's forms
-    only to these sources, and follows a redirect that answers a form only to these sources.
+    only to these sources. If the answer to a form is a redirect, the browser follows the redirect only to
+    these sources.
     """
     return Response(
         _environment.get_template(template).render(values),
@@ -327,8 +328,9 @@ class SignInPages:
         authorization = await call.engine.read(partial(consider, parameters=pairs_of(raw), sign_in=sign_in))
         if sign_in is not None and authorization.user is None:
             end = await call.engine.read(partial(sign_ins.expired_at, value=sign_in))
-            # If there is an `end`, the sign-in has expired. Store this time: then the sign-in stays expired,
-            # even if the machine's clock is set back before a restart.
+            # If there is an `end`, the sign-in has expired. The ledger's clock never starts before a stored
+            # time. So store `end`: then the sign-in stays expired, even if the machine's clock is set back
+            # before a restart.
             if end is not None:
                 await call.engine.keep_time(end)
         return authorization

@@ -131,7 +131,7 @@ async def _whole(call: Call, pieces: AsyncGenerator[str, None]) -> AsyncGenerato
             yield piece
 
 
-# A function that returns these lines of a statement as text, in JSON or CSV.
+# A function that returns some lines of a statement as text, in JSON or CSV.
 Render = Callable[[Statement, list[StatementLine]], str]
 
 

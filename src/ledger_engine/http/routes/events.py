@@ -213,12 +213,12 @@ async def resend_failed(call: Call, body: ResendFailed) -> ResentFailed:
 
 
 async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGenerator[str, None]:
-    """Yield "" once a place is free, then server-sent events: a secret, and the ledger events after `cursor`.
+    """Yield "", and then server-sent events: first a secret, then the ledger events after `cursor`.
 
     The secret is made for this stream, and each ledger event is signed with it. The stream ends when the
     client disconnects, the credential becomes invalid or the server stops.
 
-    The generator occupies one of the places in `followers`. If no place is free, it raises PermissionDenied
+    The number of open streams is limited. If the limit is reached, the generator raises PermissionDenied
     instead of yielding "". `stream_events` takes the "" before the answer begins, so that the answer can
     still report the PermissionDenied. Events are read only as fast as the client takes them, so a slow client
     costs only the memory for a few events.
