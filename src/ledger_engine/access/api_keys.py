@@ -24,7 +24,8 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest
 from ledger_engine.store.rows import insert, reader, update_row
 
-TOPIC = "credentials"  # a commit announces this topic if it changed the rights of a credential
+# After each commit that changed the rights of a credential, the engine notifies its listeners of this topic.
+TOPIC = "credentials"
 NAME_MAX = 255
 SECRET_LENGTH = 32
 _SECRET_ALPHABET = string.ascii_letters + string.digits

@@ -45,7 +45,8 @@ def stored_objects(unit: Unit, tenant: Tenant) -> int:
 class StoredObjects:
     """The number of stored objects in a project and mode. Implements the protocol `CachedValues` of `store`.
 
-    All changes in one commit update the number in memory. Before the commit, `write` stores the number once.
+    One commit can contain the changes of several requests. Each change updates the number in memory; before
+    the commit, `write` stores the number once.
     """
 
     tables: ClassVar = frozenset({"counters"})

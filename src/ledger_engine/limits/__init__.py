@@ -81,8 +81,8 @@ class Leases(Protocol):
     rely on its leases until the time `until` of the monotonic clock, in seconds; each renewal moves `until`.
 
     `releasing` contains the names of leases that this server must hand over to a server with fewer leases.
-    This server must first finish its work for these leases. After that, it must leave out their names when it
-    calls `hold`, as long as the names are in `releasing`.
+    For each of these leases, this server first finishes its work. Then it calls `hold` without the name of
+    the lease, until the name is no longer in `releasing`.
     """
 
     @property

@@ -97,6 +97,8 @@ class MatchedRequest:
 
 @dataclass(slots=True)
 class _Entry:
+    """A fault with its project, and with the random numbers that decide when the fault happens."""
+
     fault: Fault
     project: str
     random: random.Random = field(init=False)

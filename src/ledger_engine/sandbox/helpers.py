@@ -160,9 +160,9 @@ async def _move_clock(engine: Engine, clock: MovableClock, moment: int) -> None:
     """
     all_sent = await _wait_until_all_is_sent(engine, clock)
     while (due := await engine.read(_next_due)) is not None and due <= moment:
-        # If the last wait timed out, and this retry is already due, give up: the wait was for this retry too.
-        # If the last wait succeeded, a retry that is due now became due after that wait, because the clock
-        # keeps running. So wait for such a retry too.
+        # If the last wait timed out, and the time `due` has already passed, give up: the wait was for this
+        # retry too. If the last wait succeeded, and `due` has already passed, this retry became due after the
+        # wait, because the clock keeps running. So wait for this retry too.
         if not all_sent and due <= clock.now():
             break
         clock.move_to(due)

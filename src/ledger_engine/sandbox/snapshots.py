@@ -90,9 +90,10 @@ def _count(unit: Unit, tenant: Tenant, table: str) -> int:
     return int(row["rows"])
 
 
-# Snapshots: copies of the whole ledger. A snapshot also contains the state of the clock, and the mark after
-# which new ids continue. The snapshots of the database NAME are files in the folder `NAME.snapshots` next to
-# the database. These files stay when the server ends.
+# Snapshots: copies of the whole ledger. A snapshot also contains the state of the clock, and the *mark*: the
+# time and the random part of the last id. After `restore`, new ids continue from the mark. The snapshots of
+# the database NAME are files in the folder `NAME.snapshots` next to the database. These files stay when the
+# server ends.
 
 
 log = logging.getLogger("ledger_engine.sandbox.snapshots")

@@ -56,10 +56,10 @@ def run(
 ) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP, then finish the open requests.
 
-    An embedded server also stops when stdin ends. While a demo loads its data, `report` is called with the
-    fraction loaded so far (0 to 1). When the server begins to accept requests, `announce` is called. If this
-    server is embedded and another process already serves its file, this process serves nothing: it announces
-    the other server's address and a new key for that server.
+    A server that a dashboard started for itself is *embedded*: it also stops when stdin ends. While a demo
+    loads its data, `report` is called with the fraction loaded so far (0 to 1). When the server begins to
+    accept requests, `announce` is called. If this server is embedded and another process already serves its
+    file, this process serves nothing: it announces the other server's address and a new key for that server.
 
     Raises BadSettings, StorageUnavailable, and OSError if the server cannot listen on the address.
     """

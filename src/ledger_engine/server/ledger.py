@@ -1,4 +1,9 @@
-"""The parts of a served ledger: its file, its engine, a demo's traffic, and its background tasks."""
+"""The parts of a served ledger: its file, its engine, a demo's traffic, and its background tasks.
+
+An *embedded* server is a server that a dashboard started for itself. A *session key* is the API key of a
+program that works with one server, such as this dashboard. The key must not outlive the server, so
+`register_server` revokes it.
+"""
 
 from __future__ import annotations
 
@@ -139,9 +144,9 @@ async def register_server(
 ) -> AsyncIterator[str | None]:
     """Register the server in the database, and yield the server's id.
 
-    On PostgreSQL the session keys of the server are revoked at the end. The only server of a SQLite file has
-    no id, so this yields None. The session keys of an embedded server on a file are revoked at the end. The
-    session keys of any other server on a file are revoked when the next server of the file starts.
+    The only server of a SQLite file has no id, so this yields None. On PostgreSQL, and for an embedded server
+    on a file, the session keys of the server are revoked at the end. The session keys of any other server on
+    a file are revoked when the next server of the file starts.
     """
     if isinstance(database, Path):
         # Only one process serves a file, so revoke all stored session keys: earlier servers left them.

@@ -266,8 +266,8 @@ def _forget_expired(unit: Unit) -> None:
         " (SELECT hash FROM oauth_tokens WHERE expires < :expired ORDER BY expires LIMIT :limit)",
         long_ago,
     )
-    # A grant expires no earlier than its last token. A later call deletes the grant if this call has not
-    # deleted all its tokens.
+    # A grant expires no earlier than its last token. If this call has not deleted all tokens of a grant, the
+    # grant stays, and a later call deletes it.
     unit.execute(
         "DELETE FROM grants WHERE id IN"
         " (SELECT id FROM grants WHERE expires < :expired ORDER BY expires LIMIT :limit)"
