@@ -168,11 +168,12 @@ def _backups(folder: Path, database: Path) -> BackupsStatus:
 
 
 def _servers(holder: LockHolder | None, content: LedgerContent | None, now: int) -> list[ServerStatus]:
-    """For a SQLite file, return the process that holds its lock; for PostgreSQL, return the servers.
+    """Return the servers of the ledger, sorted by machine and address.
 
-    The servers are sorted by machine and address. On PostgreSQL the row of a killed server stays until the
-    other servers notice that it has ended. A restored dump also contains the rows of the servers that ran
-    when the dump was made. A row is left out if a later server has the same address.
+    For a SQLite file, this is the process that holds the file's lock. On PostgreSQL each server has a row in
+    the database, and a row can be out of date. The row of a killed server stays until the other servers
+    notice that the server has ended. A restored dump contains the rows of the servers that ran when the dump
+    was made. So a row is left out if a server that started later has the same address.
     """
     from ledger_engine.upkeep.heartbeat import SILENT_S
 

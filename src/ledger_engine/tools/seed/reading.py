@@ -1,7 +1,8 @@
 """Reads a data set from a JSON file, and reports each mistake in the file with its place.
 
-The pydantic models below define the format. A value that can vary is read as a range; for each repetition of
-an entry, a number is drawn from the range.
+The pydantic models below define the format. A data set describes the invented history of a ledger. Each of
+its *entries* describes one object, or a change that can be repeated, such as a daily payment. A value that
+can vary is read as a range; for each repetition of an entry, a number is drawn from the range.
 """
 
 from __future__ import annotations

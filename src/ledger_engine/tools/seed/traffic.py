@@ -1,9 +1,9 @@
 """The demo's traffic: valid and invalid requests over HTTP, as several clients of a ledger send them.
 
-The clients do the deeds of `tools.seed.deeds`, which are actions such as a payment, so the traffic fits every
-data set. Each client uses its own key, and makes its own mistakes: the import sends the same request twice or
-too many requests at once; the report asks for objects that do not exist, or posts with a key that can only
-read.
+The clients do the deeds of `tools.seed.deeds`. A deed is an action, such as a payment, that imitates an
+earlier action of the data set, so the traffic fits every data set. Each client uses its own key, and makes
+its own mistakes: the client `old import` sends the same request twice, or too many requests at once; the
+client `reporting` asks for objects that do not exist, or posts with a key that can only read.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class DemoTraffic:
         self._burst = burst
         self._certfile = certfile
         self.random = random or Random()
-        # An id of this moment, without its prefix. Ids are in the order of time: this traffic or a person
-        # made every object with a later id.
+        # An id of this moment, without its prefix. Ids are in the order of time: an object with an earlier id
+        # belongs to the loaded demo, and this traffic or a person made every object with a later id.
         self._began = IdSource().new("act", round(time.time() * 1000)).partition("_")[2]
         self._ids: set[str] = set()
         self._sent_key = ""  # the idempotency key of the last request, which `repeat` sends again
@@ -147,7 +147,7 @@ class DemoTraffic:
         return int(account_object.get("balance", 0))
 
     async def newest(self, kind: str, **only: str) -> list[Any]:
-        """Return the newest objects of a kind, without the objects that do not belong to the demo."""
+        """Read the newest objects of a kind, and return the objects among them that belong to the demo."""
         return await self._newest_by(CLIENT_OF[kind], kind, **only)
 
     async def _newest_by(self, client: str, kind: str, **only: str) -> list[Any]:
