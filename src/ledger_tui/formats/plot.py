@@ -23,8 +23,8 @@ def line(
 
     Each value lasts until the time of the next value; without times all values last equally long. A column of
     dots stands for a span of time and shows all values of this span, so that no value is lost. The scale runs
-    from the lowest to the highest value, or between the two numbers of `within`, so that several lines can
-    have the same scale. If all values are equal, the line is in the middle.
+    from the lowest to the highest value. With `within`, the scale runs between these two numbers, so that
+    several lines can have the same scale. If all values are equal, the line is in the middle.
     """
     columns, rows = width * 2, height * 4
     cells = [[0] * width for _ in range(height)]

@@ -403,7 +403,10 @@ class FilterBar(Vertical):
     # ------------------------------------------------------------------ enter and esc
 
     def action_apply(self) -> None:
-        """Apply the highlighted offer or the typed line; a completed line without a value stays open."""
+        """Apply the highlighted offer or the typed line.
+
+        If the highlighted offer is not complete, such as `status:`, only put the offer into the line.
+        """
         highlighted = self.query_one(Offers).highlighted
         if highlighted is not None and self._offers and not self._take(highlighted).complete:
             return

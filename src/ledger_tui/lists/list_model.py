@@ -334,7 +334,7 @@ class ListModel:
     def _note_arrival(self, before: Record | None) -> None:
         """Note the time if another row than `before` has come under the cursor.
 
-        A row that the user has just created is no surprise.
+        Do not note the row of an object that the user has just created: the user expects this row.
         """
         now = self.window.current
         is_created = self._created is not None and self.window.index_of(self._created) is not None

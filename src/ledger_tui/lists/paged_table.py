@@ -285,7 +285,8 @@ class PagedTable(ScrollView, can_focus=True):
 
     def _fit(self) -> None:
         columns = [replace(c, width=self._widest.get(c.title, c.width)) for c in self._columns]
-        # Leave the scrollbar's column free, so that nothing moves when the scrollbar appears.
+        # `fit_columns` leaves the last cell of the width free for the scrollbar, so that nothing moves when
+        # the scrollbar appears.
         self._fitted_width = self.size.width
         self._fitted_columns = fit_columns(columns, self._fitted_width)
         self.post_message(self.ColumnsFitted(self._fitted_columns))

@@ -93,7 +93,7 @@ class ResourceView(View):
         return Content.styled(f"{sentence}   " if sentence else "", "$muted")
 
     def stand_in_rows(self) -> list[Record]:
-        """Return the rows to show if the server lacks the list, newest first."""
+        """Return the rows to show if the server lacks the list: the objects that were read one by one."""
         return [*self.model.remembered]
 
     def on_mount(self) -> None:

@@ -380,10 +380,11 @@ class Window:
         self._stays.add(record_id)
 
     def _with_stays(self, page: ListPage, number: int) -> ListPage:
-        """Return the page, with the old rows that `let_stay` protects and that the page does not contain.
+        """Return the page; add each row of the old page that `let_stay` protects and that the new page lacks.
 
-        A protected row stays above the rows that were below it. If the page has none of those lower rows, the
-        protected row goes to the end of the page, but only on the last page of the list.
+        A protected row stays above the rows that were below it on the old page. If the new page contains none
+        of those lower rows, there are two cases: if the new page is the last page of the list, the protected
+        row goes to its end; otherwise the protected row is left out.
         """
         ids = {row.get("id") for row in page.rows}
         old = (self.slots[number].rows or []) if number < len(self.slots) else []

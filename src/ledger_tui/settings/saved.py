@@ -174,7 +174,7 @@ def read_entry(file: Path, connection: str) -> Any:
 
 
 def save_entry(file: Path, connection: str, entry: Any) -> None:
-    """Save the entry of a connection. Of more than _CONNECTIONS entries, drop the oldest."""
+    """Save the entry of a connection. If the file has more than _CONNECTIONS entries, drop the oldest."""
     entries = _read(file)
     entries.pop(connection, None)
     entries[connection] = entry
