@@ -240,7 +240,7 @@ def _address(scope: AsgiScope) -> str:
 
 
 def _rate_limit_headers(verdict: Verdict) -> list[tuple[bytes, bytes]]:
-    """Return the headers with the state of the rate limit, which every answer has."""
+    """Return the headers that show the state of the rate limit. Every answer has these headers."""
     return [
         (b"x-ratelimit-limit", b"%d" % verdict.limit),
         (b"x-ratelimit-remaining", b"%d" % verdict.remaining),

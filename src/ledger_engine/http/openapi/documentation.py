@@ -231,7 +231,7 @@ def _success(operation: Operation, records: RecordSchemas, objects: Objects) -> 
 
 
 def _error_answers() -> dict[str, Any]:
-    """Return the error answers to which operations refer, by name."""
+    """Return, by name, the error answers to which operations refer."""
     return {
         **{
             f"{surface}{status}": _error_answer(status, surface)
@@ -354,7 +354,7 @@ def _webhook(kind: str, records: RecordSchemas) -> dict[str, Any]:
 
 
 def _event(kind: str, subject: Schema, records: RecordSchemas) -> Schema:
-    """Return the schema of an event of this type in the form of webhooks, which lacks the field `request`."""
+    """Return the schema of an event of this type as webhooks send it: without the field `request`."""
     event = records.object_of(Event)
     data = {**closed_object({"object": subject}), "description": "The object as it was then."}
     members = {**event["properties"], "type": {"type": "string", "const": kind}, "data": data}

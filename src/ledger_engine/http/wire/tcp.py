@@ -16,8 +16,9 @@ BODY_BUFFER = 512 * 1024
 UNSENT_MAX = 128 * 1024  # bytes of data to send that the system buffers for a connection
 HEAD_PIECE = 8 * 1024  # bytes per read; a head is small, and the body after it may not be needed
 BODY_PIECE = 64 * 1024  # bytes per read of a body that is needed
-# The server still reads from at most this many of the connections that it has shut down. The client of any
-# further connection may see a reset.
+# After the server has shut a connection down, it still reads and drops the client's data: unread data would
+# cause a reset, which can destroy the last answer. The server does this for at most this many connections at
+# a time. The client of any further connection may see a reset.
 DRAINED_MAX = 32
 LINGER_S = 2  # seconds in which a client can read its last answer before the connection is closed
 SEND_TIMEOUT_S = 60  # seconds in which a client must read the data that was sent
