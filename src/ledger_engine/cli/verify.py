@@ -103,7 +103,7 @@ def _say_correct(report: AuditReport, older: Sequence[KeptCheckpoint]) -> None:
 
 
 def _wait_for_seal(ledger: LedgerSource) -> None:
-    """Wait until each log that contains events has a checkpoint, which a running server signs.
+    """Wait until a running server has signed a checkpoint of each log that contains events.
 
     Give up after `_SEALED_WITHIN_S`, because perhaps no server is running.
     """

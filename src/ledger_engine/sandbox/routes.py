@@ -348,10 +348,11 @@ def _require_reachable(moment: int, now: int, param: str) -> None:
         raise InvalidRequest("invalid_value", "The clock goes no further than the year 9892.", param)
 
 
-# The wrappers of the gate and the dispatcher
+# The wrappers of the gate and the dispatcher (`guard.py`)
 
 
-# The turnstile does not wait for event streams, because `restore` itself ends them.
+# The turnstile makes new requests wait until the requests in progress have ended and the ledger is replaced.
+# It does not count event streams as requests in progress, because `restore` itself ends them.
 _STREAM = "/v1/events/stream"
 
 

@@ -142,10 +142,11 @@ def _require_writable(option: str, folder: Path) -> None:
 
 
 async def _accompany(url: str, database: Location, announce: Announce) -> None:
-    """Announce a new key for the server at `url`, which serves the database; wait until the dashboard ends.
+    """Announce a new key for another server, which already serves the database at `url`.
 
-    The new key is a session key, and a server revokes all session keys when it starts. So if the server at
-    `url` is restarted, the key stops working. The next check of the key then raises AuthenticationError.
+    Then wait until the dashboard that started this process ends. The new key is a session key, and a server
+    revokes all session keys when it starts. So if the server at `url` is restarted, the key stops working.
+    The next check of the key then raises AuthenticationError.
     """
     stop = Stop()
     stop.on_signals()

@@ -70,7 +70,7 @@ class NewApp:
 
 
 def create(unit: Unit, tenant: Tenant, new: NewApp) -> App:
-    """Register an app, which may ask the users of the tenant's project and mode. Raises InvalidRequest."""
+    """Register an app that may ask the users of the tenant's project and mode. Raises InvalidRequest."""
     _check(new)
     app = App(
         id=unit.new_id("app"),
