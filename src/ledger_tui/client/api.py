@@ -59,7 +59,7 @@ class Api:
         self.session = session
         self._traffic = traffic
         self._client: AsyncLedger | None = None
-        self.looks_back = False  # whether the server has proved that it supports `at`
+        self.looks_back = False  # whether the server has proved that it can show the past
         self._opened = asyncio.Event()
         self._probe: asyncio.Task[None] | None = None
 

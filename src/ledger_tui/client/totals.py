@@ -117,8 +117,8 @@ class PostingRate:
         self._counts = Counter[int]()
         # estimated numbers of transactions, for intervals that were not read completely
         self._guesses: dict[int, int] = {}
-        self._complete_from: float | None = None
-        self._newest_at: float | None = None
+        self._complete_from: float | None = None  # the time from which on transactions are counted
+        self._newest_at: float | None = None  # the time of the newest transaction read so far
 
     def take(self, rows: Sequence[Record], *, now: float, all_read: bool) -> None:
         """Count the transactions of a read, newest first.
