@@ -1,6 +1,7 @@
 """API keys: long-lived credentials of one project and mode. A key is shown once, and stored as a hash.
 
-See docs/decisions.md#credentials.
+See docs/decisions.md#credentials. Some functions are for the local administrator, who runs the commands of
+`ledger-engine` on the database.
 """
 
 from __future__ import annotations

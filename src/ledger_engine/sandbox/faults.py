@@ -418,7 +418,7 @@ class FaultySender:
         try:
             endpoint.owner = await self._engine.read(partial(_owner_of, endpoint=id))
         except LedgerError:
-            self.drop(id)  # the deliverer will submit the jobs again
+            self.drop(id)  # `Deliverer`, which submitted the jobs, will submit them again
             return
         while endpoint.waiting:
             self._send(endpoint, endpoint.waiting.popleft())

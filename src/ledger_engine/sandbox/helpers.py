@@ -187,7 +187,10 @@ async def _wait_until_all_is_sent(engine: Engine, clock: MovableClock) -> bool:
 
 
 def _store_time(unit: Unit) -> None:
-    """Store the clock's time, so that the ledger's time never becomes earlier, and wake the deliverer."""
+    """Store the clock's time, so that the ledger's time never becomes earlier.
+
+    Also announce a change of endpoints: this wakes the deliverer, which then sends the webhooks that are due.
+    """
     kept_time.reach(unit)
     unit.announce(endpoints.TOPIC)
 

@@ -94,7 +94,7 @@ def read(start: Start, tenant: Tenant, since: int | None, until: int | None) -> 
     """Yield the transactions from the millisecond `since` to `until`, both included, up to 5,000 at a time.
 
     `start` begins a read in another thread: while the caller writes one list, the next list is read. All
-    reads see one snapshot.
+    reads see the ledger in the same state.
     """
     page = partial(transactions.oldest_first, tenant=tenant, since=since, until=until, limit=AT_ONCE)
     reading = start(partial(page, after=None))

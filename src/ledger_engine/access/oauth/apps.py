@@ -2,7 +2,8 @@
 
 A *grant* is the permission that a user gave to an app. Apps are public clients: an app has no secret. The
 server sends a user's browser only to a registered address of the app, and so knows which app gets the answer.
-For 30 days after an app was deleted, the local administrator can restore it.
+Some functions are for the local administrator, who runs the commands of `ledger-engine` on the database. For
+30 days after an app was deleted, this administrator can restore it.
 """
 
 from __future__ import annotations
