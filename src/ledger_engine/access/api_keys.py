@@ -54,7 +54,7 @@ class NewApiKey:
 
     `session` marks the key of a program that works with one server, such as a dashboard that runs its own
     server. Such a key is revoked when the server ends. `server` is the id of this server if several servers
-    can serve the ledger.
+    can serve the ledger; otherwise it is None.
     """
 
     name: str | None = None

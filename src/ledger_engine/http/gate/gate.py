@@ -121,7 +121,8 @@ class Gate:
             _check_head(scope, headers, wire)
             await begin_body(call, receive, wire, _address(scope))
         except LedgerError as error:
-            # If the Authorization header alone is over the limit, the answer is a 401 and not a 431.
+            # If the Authorization header alone is over the limit, the answer is a 401 and not a 431: no valid
+            # credential is so long.
             too_long = error.code == "headers_too_large" and len(header or b"") > HEADERS_MAX
             refusal = caller if too_long and isinstance(caller, LedgerError) else error
         except ClientGone:
