@@ -271,7 +271,8 @@ class Session:
     def pause_after(self, requests: int, *, least: float | None = None) -> float:
         """Return the seconds to wait after a read that took this many requests.
 
-        With these pauses, repeated reads use at most a fixed share of the rate limit. `least` is the minimum.
+        With these pauses, repeated reads use at most a fixed share of the rate limit. `least` is the shortest
+        pause.
         """
         least = _FASTEST_POLL_SECONDS if least is None else least
         if not self.limit:

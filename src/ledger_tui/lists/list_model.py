@@ -320,7 +320,7 @@ class ListModel:
         """
         if self.pinned and self.pinned.get("id") == record.get("id"):
             self.pin(record)
-        if self.hides(record):  # no filter hides a deleted object, so its row does not stay
+        if self.hides(record):  # False for a deleted object: the next poll removes its row
             self.window.let_stay(record.get("id"))
         self.replace(record)
 

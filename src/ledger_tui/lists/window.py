@@ -7,9 +7,9 @@ pages at the end that is farther from the screen. When the user scrolls to a dro
 this page again, with the cursor in its slot. This works on any server with cursors. The first page needs no
 cursor, and the window adds new rows at the top of the first page.
 
-A window can also open in the middle of a list (`open_at`). In this case row 0 is the newest loaded row, and
-requests for newer rows use `ending_before`. Row 0 is always the newest row of the window, so all row numbers
-change when the window adds newer rows. This module uses no clock, no network and no widget.
+A window can also open in the middle of a list (`open_at`). In this case the list has rows that are newer than
+row 0, and requests for these rows use `ending_before`. Row 0 is always the newest row of the window, so all
+row numbers change when the window adds newer rows. This module uses no clock, no network and no widget.
 
 The window can sort the loaded rows or show only some of them, because no server sorts or searches its lists.
 In both cases the rows are called arranged. The row numbers of an arranged list count only the shown rows. The
@@ -384,7 +384,7 @@ class Window:
 
         A protected row stays above the rows that were below it on the old page. If the new page contains none
         of those lower rows, there are two cases: if the new page is the last page of the list, the protected
-        row goes to its end; otherwise the protected row is left out.
+        row goes to the end of this page; otherwise the protected row is left out.
         """
         ids = {row.get("id") for row in page.rows}
         old = (self.slots[number].rows or []) if number < len(self.slots) else []

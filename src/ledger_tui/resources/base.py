@@ -36,8 +36,8 @@ class Cell(NamedTuple):
 class Column:
     """A column of a list. When space is short, the column with the highest `rank` is hidden first.
 
-    `width` is in terminal cells; columns share the remaining width in proportion to `grow`. The list hides
-    the columns of higher ranks before it gives this column less than its `easy` width.
+    `width` is in terminal cells; columns share the remaining width in proportion to `grow`. `easy` is a
+    comfortable width: before the list gives this column less, it hides the columns of higher ranks.
     """
 
     title: str
@@ -256,7 +256,7 @@ class More(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """A screen of the dashboard. `kind` is its name in links, and `key` is its number key.
+    """A screen of the dashboard. `kind` is its name in links, and `key` is the key that opens it.
 
     If `key` is "", the screen has no key, and only other screens lead to it.
     """

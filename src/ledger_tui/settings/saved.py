@@ -107,10 +107,11 @@ def save_or_explain(choice: str, save: Callable[..., None], *values: object) -> 
 
 
 def _set(file: Path, entry: tuple[str, ...], value: Any, **expected: Any) -> None:
-    """Set one entry of the file. `entry` names the tables that contain the entry, and then the entry.
+    """Set one entry of the file.
 
-    `expected` are the fields of `Config` that change, with their new values. Raises BadConfig if the changed
-    file would have any other config.
+    `entry` is the path of the entry: the names of the tables that contain it, then its own name. `expected`
+    are the fields of `Config` that change, with their new values. Raises BadConfig if the changed file would
+    have any other config.
     """
     import tomlkit
 
