@@ -154,8 +154,7 @@ def batches_of(postings: Iterable[Posting], name: str | None = None) -> list[Bat
     """Divide the transactions into batches, so that each batch fits into one request.
 
     `name` is the value of `--once`. The idempotency key of a batch depends on its content, its number and
-    `name`. So if a file has the same content as an earlier file, nothing is posted again, unless `name` is
-    another name.
+    `name`. So the content of a file is posted only once for each `name`, even from another file.
     """
     batches: list[list[Posting]] = []
     size = 0

@@ -78,9 +78,9 @@ class Dispatcher:
     def _match(self, call: Call, path: str, method: str) -> tuple[Operation | None, dict[str, Any]]:
         """Return the requested operation (None for a browser page), and the variable parts of its path.
 
-        Raises NotFound, or UnsupportedMethod if the path accepts only other methods. If the request has no
-        valid credential, raises AuthenticationError instead of these two errors, but only under /v1 and /api,
-        and not for the path of a public operation (docs/interface.md#authentication).
+        Raises NotFound, or UnsupportedMethod if the path accepts only other methods. Under /v1 and /api, a
+        request without a valid credential gets AuthenticationError instead of these two errors, except at the
+        path of a public operation (docs/interface.md#authentication).
         """
         try:
             endpoint, parts = self._find(path, method)

@@ -15,8 +15,8 @@ from rich.cells import cell_len, set_cell_size
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 # Terminals disagree about the width of an emoji that has a skin tone, a variation selector, or other emojis
 # joined to it. (A variation selector chooses between the emoji form and the text form.) A text from the
-# server could use such an emoji to shift the rest of the line. So `literal` keeps only the first emoji of
-# such a group. All terminals give the same width to this emoji.
+# server could use such an emoji to shift the rest of the line. So `literal` keeps only the first emoji, and
+# drops everything that is joined to it. All terminals give the same width to a single emoji.
 _EMOJI = "[\U0001f000-\U0001f3fa\U0001f400-\U0001faff\u2190-\u2bff]"
 _SKIN = "\U0001f3fb-\U0001f3ff"
 _SELECTOR = "\ufe00-\ufe0f"

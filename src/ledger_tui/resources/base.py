@@ -37,7 +37,7 @@ class Column:
     """A column of a list. When space is short, the column with the highest `rank` is hidden first.
 
     `width` is in terminal cells; columns share the remaining width in proportion to `grow`. `easy` is a
-    comfortable width: before the list gives this column less, it hides the columns of higher ranks.
+    comfortable width: before the list makes the column narrower than that, it hides columns of higher ranks.
     """
 
     title: str

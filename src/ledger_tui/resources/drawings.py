@@ -63,7 +63,7 @@ def _wrap(line: str, width: int) -> list[str]:
 
 
 Looks = Mapping[str, tuple[str, Tone]]
-_STEP = 15  # cells from the start of one state to the next; the time below a state fits in
+_STEP = 15  # cells from the start of one state to the next: wide enough for the time below a state
 
 
 @dataclass(frozen=True)
