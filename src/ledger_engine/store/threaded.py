@@ -137,7 +137,8 @@ class ReadingThreads(ABC):
     """Runs works in parallel, in `threads` threads.
 
     Projects take turns, and each project leaves at least one thread to the other projects. So a project with
-    many works delays no other project. Works without a project share one turn for short and one for long works.
+    many works delays no other project. The short works that belong to no project share one turn, and the long
+    works that belong to no project share another.
 
     A long work takes some milliseconds; for example, it reads a part of an account statement. At most
     `LONG_AT_ONCE` long works run at once, and at most one of each project, because long works compete with
