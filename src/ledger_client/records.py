@@ -323,7 +323,10 @@ def read(kind: type[R], body: Mapping[str, Any], etag: str | None = None) -> R:
 
 
 def token_pair(answer: Any) -> TokenPair:
-    """Return the tokens in an answer. Raises ValueError without an access token that a header can carry."""
+    """Return the tokens in an answer.
+
+    Raises ValueError if the answer has no access token, or an access token that a header cannot carry.
+    """
     pair = read(TokenPair, answer if isinstance(answer, dict) else {})
     if not isinstance(pair.access_token, str) or not is_key(pair.access_token):
         raise ValueError("The answer contains no access token.")

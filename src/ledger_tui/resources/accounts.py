@@ -39,7 +39,7 @@ from ledger_tui.resources.base import (
 from ledger_tui.resources.filtering import check_date
 from ledger_tui.resources.transactions import TRANSACTIONS, TRANSFER
 
-_DAYS = 30  # the statement that a key opens begins this many days ago
+_DAYS = 30  # pressing the key for a statement opens the statement of this many days
 _ENDS = {"opening_balance": "Opening balance", "closing_balance": "Closing balance"}
 
 

@@ -102,7 +102,8 @@ class Committer(GroupCommitter[PostgresUnit]):
         self.seen = seen_commits
         self.confirmations = confirmations
         self.counts = Counts()
-        self.last_confirmation: Reached | None = None  # the locks and time of the last confirmed transaction
+        # What the last confirmed transaction of this server read when it began.
+        self.last_confirmation: Reached | None = None
         self.meets_others_until = 0.0
         self._connect = connect
         self._connection: PostgresConnection | None = None
@@ -250,10 +251,11 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         committer, connection, locks = self._committer, self._connection, self._committer.locks
         assert connection is not None, "it has begun"
         if not wrote and not self._rests_on_unconfirmed():
-            # Drop the cache, because this transaction stores no time for its locks. A transaction that
-            # commits stores a time for each lock. If another server then commits under one of these locks,
-            # the other server stores a later time, and `_unit_of` notices the difference. Without a stored
-            # time, `_unit_of` could miss the commit of the other server.
+            # Drop the cache, because this transaction stores no time for its locks, so `_unit_of` could miss
+            # a commit of another server. `_unit_of` compares the latest time of all the locks. Another server
+            # may commit under a lock with an earlier time than that, and then the latest time stays the same.
+            # A transaction that commits stores its own time for each lock, so any later commit of another
+            # server raises the latest time.
             committer.forget()
             connection.send(_ROLLBACK)
             locks.release(connection)

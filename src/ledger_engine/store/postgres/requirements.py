@@ -63,7 +63,7 @@ def require_version(number: int, version: str) -> None:
 def tells_rows_apart(connection: PostgresConnection) -> bool:
     """Return whether PostgreSQL tracks reads of serializable transactions by rows, not by pages or tables.
 
-    If PostgreSQL tracks rows, no transaction fails because a concurrent transaction writes other rows
+    If PostgreSQL tracks rows, a concurrent transaction that writes other rows never makes a transaction fail
     (docs/postgresql.md#sizing).
     """
     (limits,) = connection.rows(_ROWS_APART, {})
@@ -75,10 +75,10 @@ def _require_sessions(connection: PostgresConnection, connect: Callable[[], Post
     """Raise StorageUnavailable if transactions of several connections share a session.
 
     Locks, prepared statements, settings and notifications belong to sessions. Over shared sessions a ledger
-    would seem to work, but lose its locks. Behind a pooler, the process number of a connection differs from
-    the number of the session's process. In this case the pooler may take the session away from the connection
-    after each transaction. To find this out, the function opens further connections and checks whether one of
-    them gets the session of `connection`.
+    would seem to work, but lose its locks. Behind a pooler, the process number that was sent when the
+    connection was opened differs from the number of the process that runs the statements. In this case the
+    pooler may take the session away from the connection after each transaction. To find this out, the
+    function opens further connections and checks whether one of them gets the session of `connection`.
     """
     own = _process_of(connection)
     if own == connection.process:
