@@ -280,6 +280,18 @@ async def test_a_credential_that_does_not_count_is_401_everywhere(
     assert {**await everything(engine), "tokens": before["tokens"]} == before
 
 
+@pytest.mark.parametrize("key", ["sk_test_…", "sk_test_...", "sk_live_YOUR_KEY"])
+async def test_the_key_of_an_example_is_refused_with_the_form_of_a_key(
+    anyone: httpx.AsyncClient, key: str
+) -> None:
+    answer = await anyone.get("/v1/accounts", headers={b"Authorization": f"Bearer {key}".encode()})
+    assert answer.status_code == 401
+    assert answer.json()["error"]["message"] == (
+        'An API key is "sk_test_" or "sk_live_" and 32 letters and digits. '
+        "If you copied an example, write your own key in place of the example's."
+    )
+
+
 # 403: a good credential that may not
 
 
