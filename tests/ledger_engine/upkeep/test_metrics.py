@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -512,21 +512,47 @@ def test_an_alert_predicts_the_size_of_the_database_from_a_whole_day(
     )
 
 
+@pytest.mark.process
+@needs_promtool
+@pytest.mark.parametrize(
+    ("opened", "repeats"),
+    [
+        ("10x30 10+12x30", True),
+        ("10x49 70x10", False),  # PostgreSQL was restarted
+        ("60x48 40x1 20x12", False),  # the server was restarted twice
+    ],
+)
+def test_an_alert_reports_connections_that_are_lost_again_and_again_and_no_restart(
+    opened: str, repeats: bool, tmp_path: Path
+) -> None:
+    summary = "a loses its connections to the database again and again."
+    fired = {"exp_labels": {"severity": "ticket", "instance": "a"}, "exp_annotations": {"summary": summary}}
+    series = {'ledger_storage_connections_total{instance="a"}': opened}
+    check_alert("LedgerReconnects", series, [fired] if repeats else [], tmp_path)
+
+
 def check_alert(
     alert: str,
-    series: dict[str, int],
+    series: Mapping[str, int | str],
     fired: list[dict[str, object]],
     tmp_path: Path,
     *,
     hours: int = 1,
     per_minute: int = 0,
 ) -> None:
-    """Let promtool check which alerts fire after some hours in which each series grew from its value."""
+    """Let promtool check which alerts fire after some hours in which each series grew from its value.
+
+    A text is the series itself, in promtool's notation.
+    """
     alerts = Path(__file__).parents[3] / "deploy" / "alerts.yaml"
     test = {
         "interval": "1m",
         "input_series": [
-            {"series": name, "values": f"{value}+{per_minute}x{60 * hours}"} for name, value in series.items()
+            {
+                "series": name,
+                "values": value if isinstance(value, str) else f"{value}+{per_minute}x{60 * hours}",
+            }
+            for name, value in series.items()
         ],
         "alert_rule_test": [{"eval_time": f"{hours}h", "alertname": alert, "exp_alerts": fired}],
     }
