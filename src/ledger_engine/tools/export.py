@@ -133,14 +133,14 @@ class ExportRecords(Writer):
 
 
 class ExportTable(Writer):
-    """The transactions as CSV; amounts are in the smallest unit of the currency."""
+    """The transactions as CSV, with amounts in the smallest unit of the currency and a decimal amount."""
 
     def __init__(self, book: ExportedBook) -> None:
         self._accounts = {each.id: each for each in book.accounts}
 
     def beginning(self) -> str:
         names = [field.name for field in fields(Transaction)]
-        return csv_rows([(*names, "account_name", "currency")])
+        return csv_rows([(*names, "account_name", "currency", "decimal_amount")])
 
     def write(self, page: list[Transaction]) -> str:
         rows = []
@@ -150,7 +150,8 @@ class ExportTable(Writer):
             del fields["object"]
             fields["description"] = as_text(each.description or "")
             fields["livemode"] = str(each.livemode).lower()
-            rows.append((*fields.values(), as_text(account.name), account.currency))
+            decimal_amount = _decimal(each.amount, account.currency)
+            rows.append((*fields.values(), as_text(account.name), account.currency, decimal_amount))
         return csv_rows(rows)
 
 
@@ -330,7 +331,11 @@ def export(
 
 def amount_of(amount: int, currency: str) -> str:
     """Return the amount as a decimal with its currency, like `-12.34 EUR`."""
-    return f"{Decimal(amount).scaleb(-DECIMALS[currency]):f} {currency}"
+    return f"{_decimal(amount, currency)} {currency}"
+
+
+def _decimal(amount: int, currency: str) -> str:
+    return f"{Decimal(amount).scaleb(-DECIMALS[currency]):f}"
 
 
 def _day(moment: int) -> str:

@@ -318,6 +318,16 @@ def test_no_text_in_a_table_is_a_formula(command: Command, posted: list[Transact
     assert {row["currency"] for row in rows} == {"EUR", "JPY", "KWD"}
 
 
+def test_a_table_has_each_amount_as_a_decimal_of_its_currency_too(
+    command: Command, posted: list[Transaction]
+) -> None:
+    rows = list(csv.DictReader(io.StringIO(command("export", "--format", "csv").stdout, newline="")))
+    for row in rows:
+        whole, _, fraction = row["decimal_amount"].partition(".")
+        assert int(whole + fraction) == int(row["amount"])
+        assert len(fraction) == {"EUR": 2, "JPY": 0, "KWD": 3}[row["currency"]]
+
+
 def test_a_period_has_what_was_posted_in_it_and_a_date_its_whole_day(
     command: Command, posted: list[Transaction]
 ) -> None:
