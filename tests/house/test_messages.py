@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md quotes the programs: each message is in the source, or is the operating system's."""
+"""docs/troubleshooting.md quotes the programs: each message is in the sources."""
 
 import ast
 import errno
