@@ -24,6 +24,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 import yaml
 
@@ -325,6 +326,9 @@ async def test_the_page_works(machine: Machine, reader: Reader, postgres: Postgr
         "https://ledger.example/api/health?at=80",
     )
 
+    rights = rights_of_database(postgres)
+    assert rights[0] == "postgres", "the owner could drop the database"
+
     # The cluster is lost, with changes that no dump has.
     load = Load(machine)
     async with load.running():
@@ -334,6 +338,7 @@ async def test_the_page_works(machine: Machine, reader: Reader, postgres: Postgr
     await asyncio.to_thread(follow, reader, [typed[stop]])
     await asyncio.to_thread(postgres.make_again)
     await asyncio.to_thread(follow, reader, typed[cluster:restart])
+    assert rights_of_database(postgres) == rights
     # A server that posted nothing has perhaps not stored the last changes of the other server.
     journals = [(machine.units / f"ledger@{server}.journal").read_text() for server in machine.servers]
     assert any("With --accept-loss this server uses a database" in journal for journal in journals)
@@ -396,6 +401,17 @@ async def test_the_page_works(machine: Machine, reader: Reader, postgres: Postgr
     report = answer_of_command(machine.database, "verify")
     assert (report["ok"], report["checked"]["transactions"]) == (True, count)
     await load.client.aclose()
+
+
+def rights_of_database(postgres: PostgresWithPassword) -> tuple[str, ...]:
+    """Return the owner of the database `ledger`, and the rights to it and to its schema."""
+    with psycopg.connect(f"host={postgres.sockets} port={postgres.port} user=postgres dbname=ledger") as it:
+        row = it.execute(
+            "SELECT datdba::regrole::text, datacl::text, nspacl::text"
+            " FROM pg_database, pg_namespace WHERE datname = 'ledger' AND nspname = 'public'"
+        ).fetchone()
+    assert row is not None
+    return tuple(row)
 
 
 def follow(reader: Reader, typed: list[Block]) -> None:
