@@ -10,9 +10,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 
 class AccountName(NamedTuple):
+    """An account; `type` is the text `type` of its metadata, "" if there is none."""
+
     id: str
     name: str
     currency: str
+    type: str = ""
 
     def is_partner_of(self, other: AccountName) -> bool:
         """Whether a transfer can lead from one account to the other."""
@@ -88,6 +91,11 @@ def _searchable_texts(entry: AccountName | UserName) -> tuple[str, ...]:
     return (entry.name, entry.id) if isinstance(entry, AccountName) else (entry.name, entry.id, entry.email)
 
 
+def _type_of(record: dict[str, Any]) -> str:
+    metadata = record.get("metadata")
+    return str(metadata.get("type", "")) if isinstance(metadata, dict) else ""
+
+
 class UserNames(Directory[UserName]):
     """The users seen so far."""
 
@@ -106,7 +114,7 @@ class UserNames(Directory[UserName]):
 class AccountNames(Directory[AccountName]):
     """The accounts and users seen so far.
 
-    An account's name and currency never change, so its entry stays valid.
+    An account's name and currency never change, so its entry stays valid. Its type may be old.
     """
 
     def __init__(self) -> None:
@@ -123,7 +131,7 @@ class AccountNames(Directory[AccountName]):
     def learn(self, records: Iterable[dict[str, Any]]) -> bool:
         """Add account records, and return whether one of them was unknown."""
         return self._learn(
-            AccountName(record["id"], str(record.get("name", "")), record["currency"])
+            AccountName(record["id"], str(record.get("name", "")), record["currency"], _type_of(record))
             for record in records
             if isinstance(record.get("id"), str) and isinstance(record.get("currency"), str)
         )

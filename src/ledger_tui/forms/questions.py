@@ -130,6 +130,9 @@ def confirmation_of(record: Record, names: AccountNames) -> Confirmation:
 
 
 _NO_BALANCES: Mapping[str, int] = {}
+# In an account of these types a positive balance is a credit (docs/export.md#types-of-accounts). Below zero,
+# no money is missing: a seller owes you, or you have refunded more than you earned.
+_CREDIT_TYPES = frozenset({"liability", "income", "equity"})
 _LABEL_WIDTH = 15
 _WHERE = {Mode.LIVE: "in LIVE mode", Mode.UNKNOWN: "in an unknown mode (the server does not say which)"}
 
@@ -147,8 +150,9 @@ def question_of_form(
     """Return the question to ask before a form is sent, and the text that the user must type to confirm.
 
     In test mode only a form that moves money needs a question; for any other form, return None. `body` is the
-    body to send, and `about` names the object that the form changes. If the form moves money, and the mode is
-    not test mode, the user types the amount. Otherwise the text is None, and the user confirms with `y`.
+    body to send, and `about` names the object that the form changes. If the form overdraws an account, or
+    moves money outside test mode, the user types the amount. Otherwise the text is None, and the user
+    confirms with `y`.
     """
     if mode is Mode.TEST and not form.moves_money:
         return None
@@ -158,10 +162,12 @@ def question_of_form(
         if body.get(field.name) is not None
     ]
     title = f"{form.title} {about}".rstrip()
-    effect = movement_effect(form, values, names, balances)
+    movement = _movement(form, values, names, balances)
+    effect = movement.in_words("\n", is_done=False) if movement else ""
     first = f"{title}?" if mode is Mode.TEST else f"{title}, {_WHERE[mode]}?"
     text = "\n".join([first, "", *facts, *(["", effect] if effect else [])])
-    types_amount = form.moves_money and mode is not Mode.TEST
+    overdraws = movement is not None and movement.overdraws
+    types_amount = form.moves_money and (overdraws or mode is not Mode.TEST)
     return text, (editable_amount(body["amount"], str(currency)) if types_amount else None)
 
 
@@ -191,20 +197,28 @@ def movement_effect(
     The first line is like `Moves 5.00 EUR from Till to Bank`. If `balances` contains the account's balance,
     a second line follows, like `Till is left with 7.50 EUR`.
     """
+    movement = _movement(form, values, names, balances)
+    return movement.in_words("\n", is_done=False) if movement else ""
+
+
+def _movement(
+    form: Form, values: Mapping[str, str], names: AccountNames, balances: Mapping[str, int]
+) -> Movement | None:
+    """Return the movement that a form makes; None if the form moves no money or is incomplete."""
     account = names.get(values.get("account", "").strip())
     kind = dict(form.sends).get("type", values.get("type"))
     other = names.get(values.get("destination", "").strip())
     if not form.moves_money or account is None or kind not in ("credit", "debit"):
-        return ""
+        return None
     try:
         amount = parse_amount(values.get("amount", ""), account.currency)
     except BadAmount:
-        return ""
+        return None
     if form.sends and other is None:
-        return ""
+        return None
     before = balances.get(account.id)
     after = None if before is None else before + (amount if kind == "credit" else -amount)
-    return Movement(account, kind, amount, other.name if other else None, after).in_words("\n", is_done=False)
+    return Movement(account, kind, amount, other.name if other else None, after)
 
 
 class Movement(NamedTuple):
@@ -218,6 +232,13 @@ class Movement(NamedTuple):
     amount: int
     other: str | None
     after: int | None
+
+    @property
+    def overdraws(self) -> bool:
+        """Whether the movement takes an account below zero that holds enough now, and should stay above."""
+        if self.after is None or self.kind == "credit" or self.account.type in _CREDIT_TYPES:
+            return False
+        return self.after < 0 <= self.after + self.amount
 
     def in_words(self, separator: str, *, is_done: bool) -> str:
         """Return the movement in words, in the past tense if `is_done`.

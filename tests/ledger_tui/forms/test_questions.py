@@ -218,6 +218,38 @@ def test_a_form_that_moves_money_is_named_as_it_was_chosen_and_its_amount_typed_
     )
 
 
+@pytest.mark.parametrize(
+    ("account_type", "balance", "amount", "typed_again"),
+    [
+        (None, 750, "12.50", "12.50"),
+        ("asset", 0, "0.01", "0.01"),
+        ("expense", 750, "12.50", "12.50"),
+        ("till", 750, "12.50", "12.50"),
+        (None, 1250, "12.50", None),
+        (None, -1, "12.50", None),
+        ("liability", 750, "12.50", None),
+        ("income", 750, "12.50", None),
+        ("equity", 750, "12.50", None),
+    ],
+)
+@pytest.mark.parametrize("form", [TRANSACTIONS.form, TRANSFER])
+def test_in_test_mode_the_amount_is_typed_again_if_it_overdraws_an_account_that_held_enough(
+    form: Form, account_type: str | None, balance: int, amount: str, typed_again: str | None
+) -> None:
+    names = AccountNames()
+    metadata = {} if account_type is None else {"type": account_type}
+    names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR", "metadata": metadata}])
+    names.learn([{"id": "acc_2", "name": "Safe", "currency": "EUR"}])
+    typed = {"account": "acc_1", "type": "debit", "destination": "acc_2", "amount": amount}
+    body = {**typed, "amount": round(float(amount) * 100)}
+    asked = question_of_form(form, typed, body, "EUR", names, Mode.TEST, balances={"acc_1": balance})
+    assert asked is not None
+    assert asked[0].endswith(", overdrawn") == (balance < body["amount"])
+    assert asked[1] == typed_again
+    without_balance = question_of_form(form, typed, body, "EUR", names, Mode.TEST)
+    assert without_balance == (asked[0].rpartition("\n")[0], None)
+
+
 def test_a_transfer_names_where_the_money_comes_from_and_where_it_goes() -> None:
     typed = {"account": "acc_1", "destination": "acc_9", "amount": "12.5"}
     text, _ = asked_of_form(TRANSFER, Mode.LIVE, typed, {**typed, "type": "debit", "amount": 1250})

@@ -252,7 +252,7 @@ async def test_u_takes_a_posting_back_from_any_screen_after_asking(driver: Drive
     await driver.press("down", "x", sees="Till · EUR")
     await driver.type("safe", "enter")
     await driver.type("5", "ctrl+s", sees="Transfer?")
-    await driver.press("y", sees="Moved 5.00 EUR from Till to Safe")
+    await driver.type("5.00", "enter", sees="Moved 5.00 EUR from Till to Safe")
     assert " · u reverses it" in " ".join(driver.text().split())
     await driver.press("u", sees=("Reverse the transfer: moves 5.00 EUR from Safe to Till?", "is deleted."))
     await driver.press("y", sees="The transaction on Till is reversed: ")
@@ -350,7 +350,7 @@ async def test_a_transfer_is_one_form_and_then_the_cursor_is_on_what_the_message
     await driver.type("safe", "enter")
     await driver.type("5", sees=("Moves 5.00 EUR from Till to Safe", "Till is left with −5.00 EUR"))
     await driver.press("ctrl+s", sees=("Transfer?", "Moves 5.00 EUR from Till to Safe"))
-    await driver.press("y", sees="Moved 5.00 EUR from Till to Safe; Till is left")
+    await driver.type("5.00", "enter", sees="Moved 5.00 EUR from Till to Safe; Till is left")
     await driver.sees("2 of 2", "−5.00  EUR  Till", "+5.00  EUR  Safe")
     named = driver.view.selected or {}
     assert named["account"] == driver.app.names.search("till")[0].id
@@ -362,7 +362,7 @@ async def test_a_transfer_from_an_account_leaves_the_cursor_there(driver: Driver
     await driver.press("down", "x", sees="Till · EUR")
     await driver.type("safe", "enter")
     await driver.type("5", "ctrl+s", sees="Transfer?")
-    await driver.press("y", sees=("Moved 5.00 EUR from Till to Safe", "−5.00  EUR", "5.00  EUR"))
+    await driver.type("5.00", "enter", sees=("Moved 5.00 EUR from Till to Safe", "−5.00  EUR", "5.00  EUR"))
     assert (driver.view.selected or {})["name"] == "Till"
 
 

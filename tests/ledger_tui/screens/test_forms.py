@@ -74,7 +74,9 @@ async def test_a_transaction_is_posted_to_an_account_found_by_its_name(
         await driver.press(
             "ctrl+s", sees=("Debits Kuwait branch 12.500 KWD", "Kuwait branch is left with −12.500 KWD")
         )
-        await driver.press("y", sees=("Debited Kuwait branch 12.500 KWD", "−12.500  KWD"))
+        await driver.type("y", "enter", sees="✕ The amount does not match.")  # it overdraws the account
+        await driver.press("backspace")
+        await driver.type("12.500", "enter", sees=("Debited Kuwait branch 12.500 KWD", "−12.500  KWD"))
     assert [(t["amount"], t["type"], t["account"]) for t in server.transactions] == [
         (12500, "debit", server.accounts[1]["id"])
     ]
@@ -84,13 +86,14 @@ async def test_a_transfer_goes_the_way_that_its_form_says(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     till, bank = server.add_account("Main till"), server.add_account("Bank")
+    server.post(till, 1250)
     async with dashboards.open() as driver:
         await driver.sees("Main till")
         await driver.press("down", "x")  # on an account: from it
         await driver.sees("Transfer · test mode", "Main till · EUR")
         await driver.type("bank", "enter")
         await driver.type(
-            "5", sees=("Moves 5.00 EUR from Main till to Bank", "Main till is left with −5.00 EUR")
+            "5", sees=("Moves 5.00 EUR from Main till to Bank", "Main till is left with 7.50 EUR")
         )
         await driver.press("ctrl+s", sees="Transfer?")
         await driver.press("enter", sees="Press y to confirm, n to cancel.")
@@ -324,7 +327,7 @@ async def test_a_part_this_server_lacks_is_reported_at_its_field(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     source, target = server.add_account("Source"), server.add_account("Target")
-    server.post(source, 100)
+    server.post(source, 1000)
     async with dashboards.open() as driver:
         await driver.press("2", sees="Source")
         await driver.lists_only(source)
