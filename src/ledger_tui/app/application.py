@@ -49,7 +49,7 @@ from ledger_tui.resources.registry import OVERVIEW, PLACES
 from ledger_tui.server.connection import ServerConnection
 from ledger_tui.settings.config import LastPlace, Options
 from ledger_tui.settings.saved import SavedChoices, save_last_place
-from ledger_tui.ui.dialogs import Dialog, DiscardScreen
+from ledger_tui.ui.dialogs import LEAVE, QUIT, ConfirmScreen, Dialog
 from ledger_tui.ui.handlers import KeyOrder, WorkerFailed, handles, while_running
 from ledger_tui.ui.keys import APP_KEYS, command_bindings, keymap, spelled
 from ledger_tui.ui.styles import ABOUT, DEFAULT_THEME, THEME_OF_16_COLORS, THEMES, custom_themes, theme_named
@@ -393,14 +393,14 @@ class LedgerApp(App[int]):
         """Quit. If input in an open dialog would be lost, ask first; the same key, pressed again, then
         quits.
         """
-        question = self.screen if isinstance(self.screen, DiscardScreen) else None
+        question = self.screen if isinstance(self.screen, ConfirmScreen) else None
         loss = next((text for dialog in reversed(self._dialogs) if (text := dialog.unfinished)), "")
-        if not loss or (question is not None and question.quits):
+        if not loss or (question is not None and question.labels is QUIT):
             self.exit()
             return
-        if question is not None:  # the open question is only about leaving a form: answer it with no
+        if question is not None and question.labels is LEAVE:  # only about leaving a form: answer it with no
             question.dismiss(False)
-        self.push_screen(DiscardScreen(loss, quits=True), self._quit_answered)
+        self.push_screen(ConfirmScreen(f"Quit the dashboard? {loss}", labels=QUIT), self._quit_answered)
 
     @property
     def _dialogs(self) -> list[Dialog[Any]]:

@@ -37,7 +37,7 @@ from ledger_tui.forms.submission import (
     missing,
 )
 from ledger_tui.resources.base import Field
-from ledger_tui.ui.dialogs import ConfirmScreen, Dialog, DiscardScreen
+from ledger_tui.ui.dialogs import LEAVE, ConfirmScreen, Dialog
 from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.view import Context, NamesLoaded
 
@@ -104,7 +104,7 @@ class FormScreen(Dialog[Created | None]):
         self._wrong: dict[str, str] = {}  # each field's value when its error was last shown or removed
         self._focus_as_sent: Widget | None = None
         self._selection_as_sent = Selection.cursor(0)
-        self._question: DiscardScreen | None = None
+        self._question: ConfirmScreen | None = None
         # The form drops text that the user types or pastes during a request. If it has dropped text, no field
         # has the focus after the request, because a field with the focus would take the rest of the text.
         # With tab, the user goes on to the widget `_focus_after`.
@@ -446,7 +446,7 @@ class FormScreen(Dialog[Created | None]):
             self.notify(_NOT_TAKEN, severity="warning")
 
     def _ask_to_leave(self, loss: str) -> None:
-        self._question = DiscardScreen(loss)
+        self._question = ConfirmScreen(f"Leave the form? {loss}", labels=LEAVE)
         self.app.push_screen(self._question, self._leave_answered)
 
     def _leave_answered(self, leave: bool | None) -> None:

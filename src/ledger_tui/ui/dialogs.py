@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from textual import events, on
 from textual.app import App, ComposeResult
@@ -62,13 +62,13 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     def answers(self) -> str:
         """The sentence that names the keys with which the user can answer.
 
-        The dialog shows this sentence when the user presses enter. If enter has an effect of its own, the
-        sentence is "".
+        The dialog shows this sentence when the user presses a key that does nothing here. If such a key types
+        a text, the sentence is "".
         """
         return ""
 
     def on_key(self, event: events.Key) -> None:
-        if event.key == "enter" and self.answers:
+        if self.answers and event.key not in self.active_bindings:
             self.notes.display = True
             self.note(self.answers)
 
@@ -118,35 +118,6 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
         self.dismiss(result)
 
 
-class DiscardScreen(Dialog[bool]):
-    """Asks whether to leave a form or, if `quits` is True, the dashboard.
-
-    Returns True for `y`, and False for any other key, not only for `n`, esc and ctrl+c.
-    """
-
-    BINDINGS = [
-        Binding("y", "dismiss(True)", "leave", show=True),
-        Binding("escape,n", "dismiss(False)", "stay", show=True),
-    ]
-
-    def __init__(self, loss: str, *, quits: bool = False) -> None:
-        super().__init__("discard")
-        self._loss = loss
-        self.quits = quits
-
-    def content(self) -> ComposeResult:
-        yield Static(Content(f"{'Quit the dashboard' if self.quits else 'Leave the form'}? {self._loss}"))
-        yield self.notes
-
-    def key_text(self, binding: Binding) -> str:
-        """Return the label of a key in the key bar."""
-        return "quit" if self.quits and binding.key == "y" else binding.description
-
-    def on_key(self, event: events.Key) -> None:
-        event.stop()
-        self.dismiss(event.key == "y")
-
-
 class Offers(OptionList, can_focus=False):
     """The list of completions of a typed line, next to the input. The input keeps the focus."""
 
@@ -176,10 +147,24 @@ YES_OR_NO = "Press y to confirm, n to cancel."
 _LOUD = re.compile(r"(?m)^.*, overdrawn$")  # the consequence that a user must not overlook
 
 
+class AnswerLabels(NamedTuple):
+    """The labels of `y` and `n` in the key bar, and the sentence that names these two keys."""
+
+    yes: str
+    no: str
+    sentence: str
+
+
+CONFIRM = AnswerLabels("yes", "no", YES_OR_NO)
+LEAVE = AnswerLabels("leave", "stay", "Press y to leave, n to stay.")
+QUIT = AnswerLabels("quit", "stay", "Press y to quit, n to stay.")
+
+
 class ConfirmScreen(Dialog[bool]):
     """Asks a question, and returns True if the user confirms.
 
-    To confirm, the user types `text_to_type`; if no text is given, the user presses `y`.
+    To confirm, the user types `text_to_type`; if no text is given, the user presses `y`. Only esc, `n` and
+    ctrl+c return False.
     """
 
     BINDINGS = [
@@ -188,8 +173,17 @@ class ConfirmScreen(Dialog[bool]):
         Binding("ctrl+c", "screen.dismiss(False)", show=False),
     ]
 
-    def __init__(self, question: str, text_to_type: str | None, mode: Mode, *, what: str = "") -> None:
-        super().__init__("confirm", "Confirm", mode)
+    def __init__(
+        self,
+        question: str,
+        text_to_type: str | None = None,
+        mode: Mode | None = None,
+        *,
+        what: str = "",
+        labels: AnswerLabels = CONFIRM,
+    ) -> None:
+        super().__init__("confirm", "Confirm" if labels is CONFIRM else "", mode)
+        self.labels = labels
         self._question = question
         self._text_to_type = text_to_type
         self._what = what  # the word for the text to type in a message, such as "number"
@@ -207,7 +201,11 @@ class ConfirmScreen(Dialog[bool]):
 
     @property
     def answers(self) -> str:
-        return YES_OR_NO if self._text_to_type is None else ""
+        return self.labels.sentence if self._text_to_type is None else ""
+
+    def key_text(self, binding: Binding) -> str:
+        """Return the label of a key in the key bar."""
+        return self.labels.yes if binding.action == "dismiss(True)" else self.labels.no
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return parameters != (True,) or self._text_to_type is None

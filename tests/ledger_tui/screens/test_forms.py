@@ -422,7 +422,11 @@ async def test_with_the_account_known_the_direction_is_asked_first_and_has_lette
 async def test_typed_text_is_thrown_away_only_after_a_yes(bare: Driver) -> None:
     await bare.press("n")
     await bare.type("Beans", "escape", sees=("Leave the form? What you typed is lost.", "y leave   esc stay"))
-    for stay in ("x", "n", "escape", "ctrl+c"):
+    for stray in ("x", "enter", "down"):
+        await bare.press(stray, sees=("Leave the form?", "Press y to leave, n to stay."))
+        await bare.press("n", gone="Leave the form?")
+        await bare.press("escape", sees="Leave the form?")
+    for stay in ("n", "escape", "ctrl+c"):
         await bare.press(stay, gone="Leave the form?")
         form = bare.app.screen
         assert isinstance(form, FormScreen)

@@ -47,7 +47,8 @@ async def test_a_form_on_its_way_is_not_left_without_a_word(server: ContractServ
         await driver.press("ctrl+s")
         await until(lambda: posts(server))
         await driver.press("escape", sees="It was sent and may still succeed.")
-        await driver.press("x", gone="may still succeed")
+        await driver.press("x", sees="may still succeed")
+        await driver.press("n", gone="may still succeed")
         await driver.press(
             "escape", "y", sees="The change may have been made: check before you send it again."
         )
@@ -114,8 +115,7 @@ async def test_a_change_after_a_lost_answer_is_not_reported_as_done(server: Cont
         await driver.press("ctrl+s", sees="Sending again is safe")
         line.swallows_answers = False
         await driver.press("escape", sees="Leave the form? The change may have been made.")
-        await driver.press("x")
-        await driver.press("backspace")
+        await driver.press("n", "backspace")
         await driver.type("X", "ctrl+s")
         await driver.sees("Already done. Account Till exists: EUR", "changes you made since were not sent")
         await driver.press("ctrl+s", "escape")
@@ -232,7 +232,8 @@ async def test_ctrl_q_while_a_form_is_sent_asks(server: ContractServer) -> None:
         await driver.press("ctrl+s")
         await until(lambda: posts(server))
         await driver.press("ctrl+q", sees="Quit the dashboard? It was sent and may still succeed.")
-        await driver.press("x", gone="may still succeed")
+        await driver.press("x", sees="Press y to quit, n to stay.")
+        await driver.press("n", gone="may still succeed")
         line.hold.set()
         await driver.sees("Account Till exists")
 
@@ -241,7 +242,7 @@ async def test_ctrl_q_asks_before_a_secret_is_gone_that_is_shown_once(server: Co
     async with account_form(server) as (driver, _line):
         driver.app.push_screen(ShownOnceScreen("The key", "sk_test_1"))
         await driver.press("ctrl+q", sees="Quit the dashboard? The secret cannot be shown again.")
-        await driver.press("x", sees="sk_test_1")
+        await driver.press("n", sees="sk_test_1")
 
 
 async def test_a_form_that_is_sent_warns_that_it_drops_keys_and_pasted_text(server: ContractServer) -> None:
