@@ -79,6 +79,8 @@ class BulkScreen(Dialog[list[Record]]):
     to confirm.
     """
 
+    is_question = True
+
     BINDINGS = [
         Binding("enter", "typed", "begin", show=False, priority=True),
         Binding("y", "yes", "yes", show=True),

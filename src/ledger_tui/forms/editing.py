@@ -100,6 +100,8 @@ class ChangedScreen(Dialog[bool | None]):
     Returns True to overwrite the changes, False to take them into the form, None to do nothing.
     """
 
+    is_question = True
+
     BINDINGS = [
         Binding("o", "dismiss(True)", "overwrite", show=True),
         Binding("k", "dismiss(False)", "keep their values", show=True),

@@ -167,6 +167,8 @@ class ConfirmScreen(Dialog[bool]):
     ctrl+c return False.
     """
 
+    is_question = True
+
     BINDINGS = [
         Binding("y", "dismiss(True)", "yes", show=True),
         Binding("escape,n", "dismiss(False)", "no", show=True),

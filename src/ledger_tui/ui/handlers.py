@@ -26,6 +26,8 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.worker import Worker
 
+from ledger_tui.ui.layer import Layer
+
 P = ParamSpec("P")
 Node = TypeVar("Node", bound=DOMNode)
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -88,6 +90,8 @@ def asks(group: str, *, exclusive: bool = True) -> Callable[[Asking[Node, P]], S
 # would be wrong: on a busy machine the whole dashboard can stand still for seconds although no widget hangs.
 _BEATS = 20
 _BEAT_SECONDS = 0.1
+# A key that is held down comes again after half a second. Somebody who reads the next screen is slower.
+_REPEAT_SECONDS = 1.0
 _JOINERS = ("\u200d", "\u200c")
 
 
@@ -117,6 +121,7 @@ class KeyOrder:
         self._keys = 0  # the number of keys dispatched
         self._path_followed: tuple[MessagePump, ...] = ()  # the widgets that the current callback passes
         self._rounds = 0  # how often the callback of the current key has passed all these widgets
+        self._answer: tuple[Layer[Any], events.Key] | None = None  # the last key, if a question was open
 
     @property
     def all_done(self) -> bool:
@@ -159,10 +164,27 @@ class KeyOrder:
         self._is_complete = False
         self._keys += 1
         self._rounds = 0
-        await self._dispatch(self._waiting.popleft())
+        event = self._waiting.popleft()
+        if not self._repeats_answer(event):
+            await self._dispatch(event)
         self._follow()
         if self._waiting:
             self._count_beats(self._keys, _BEATS)
+
+    def _repeats_answer(self, event: events.Event) -> bool:
+        """Return whether the user holds or presses again the key that has just closed a question."""
+        if not isinstance(event, events.Key):
+            return False
+        screens = self._app.screen_stack
+        if self._answer is not None:
+            question, answer = self._answer
+            is_same = event.key == answer.key and (event.is_printable or event.key == "enter")
+            if is_same and question not in screens and event.time - answer.time < _REPEAT_SECONDS:
+                self._answer = question, event
+                return True
+        top = screens[-1] if screens else None
+        self._answer = (top, event) if isinstance(top, Layer) and top.is_question else None
+        return False
 
     def _follow(self) -> None:
         self._path_followed = self._path()

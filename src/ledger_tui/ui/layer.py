@@ -11,6 +11,8 @@ from textual.screen import Screen, ScreenResultType
 class Layer(Screen[ScreenResultType]):
     """A screen that stays up to date while it lies behind a dialog."""
 
+    is_question = False  # whether a repeated answer to this screen must not act on the screen below
+
     @property
     def first_actions(self) -> Sequence[str]:
         """The actions that come before all others in the key bar."""
