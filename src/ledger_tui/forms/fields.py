@@ -9,7 +9,7 @@ from typing import Any
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
@@ -26,6 +26,7 @@ from ledger_tui.resources.invoices import (
     sum_as_typed,
 )
 from ledger_tui.ui.dialogs import Offers
+from ledger_tui.ui.handlers import handles, while_running
 
 
 @dataclass
@@ -400,3 +401,31 @@ class LinesField(Vertical):
             return
         column = [each.has_focus for each in here.query(Input)].index(True)
         self.screen.set_focus([*rows[rows.index(here) + step].query(Input)][column])
+
+
+class FieldList(VerticalScroll, can_focus=False):
+    """The fields of a form. The focused field stays in view when the user moves, when a text appears, and when
+    the terminal changes its size.
+    """
+
+    @handles(events.DescendantFocus)
+    def focus_moved(self) -> None:
+        self.call_after_refresh(self._show_focused)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show_focused)
+
+    def watch_virtual_size(self) -> None:
+        self.call_after_refresh(self._show_focused)
+
+    @while_running
+    def _show_focused(self) -> None:
+        """Scroll to the row of the focused field, or, if the row is too high, to the focused line."""
+        focused = self.screen.focused
+        row = next((row for row in self.children if row.has_focus_within), None)
+        if focused is None or row is None:
+            return
+        whole = row.outer_size.height <= self.size.height
+        # the matches of a picker stand below its input
+        top = not whole and isinstance(focused.parent, PickerField)
+        self.scroll_to_widget(row if whole else focused, animate=False, top=top)

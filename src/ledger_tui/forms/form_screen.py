@@ -10,7 +10,7 @@ from functools import partial
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
@@ -23,7 +23,7 @@ from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import amount_hint
 from ledger_tui.forms.editing import ChangedScreen, OtherChanges
-from ledger_tui.forms.fields import ChoiceField, FieldChanged, LinesField, PickerField
+from ledger_tui.forms.fields import ChoiceField, FieldChanged, FieldList, LinesField, PickerField
 from ledger_tui.forms.outcomes import outcome_of_form
 from ledger_tui.forms.questions import movement_effect, question_of_form
 from ledger_tui.forms.submission import (
@@ -114,7 +114,7 @@ class FormScreen(Dialog[Created | None]):
     # ------------------------------------------------------------------ look
 
     def content(self) -> ComposeResult:
-        with VerticalScroll(id="fields", can_focus=False):
+        with FieldList(id="fields"):
             for field in self._form.fields:
                 yield self._row(field, self._prefill.get(field.name, ""))
         yield self.notes

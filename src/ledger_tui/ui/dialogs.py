@@ -33,6 +33,8 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     a call of `rest` the dialog is `working`: it waits for the result of a worker.
     """
 
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-high")]  # rows; a low screen has no empty lines in the box
+
     # While a dialog is open, Textual ignores the application's keys, so each dialog binds ctrl+c again. If
     # the user has selected text, Textual copies the text instead of running this action.
     BINDINGS = [Binding("ctrl+c", "app.help_quit", show=False)]

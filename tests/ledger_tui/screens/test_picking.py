@@ -63,3 +63,28 @@ async def test_the_palette_finds_accounts_that_were_not_read_yet(
         await until(lambda: driver.app.names.search("shop"))
         await driver.press("ctrl+p")
         await driver.type("kuwait", sees="Account Operating, Kuwait")
+
+
+async def test_on_a_small_screen_the_focused_field_stays_in_view(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.post(server.add_account("Till at the harbour"), 1000)
+    server.add_account("Safe in the office")
+
+    def is_in_view() -> bool:
+        focused, fields = driver.app.focused, driver.app.screen.query_one("#fields")
+        return focused is not None and fields.region.contains_region(focused.region)
+
+    async with dashboards.open((40, 10)) as driver:
+        await driver.press("down", "x")
+        for key in (*["tab"] * 4, *["shift+tab"] * 4):
+            await driver.press(key)
+            await until(is_in_view)
+        for width, height in ((40, 8), (80, 24), (32, 9), (40, 10)):
+            await driver.pilot.resize_terminal(width, height)
+            await until(is_in_view, f"at {width} × {height}")
+        await driver.press("ctrl+s")  # with errors below several fields
+        await until(is_in_view)
+        await driver.type("safe", "enter")
+        await driver.type("5", sees=("Moves 5.00 EUR from Till", "Till at the"))  # a note below the fields
+        await until(is_in_view)
