@@ -11,6 +11,9 @@ LARGEST_AMOUNT = 2**53 - 1
 _AMOUNT = re.compile(r"\d+(?:\.\d*)?|\.\d+")
 # An amount with the wrong decimal sign, such as 12,50. The pattern does not match 1,250: it may mean 1250.
 _WRONG_SIGN = re.compile(r"[0-9]+,[0-9]{1,2}")
+# A currency before or after an amount: 12.50 EUR, EUR12.50.
+_CODE_BEFORE = re.compile(r"([A-Za-z]{3})\s*(?=[-.,\d])")
+_CODE_AFTER = re.compile(r"(?<=[.,\d])\s*([A-Za-z]{3})$")
 _SEPARATOR = re.compile(r"\d[,'’_\s]\d")  # a character that separates thousands in some countries
 _SWAPPED = str.maketrans(",.", ".,")
 MINUS = "−"  # U+2212, as wide as a plus
@@ -77,14 +80,15 @@ _TOO_SMALL = "The amount must be more than zero."
 
 
 def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
-    """Return `1250` for `12.50` EUR, exactly. The text must use the decimal sign of the user's locale.
+    """Return `1250` for `12.50` or `12.50 EUR`, exactly. The text must use the decimal sign of the user's
+    locale.
 
     Raises BadAmount for a text that is not an amount of this currency, and for an amount below `least`.
     """
-    text_written = localised(text.strip())
     places = decimals(currency)
     if places is None:
         raise BadAmount(f"The number of decimals of {currency} is not known.")
+    text_written = localised(_without_currency(text.strip(), currency))
     if _WRONG_SIGN.fullmatch(text_written) and places:
         signs = ("comma", "point") if decimal_comma() else ("point", "comma")
         example = localised(text_written.replace(",", "."))
@@ -103,6 +107,22 @@ def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
     if minor > LARGEST_AMOUNT:
         raise BadAmount(f"The largest amount is {format_amount(LARGEST_AMOUNT, currency)}.")
     return minor
+
+
+def _without_currency(text: str, currency: str) -> str:
+    """Return an amount without the code of its currency.
+
+    Raises BadAmount for the code of another currency.
+    """
+    match = _CODE_BEFORE.match(text) or _CODE_AFTER.search(text)
+    if match is None:
+        return text
+    code = match[1].upper()
+    if code == currency.upper():
+        return text[: match.start()] + text[match.end() :]
+    if decimals(code) is None:
+        return text
+    raise BadAmount(f"The amount is in {code}, but the account is in {currency}.")
 
 
 def editable_amount(minor: int, currency: str) -> str:

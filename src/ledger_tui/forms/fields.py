@@ -404,8 +404,8 @@ class LinesField(Vertical):
 
 
 class FieldList(VerticalScroll, can_focus=False):
-    """The fields of a form. The focused field stays in view when the user moves, when a text appears, and when
-    the terminal changes its size.
+    """The fields of a form. The focused field stays in view when the user moves, when a text appears, and
+    when the terminal changes its size.
     """
 
     @handles(events.DescendantFocus)

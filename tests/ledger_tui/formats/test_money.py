@@ -47,6 +47,10 @@ def test_an_amount_is_shown_with_the_decimals_of_its_currency(
         ("1250", "JPY", 1250),
         ("1.25", "KWD", 1250),
         (" 0.01 ", "EUR", 1),
+        ("25 EUR", "EUR", 2500),
+        ("25.5eur", "EUR", 2550),
+        (" EUR 25", "EUR", 2500),
+        ("JPY1250", "JPY", 1250),
     ],
 )
 def test_an_amount_is_read_in_major_units(typed: str, currency: str, minor: int) -> None:
@@ -70,6 +74,13 @@ def test_an_amount_is_read_in_major_units(typed: str, currency: str, minor: int)
         ("١٢", "EUR", "Write an amount like 12.50."),
         ("1 250", "EUR", "Write an amount like 12.50, without thousands separators."),
         ("NaN", "EUR", "Write an amount like 12.50."),
+        ("EUR", "EUR", "Write an amount like 12.50."),
+        ("25 abc", "EUR", "Write an amount like 12.50."),
+        ("25 EUR EUR", "EUR", "Write an amount like 12.50."),
+        ("25 usd", "EUR", "The amount is in USD, but the account is in EUR."),
+        ("JPY 25", "EUR", "The amount is in JPY, but the account is in EUR."),
+        ("25,50 EUR", "EUR", "Write 25.50: a decimal point, not a comma."),
+        ("-5 EUR", "EUR", "The amount must be more than zero."),
         ("90071992547409.92", "EUR", "The largest amount is 90,071,992,547,409.91."),
     ],
 )
