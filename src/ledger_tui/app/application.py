@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
 
 _SAVE_LAST_PLACE_SECONDS = 0.5
+_NOT_PASTED = "Nothing was pasted: no field for text has the focus."
 # The groups of workers that a key starts. While such a worker runs, the screen waits for the result of the
 # key.
 _GROUPS_OF_KEYS = frozenset({"act", "jump", "repair"})
@@ -97,7 +98,7 @@ class LedgerApp(App[int]):
         # the user's place in the dashboard, as last saved; after the end, the place where the user quit
         self.last_place: LastPlace | None = None
         self.next_options: Options | None = None  # the server to connect to after this dashboard has ended
-        self.keys = KeyOrder(self, super().on_event)
+        self.keys = KeyOrder(self, self._dispatch)
         self._tour: Tour | None = None
         own_themes = custom_themes(options.config.themes, options.config_file)
         for theme in (*THEMES, *own_themes):
@@ -143,16 +144,24 @@ class LedgerApp(App[int]):
             if self._tour is not None and self._tour.playing:
                 self._tour.stop()
             else:
-                self._warn_about_lost_lines(event)
                 await self.keys.take(event)
         else:
             await super().on_event(event)
 
-    def _warn_about_lost_lines(self, event: events.Key | events.Paste) -> None:
-        """Warn the user who pastes several lines into a field: Textual's fields keep only the first line."""
-        lines = len(event.text.splitlines()) if isinstance(event, events.Paste) else 0
-        if lines > 1 and isinstance(self.focused, Input):
-            self.notify(f"Only the first of the {lines:,} pasted lines was taken.", severity="warning")
+    async def _dispatch(self, event: events.Event) -> None:
+        """Hand a key or pasted text to Textual. Of several pasted lines a field takes only the first."""
+        if isinstance(event, events.Paste) and isinstance(self.focused, Input):
+            lines = [line for line in event.text.splitlines() if line.strip()]
+            if len(lines) > 1:
+                sentence = f"Only the first of the {len(lines):,} pasted lines was taken."
+                self.notify(sentence, severity="warning")
+            event = events.Paste(lines[0]) if lines else event
+        await super().on_event(event)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Warn that no widget has taken the pasted text."""
+        if event.text:
+            self.notify(_NOT_PASTED, severity="warning")
 
     def get_default_screen(self) -> Dashboard:
         config = self.options.config

@@ -437,13 +437,16 @@ class FormScreen(Dialog[Created | None]):
 
     def on_paste(self, event: events.Paste) -> None:
         """Warn that the fields ignore pasted text, like keys."""
-        if event.text:
-            self._warn_of_dropped_text()
+        if event.text and self._warn_of_dropped_text():
+            event.stop()
 
-    def _warn_of_dropped_text(self) -> None:
-        if self.working or (self.focused is None and self._focus_after is not None):
+    def _warn_of_dropped_text(self) -> bool:
+        """Warn if the form drops text now; return whether it does."""
+        drops = self.working or (self.focused is None and self._focus_after is not None)
+        if drops:
             self._has_dropped = True
             self.notify(_NOT_TAKEN, severity="warning")
+        return drops
 
     def _ask_to_leave(self, loss: str) -> None:
         self._question = ConfirmScreen(f"Leave the form? {loss}", labels=LEAVE)

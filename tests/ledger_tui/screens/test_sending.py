@@ -281,6 +281,27 @@ async def test_of_several_pasted_lines_a_field_says_that_it_kept_the_first(serve
         driver.app.post_message(Paste(" east\nBank\n"))
         await driver.sees("Only the first of the 2 pasted lines was taken.")
         await until(lambda: form_of(driver).typed()["name"] == "Till east")
+        driver.app.clear_notifications()
+        await driver.sees_no_more("pasted lines")
+        for key in ("escape", "y", "n"):
+            driver.app.post_message(key_event(key))
+        driver.app.post_message(Paste("\n\nSafe\nBank\n"))  # before the new form has a focus
+        await driver.sees("Only the first of the 2 pasted lines was taken.")
+        await until(lambda: form_of(driver).typed()["name"] == "Safe")
+
+
+async def test_pasted_text_that_no_field_takes_is_reported_and_acts_as_no_key(with_till: Driver) -> None:
+    ignored = "Nothing was pasted: no field for text has the focus."
+    with_till.app.post_message(Paste("y\nn\nq"))
+    await with_till.sees(ignored)
+    assert with_till.app.screen is with_till.app.dashboard
+    assert with_till.app.clipboard == ""
+    with_till.app.clear_notifications()
+    await with_till.sees_no_more(ignored)
+    await with_till.press("n")
+    await with_till.type("Safe", "escape", sees="Leave the form?")
+    with_till.app.post_message(Paste("y"))
+    await with_till.sees(ignored, "Leave the form?")
 
 
 async def test_a_list_that_loads_warns_that_it_drops_keys_for_its_rows(server: ContractServer) -> None:
