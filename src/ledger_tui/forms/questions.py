@@ -235,7 +235,7 @@ class Movement(NamedTuple):
 
     @property
     def overdraws(self) -> bool:
-        """Whether the movement takes an account below zero that holds enough now, and should stay above."""
+        """Whether an account goes from zero or more to below zero, and its type does not expect that."""
         if self.after is None or self.kind == "credit" or self.account.type in _CREDIT_TYPES:
             return False
         return self.after < 0 <= self.after + self.amount
