@@ -16,6 +16,7 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from textual.binding import Binding
 from textual.content import Content
 from textual.message import Message
 
@@ -408,9 +409,22 @@ def _elsewhere(navigation: Navigation) -> Iterator[CommandOffer]:
                 key = key_of(BY_ID[f"act.{action.name}"])
                 why = _why_not_here(navigation, resource, action)
                 about = why or f"{resource.title}: choose a row, then {key}"
-                advice = why or f"Choose a row: {key} {action.label}s it."
+                effect = action.in_words(key, resource.singular)
+                advice = f"{effect}\n{why}" if why else f"Choose a row: {key} {action.label}s it."
                 run_it = partial(_begin, navigation, resource, advice)
                 yield action_offer(f"act.{action.name}", action.label, about, run_it)
+
+
+def effect_of(navigation: Navigation, binding: Binding) -> str:
+    """Return the effect of a key that changes an object of the list, in a sentence; "" for any other key."""
+    view, key = navigation.view, navigation.app.get_key_display(binding)
+    if not isinstance(view, ResourceView):
+        return ""
+    resource = view.resource
+    if binding.action == "edit" and resource.edits:
+        return f"{key} edits {resource.edits}."
+    action = resource.action(binding.action.removeprefix("act('").removesuffix("')"))
+    return action.in_words(key, resource.singular) if action is not None else ""
 
 
 def _why_not_here(navigation: Navigation, resource: Resource, action: ResourceAction) -> str:

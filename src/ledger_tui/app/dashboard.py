@@ -315,18 +315,21 @@ class Dashboard(Layer[None]):
             self.notify(sentence, markup=False)
         if active is None or active.enabled:
             return
-        changes = active.binding.action.startswith(_CHANGES)
-        why = (changes and self._session.forbids_changes) or _WHY_NOT.get(active.binding.action, "")
-        why = why or self.view.why_not(active.binding)
-        if past.PART in self._session.missing_parts and active.binding.action.startswith("step"):
-            why = past.NOT_OFFERED
-        if active.binding.action == "take_back":
-            why = self.navigation.why_no_undo
-        if active.binding.action == "prove":
-            has_log = LOG_PART not in self._session.missing_parts
-            why = actions.CHOOSE_PROVEN if has_log else NO_LOG
-        if why:
-            self.notify(why, markup=False)
+        if why := self._why_not(active.binding):
+            effect = actions.effect_of(self.navigation, active.binding)
+            self.notify(f"{effect}\n{why}".lstrip(), markup=False)
+
+    def _why_not(self, binding: Binding) -> str:
+        """Return the reason why a greyed key does nothing now; "" if there is none."""
+        action = binding.action
+        if past.PART in self._session.missing_parts and action.startswith("step"):
+            return past.NOT_OFFERED
+        if action == "take_back":
+            return self.navigation.why_no_undo
+        if action == "prove":
+            return actions.CHOOSE_PROVEN if LOG_PART not in self._session.missing_parts else NO_LOG
+        why = self._session.forbids_changes if action.startswith(_CHANGES) else ""
+        return why or _WHY_NOT.get(action, "") or self.view.why_not(binding)
 
     def action_take_back(self) -> None:
         actions.take_back(self.navigation)
@@ -478,7 +481,7 @@ class Dashboard(Layer[None]):
         # Notifications would cover the keys. Clear them before the help opens, because Textual clears only
         # the notifications of the topmost screen.
         self.app.clear_notifications()
-        self.app.push_screen(HelpScreen(self.active_bindings.values(), self._chosen_keys))
+        self.app.push_screen(HelpScreen(self.active_bindings.values(), self._chosen_keys, self._why_not))
 
     def action_raw(self) -> None:
         record = self.view.selected

@@ -535,8 +535,8 @@ class ResourceView(View):
                 return _LOADING
             case "act" | "edit":
                 has_marks = bool(self.model.marks) and not self.opened
-                name, key, record = argument.strip("'"), self.app.get_key_display(binding), self.selected
-                return why_not(self.resource, name, record, key=key, has_marks=has_marks, key_of=self._key_of)
+                name, record = argument.strip("'"), self.selected
+                return why_not(self.resource, name, record, has_marks=has_marks, key_of=self._key_of)
             case "program":
                 return f"There is no {self.resource.singular} here to show."
             case "widen":

@@ -215,13 +215,33 @@ class ResourceAction:
     # Returns the sentence shown after the action. It takes the answer and the words for the object.
     result: Callable[[Record, str], str] | None = None
 
+    def in_words(self, key: str, singular: str) -> str:
+        """Return `F finalizes a draft: it gets its number and can be paid.` for the action of the key F.
 
-def in_state(*states: str | None) -> Callable[[Record], bool]:
-    """Return a function that tests whether an object's status is one of `states`.
+        `singular` is the word for an object of this kind.
+        """
+        state = self.allowed.states[0] if isinstance(self.allowed, InState) else None
+        words = state if state == "draft" else f"{state or ''} {singular}".lstrip()
+        verb, _, rest = (self.asks.lower() or self.label).partition(" ")
+        text = self.effect.partition(". ")[0].rstrip(".")
+        article = "an" if words[0] in "aeioA" else "a"
+        effect = f": {text[0].lower()}{text[1:]}" if text else ""
+        return f"{key} {' '.join(filter(None, (f'{verb}s', rest, article, words)))}{effect}."
 
-    None among the states stands for an object without a status.
-    """
-    return lambda record: record.get("status") in states
+
+@dataclass(frozen=True)
+class InState:
+    """Tests whether an object's status is one of `states`; None stands for an object without a status."""
+
+    states: tuple[str | None, ...]
+
+    def __call__(self, record: Record) -> bool:
+        return record.get("status") in self.states
+
+
+def in_state(*states: str | None) -> InState:
+    """Return a function that tests whether an object's status is one of `states`."""
+    return InState(states)
 
 
 class RelatedView(NamedTuple):
@@ -285,7 +305,7 @@ class Resource(Place):
     # Returns the form to edit an object; None if the object's state does not allow it.
     edit: Callable[[Record, AccountNames], Form | None] = lambda _record, _names: None
     transfer: Form | None = None  # the form that moves money from one account to another
-    edits: bool = False  # whether objects of this kind can be edited at all
+    edits: str = ""  # the objects of this kind that can be edited, such as `a draft`; "" if there are none
     actions: tuple[ResourceAction, ...] = ()
     related: tuple[RelatedView, ...] = ()
     more: More | None = None
@@ -545,14 +565,13 @@ def why_not(
     name: str,
     record: Record | None,
     *,
-    key: str,
     has_marks: bool,
     key_of: Callable[[ResourceAction], str],
 ) -> str:
     """Return why a key does nothing. Call this for a key for which `offers` returns None.
 
-    `name` is the name of the key's action, or "" for the key that edits; `key` is the text of this key.
-    `key_of` returns the key of an action; the sentence contains this key if another action must come first.
+    `name` is the name of the key's action, or "" for the key that edits. `key_of` returns the key of an
+    action; the sentence contains this key if another action must come first.
     """
     action = resource.action(name)
     verb = action.label if action is not None else "edit"
@@ -565,5 +584,5 @@ def why_not(
         if first is not None and first.allowed(record):
             state = "a draft" if status == "draft" else literal(status)
             return f"Still {state}: {key_of(first)} {first.label}s it first."
-        return f"{sentence(words_for(resource, record))} is {literal(status)}, so {key} cannot {verb} it."
+        return f"{sentence(words_for(resource, record))} is {literal(status)}."
     return action.why_not if action is not None else f"This {resource.singular} cannot be changed."

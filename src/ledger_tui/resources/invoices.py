@@ -287,7 +287,7 @@ INVOICES = Resource(
     ),
     form=Form(title="New invoice", done="is drafted", fields=_FIELDS, either=_SUMS),
     edit=_edit,
-    edits=True,
+    edits="a draft",
     actions=(
         ResourceAction(
             "finalize",

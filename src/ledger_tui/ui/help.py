@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import zip_longest
+from textwrap import wrap
 
 from textual import on
 from textual.app import ComposeResult
@@ -92,7 +93,8 @@ _LINES = {"everywhere": (":flows", "money between accounts"), "in time": (":at -
 class HelpScreen(Dialog[None]):
     """Shows the keys that work on the screen below the dialog, in groups.
 
-    `/` searches: the dialog then shows only the lines that contain the typed text.
+    The keys that the chosen object does not allow now follow below the group of this object, dimmed, with the
+    reason. `/` searches: the dialog then shows only the lines that contain the typed text.
     """
 
     BINDINGS = [
@@ -100,14 +102,26 @@ class HelpScreen(Dialog[None]):
         Binding("slash", "search", "search", show=True),
     ]
 
-    def __init__(self, bindings: Iterable[ActiveBinding], own_keys: Mapping[str, str]) -> None:
-        """`own_keys` holds the keys in the user's config file, by the id of the binding."""
+    def __init__(
+        self,
+        bindings: Iterable[ActiveBinding],
+        own_keys: Mapping[str, str],
+        why_not: Callable[[Binding], str],
+    ) -> None:
+        """`own_keys` holds the keys in the user's config file, by the id of the binding. `why_not` returns
+        the reason why a key does nothing now; "" if there is none.
+        """
         super().__init__("help", "Keys")
         self._own_keys = own_keys
         # Leave out Textual's own bindings, which lack an id, except the binding of the palette.
-        possible = [each.binding for each in bindings if each.enabled]
-        ours = [each for each in possible if each.id or each.action.endswith("command_palette")]
-        self._shown_keys = sorted(ours, key=lambda binding: usefulness(binding.action) or len(ours))
+        all_ours = [each for each in bindings if each.binding.id or _is_palette(each.binding.action)]
+        possible = sum(each.enabled for each in all_ours)
+        ours = sorted(all_ours, key=lambda each: usefulness(each.binding.action) or possible)
+        self._shown_keys = [each.binding for each in ours if each.enabled]
+        self._impossible: dict[str, list[Binding]] = {}  # by the reason
+        for binding in (each.binding for each in ours if not each.enabled):
+            if _group_of(binding.action) == "on this object" and (why := why_not(binding)):
+                self._impossible.setdefault(why, []).append(binding)
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help", classes="dialog") as box:
@@ -157,6 +171,7 @@ class HelpScreen(Dialog[None]):
             for name, lines in groups.items()
         ]
         width = (min(self.app.size.width, _WIDEST) - FRAME) // 2
+        blocks[1] += self._impossible_lines(text, width)
         if self.app.size.width < _TWO_COLUMNS:
             rows = [line for block in blocks for line in block]
         else:
@@ -170,9 +185,25 @@ class HelpScreen(Dialog[None]):
             rows or [Content.styled(f"No key is described by “{literal(text)}”.", "$muted")]
         )
 
+    def _impossible_lines(self, text: str, width: int) -> list[Content]:
+        """Return the dimmed lines of the keys that contain `text` and that the object does not allow now.
+
+        The reason comes before its keys.
+        """
+        lines = []
+        for why, bindings in self._impossible.items():
+            keys = [
+                f"{self.app.get_key_display(each).rjust(_KEY_WIDTH)}  {each.description}" for each in bindings
+            ]
+            matches = [key for key in keys if text in key.casefold()]
+            if matches:
+                lines += [*wrap(f"Not now: {why}", width - 1), *matches]
+        return [Content.styled(line, "$muted") for line in lines]
+
     def _lines_elsewhere(self, text: str) -> list[Content]:
-        """Return a line for each key that contains `text` and does nothing now."""
-        here = {binding.description for binding in self._shown_keys}
+        """Return a line for each key that contains `text` and is in no group."""
+        impossible = [binding for bindings in self._impossible.values() for binding in bindings]
+        here = {binding.description for binding in [*self._shown_keys, *impossible]}
         screens_of: dict[tuple[str, str], list[str]] = {}
         for screen, bindings in SCREENS:
             for binding in bindings:
@@ -216,10 +247,14 @@ class HelpScreen(Dialog[None]):
         return lines
 
 
+def _is_palette(action: str) -> bool:
+    return action.endswith("command_palette")
+
+
 def _group_of(action: str) -> str:
     """Return the group of an action in the help."""
     if action.startswith(_IN_TIME):
         return "in time"
-    if action.startswith(_EVERYWHERE) or action.endswith("command_palette"):
+    if action.startswith(_EVERYWHERE) or _is_palette(action):
         return "everywhere"
     return "on this object" if action.startswith(_ON_OBJECT) else "here"
