@@ -360,8 +360,8 @@ class Dashboard(Layer[None]):
             self.notify(f"{why}, and a transfer needs two. Create another first: 1, then n.", markup=False)
 
     def action_edit(self) -> None:
-        view = self.navigation.resource_view
-        if (record := view.selected) is not None and (form := view.resource.edit(record, self.context.names)):
+        view, record = self.navigation.resource_view, self._record_being_read()
+        if record is not None and (form := view.resource.edit(record, self.context.names)):
             view.model.hold()
             self._open_form(form, record)
 
@@ -421,7 +421,7 @@ class Dashboard(Layer[None]):
         """Show the selected record in the program that is the value of the environment variable
         `variable`.
         """
-        if (record := self.view.selected) is not None:
+        if (record := self._record_being_read()) is not None:
             from ledger_tui.features.raw import show_in_program
 
             if problem := show_in_program(self.app, variable, record, self.context.key_variables):
@@ -452,7 +452,7 @@ class Dashboard(Layer[None]):
     # ------------------------------------------------------------------ copying and looking
 
     def action_copy_id(self) -> None:
-        record = self.view.selected
+        record = self._record_being_read()
         if record is not None:
             record_id = literal(record.get("id", ""))
             self.app.copy_to_clipboard(record_id)
@@ -484,7 +484,7 @@ class Dashboard(Layer[None]):
         self.app.push_screen(HelpScreen(self.active_bindings.values(), self._chosen_keys, self._why_not))
 
     def action_raw(self) -> None:
-        record = self.view.selected
+        record = self._record_being_read()
         if record is not None:
             from ledger_tui.features.raw import RawScreen
 
@@ -539,7 +539,7 @@ class Dashboard(Layer[None]):
 
         If the list is still loading, trace the first row of the list as soon as this row is loaded.
         """
-        record, kind, view = self.view.selected, self._traced_kind, self.view
+        record, kind, view = self._record_being_read(), self._traced_kind, self.view
         if record is not None and kind:
             await self.navigation.open_trace(kind, record)
         elif self._is_list_loading and isinstance(view, ResourceView):
@@ -556,6 +556,11 @@ class Dashboard(Layer[None]):
     def _is_list_loading(self) -> bool:
         view = self.view if self.navigation.is_mounted else None
         return isinstance(view, ResourceView) and view.place.kind in TRACED and view.model.is_loading
+
+    def _record_being_read(self) -> Record | None:
+        """Return the record that the user was reading when the key was pressed."""
+        view = self.view
+        return view.record_list.record_being_read() if isinstance(view, ResourceView) else view.selected
 
     @property
     def _selected_id(self) -> str:

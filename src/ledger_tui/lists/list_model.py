@@ -46,6 +46,7 @@ class ListModel:
         self._end_page_at = 0.0  # the earliest time for another page while the cursor is at the end
         self._created: object = None  # the id of a created object that is not listed yet
         self._arrived_at = float("-inf")  # when another row last came under the cursor by itself
+        self._id_before: object = None  # the id of the row that was under the cursor before
         # the credential that is not allowed to read this list, by its number (`Session.credentials`)
         self._refused_as: int | None = None
 
@@ -340,6 +341,7 @@ class ListModel:
         is_created = self._created is not None and self.window.index_of(self._created) is not None
         if before is not None and now is not None and before.get("id") != now.get("id") and not is_created:
             self._arrived_at = self.context.session.clock()
+            self._id_before = before.get("id")
 
     @property
     def has_arrived_just_now(self) -> bool:
@@ -347,8 +349,14 @@ class ListModel:
         passed = self.context.session.clock() - self._arrived_at
         return self.pinned is None and self.window.following and passed < _ARRIVAL_SECONDS
 
+    @property
+    def row_before_arrival(self) -> int | None:
+        """The row that the user was reading if another row has come under the cursor just now; else None."""
+        return self.window.index_of(self._id_before) if self.has_arrived_just_now else None
+
     def move(self, row: int) -> None:
-        """Put the cursor on a row."""
+        """Put the cursor on a row that the user means."""
+        self._arrived_at = float("-inf")
         self.window.move(row)
 
     def hold(self) -> None:

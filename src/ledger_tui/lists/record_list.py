@@ -408,6 +408,15 @@ class RecordList(Stack):
             self.model.hold()  # the next key must act on this row, even if other people create newer rows
             self._tell_change()
 
+    def record_being_read(self) -> Record | None:
+        """Return the record that the user was reading when a key was pressed.
+
+        If a newer row has just come under the cursor, first put the cursor back on the row before.
+        """
+        if (row := self.model.row_before_arrival) is not None:
+            self.table.go_to(row)
+        return self.model.selected
+
     @property
     def table(self) -> PagedTable:
         return self.query_one(PagedTable)

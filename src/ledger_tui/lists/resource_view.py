@@ -242,7 +242,7 @@ class ResourceView(View):
 
     @handles(PagedTable.Opened)
     def action_open(self) -> None:
-        record = self.selected
+        record = self.record_list.record_being_read()
         if record is None:
             return
         self.model.hold()

@@ -74,6 +74,29 @@ async def test_an_action_asks_for_a_second_press_on_a_row_that_just_arrived_but_
     await driver.press("F", sees="Finalize the draft, 9.00 EUR from Bob to Till?")
 
 
+@pytest.mark.parametrize("key", ["enter", "T", "J", "e"])
+async def test_a_key_that_opens_a_row_opens_the_one_that_was_read_before_another_arrived(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setattr(list_model, "_ARRIVAL_SECONDS", 3600)
+    await draft_an_invoice(driver)
+    await until(lambda: driver.view.model.window.following, "the list that follows")
+    account = driver.app.names.search("till")[0].id
+    body = {"account": account, "customer": "Bob", "amount": 900}
+    await driver.app.api.write("POST", "/v1/invoices", body, "b")
+    await driver.sees("9.00  EUR  Bob")
+    invoices = driver.view
+    await driver.press(key)
+    await driver.rests()
+    assert (invoices.selected or {})["customer"] == "Ada"
+    if key == "T":
+        assert driver.app.dashboard.view.selected == invoices.selected
+    await driver.press("escape", "home")
+    assert (invoices.selected or {})["customer"] == "Bob"
+    await driver.press("enter")
+    assert (invoices.selected or {})["customer"] == "Bob"
+
+
 async def test_an_action_that_the_state_forbids_is_greyed_and_does_nothing(driver: Driver) -> None:
     await draft_an_invoice(driver)
     assert driver.view.check_action("act", ("finalize",)) is True
