@@ -342,9 +342,9 @@ def _use_theme(navigation: Navigation, name: str) -> None:
 
 # ---------------------------------------------------------------------- the command line
 
-# Bindings that the command line does not offer: moves of the cursor, and the keys of screens, because the
-# name of each screen is itself a command.
-_NOT_OFFERED = ("move", "choose", "newest", "oldest", "show.")
+# Bindings that the command line does not offer: moves of the cursor, the key of this line, and the keys of
+# screens, because the name of each screen is itself a command.
+_NOT_OFFERED = ("move", "choose", "newest", "oldest", "show.", "command_line")
 
 
 def open_command_line(navigation: Navigation, line: str = "") -> None:
@@ -369,23 +369,21 @@ def open_command_line(navigation: Navigation, line: str = "") -> None:
 def _actions(navigation: Navigation) -> Iterator[CommandOffer]:
     """Yield the actions that have a key on this screen, without the actions that open a screen.
 
-    The actions on the key bar come first, in the order of the bar. No action that opens a screen is needed,
-    because the name of each screen is a command.
+    The actions on the key bar come first, in the order of the bar. But `:flows` is the very first if the bar
+    names it next to the key of the command line, so that `:` and enter do what the bar says. No other action
+    that opens a screen is needed, because the name of each screen is a command.
     """
     from ledger_tui.app.command_line import FLOWS, action_offer
 
     app = navigation.app
+    if navigation.view.lines_offered == FLOWS.text:
+        yield FLOWS
     bindings = [
         (node, binding)
         for node, binding in by_use(navigation.screen)
         if binding.id and not binding.id.startswith(_NOT_OFFERED)
     ]
     for node, binding in sorted(bindings, key=lambda each: not each[1].show):
-        # `:flows` has no key of its own. The key bar shows `:flows` next to the key of the command line, so
-        # offer `:flows` at the position of this key.
-        if binding.action == "command_line":
-            yield FLOWS
-            continue
         run_it = partial(app.run_action, binding.action, node)
         label = caption(node, binding)
         yield action_offer(binding.id or "", label, app.get_key_display(binding), run_it)

@@ -473,9 +473,10 @@ class CommandScreen(Dialog[Command | None]):
             self._offers = [*self._actions, *(each for each in offers if each.text not in offered)]
         del self._offers[_SHOWN:]
         # If enter would run the first offer at once, highlight the offer, so that the user sees what enter
-        # would do.
-        first = self._offers[0] if line.strip() and self._offers else None
-        means = first and first.run and (first.is_named(line) or not self._is_command(line))
+        # would do. On an empty line enter opens the flows, if the key bar names them after the colon.
+        first = self._offers[0] if self._offers else None
+        is_meant = first and first.run and (first.is_named(line) or not self._is_command(line))
+        means = is_meant if line.strip() else first is FLOWS
         self.query_one(Offers).offer(
             (
                 Content.assemble(fit(literal(each.text), _WIDTH), (f"  {literal(each.about)}", "$muted"))

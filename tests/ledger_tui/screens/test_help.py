@@ -149,8 +149,17 @@ async def test_the_empty_palette_begins_with_the_keys_of_the_bar_in_its_order(ow
         assert isinstance(driver.app.screen, CommandScreen)
         offers = [offer.text.lower() for offer in driver.app.screen._offers]
         shown = bar[: bar.index("keys")]  # the bar always ends with this key, however narrow it is
-        assert offers[: len(shown)] == shown
+        shown.remove("flows")
+        assert offers[: len(shown) + 1] == ["flows", *shown]
         assert bar[:4] == ["open", "filter", "new", "finalize"]
+
+
+async def test_the_colon_and_enter_open_the_flows_as_the_bar_says(own_project: Address) -> None:
+    async with dashboard_on(own_project, (100, 30)) as driver:
+        await driver.sees(": flows ")
+        await driver.press("colon", "enter", sees="Flows  the last")
+        assert driver.app.dashboard.view.place.kind == "flows"
+        await driver.press("colon", "enter", sees="Type a screen, an id, or a command; tab completes it.")
 
 
 async def test_the_palette_finds_the_refund_on_every_screen_and_goes_where_it_is_made(
