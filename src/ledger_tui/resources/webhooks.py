@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 from urllib.parse import quote
@@ -39,8 +39,8 @@ from ledger_tui.resources.base import (
     time_of,
     to_delivery,
 )
+from ledger_tui.resources.deliveries import LOOKS, attempts_of, failed_filter
 from ledger_tui.resources.drawings import body_section
-from ledger_tui.resources.filtering import choice
 
 _LOOKS: Mapping[str, tuple[str, Tone]] = {"enabled": ("●", "plus"), "disabled": ("✕", "minus")}
 _REASONS = {
@@ -158,17 +158,7 @@ ENDPOINTS = Resource(
 )
 
 
-LOOKS: Mapping[str, tuple[str, Tone]] = {
-    "pending": ("◔", "accent"),
-    "succeeded": ("✓", "plus"),
-    "failed": ("✕", "bad"),
-}
 _BODIES_SHOWN = 3  # the number of latest attempts whose answers are shown in full
-
-
-def attempts_of(delivery: Record) -> list[Record]:
-    """Return the attempts of a delivery so far, oldest first."""
-    return records_of(delivery.get("attempts"))
 
 
 def _attempt_fact(attempt: Record) -> Fact:
@@ -277,21 +267,6 @@ def _resend_path(record: Record) -> str:
     return f"/v1/events/{event}/resend?endpoint={endpoint}"
 
 
-def has_failed(delivery: Record) -> bool:
-    """Return whether a delivery, or its last attempt, has failed."""
-    attempts = attempts_of(delivery)
-    return delivery.get("status") == "failed" or bool(attempts and attempts[-1].get("error") is not None)
-
-
-def _failed_filter(deliveries: Callable[[Record], Iterable[Record]]) -> Filter:
-    """Return the filter for records with a failed delivery. `deliveries` returns a record's deliveries."""
-
-    def matches(record: Record, value: str, _context: FilterContext) -> bool:
-        return any(map(has_failed, deliveries(record))) == (value == "yes")
-
-    return choice("failed", ("yes", "no"), "yes", matches=matches)
-
-
 DELIVERIES = Resource(
     kind="deliveries",
     title="Deliveries",
@@ -308,7 +283,7 @@ DELIVERIES = Resource(
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
     ),
     detail=_delivery_detail,
-    filters=(Filter("endpoint", "endpoint", "whe_…"), _failed_filter(lambda delivery: (delivery,))),
+    filters=(Filter("endpoint", "endpoint", "whe_…"), failed_filter(lambda delivery: (delivery,))),
     actions=(
         ResourceAction(
             "resend_delivery",
@@ -509,7 +484,7 @@ def _filters(log: WebhookLog) -> tuple[Filter, ...]:
     return (
         Filter("type", "type", "invoice.paid", check_type, matches=of_type, suggests=lambda: EVENT_TYPES),
         Filter("endpoint", "endpoint", "example.com", matches=sent_to, suggests=urls),
-        _failed_filter(lambda event: log.deliveries(event.get("id"))),
+        failed_filter(lambda event: log.deliveries(event.get("id"))),
     )
 
 

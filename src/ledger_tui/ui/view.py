@@ -23,7 +23,7 @@ from ledger_tui.client.tokens import TokenManager
 from ledger_tui.client.traffic import SentRequest, Traffic, masked
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Cell, Link, Place, Resource, ResourceAction
-from ledger_tui.resources.webhooks import has_failed
+from ledger_tui.resources.deliveries import has_failed
 from ledger_tui.settings.own_commands import OwnCommand
 from ledger_tui.settings.saved import SavedChoices
 from ledger_tui.ui.handlers import WorkerFailed, handles, while_running

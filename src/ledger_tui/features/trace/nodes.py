@@ -15,7 +15,8 @@ from ledger_tui.features.trace.reading import FieldChange, Trace, TraceStep, bal
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import KIND_OF_OBJECT, Cell, Link, Tone, currency_of, text_of, time_of
-from ledger_tui.resources.webhooks import LOOKS, attempts_of, known_by, subject
+from ledger_tui.resources.deliveries import LOOKS, attempts_of
+from ledger_tui.resources.webhooks import known_by, subject
 
 _ID = re.compile(r"\b([a-z]{3}_)[0-9a-z]{14,}([0-9a-z]{6})\b")
 _CHANGES_SHOWN = 12
