@@ -26,6 +26,7 @@ from ledger_tui.resources.filtering import (
     BadLine,
     UnknownName,
     filter_line,
+    filter_of,
     is_filter_line,
     parse_filters,
     usage,
@@ -327,7 +328,8 @@ class FilterBar(Vertical):
         elif window.has_older:
             self.show(f"No loaded row matches {phrase}; enter searches older rows.")
         else:
-            self.show(f"No loaded row matches {phrase}.", problem=True)
+            own = f" Filters: {usage(self._filters)}" if self._filters else ""
+            self.show(f"No loaded row matches {phrase}.{own}", problem=True)
 
     # ------------------------------------------------------------------ completions
 
@@ -422,14 +424,13 @@ class FilterBar(Vertical):
     def _filter_meant(self, line: str) -> str:
         """Return the filter that the line means, such as `status:4xx` for `4xx`; otherwise return `line`.
 
-        The line means a filter if no loaded row contains the line, and if exactly one filter suggests the
-        line as a value.
+        A line that a loaded row contains is a text.
         """
-        filters = [filter_ for filter_ in self._filters if line in filter_.suggests()]
-        if len(filters) != 1:
+        meant = line if is_filter_line(line, self._filters) else filter_of(line, self._filters)
+        if meant == line:
             return line
         self._narrow()
-        return line if self._model.text and len(self._model.window) else f"{filters[0].name}:{line}"
+        return line if self._model.text and len(self._model.window) else meant
 
     def _find(self) -> None:
         """Close the line, and keep only the loaded rows that contain the text.

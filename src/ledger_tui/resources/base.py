@@ -129,7 +129,8 @@ class Filter:
 
     If `matches` is set, the dashboard, not the server, applies the filter to the loaded rows: `matches` takes
     a record and the value. But a value for which `is_sent` returns True is still sent to the server. If the
-    user types no value, the filter has the value `default`.
+    user types no value, the filter has the value `default`. `words` holds other words for values, as they are
+    on the screen, such as `delivered` for `succeeded`.
     """
 
     name: str
@@ -142,6 +143,7 @@ class Filter:
     matches: Callable[[Record, str, FilterContext], bool] | None = None
     is_sent: Callable[[str], bool] = lambda _value: False
     default: str = ""
+    words: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def is_yes_no(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ledger_tui.client.names import AccountName, AccountNames, UserName
 from ledger_tui.client.records import Record
@@ -74,9 +74,27 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
     return params
 
 
+def filter_of(word: str, filters: Sequence[Filter]) -> str:
+    """Return the filter that a word on the screen means, such as `status:4xx` for `4xx`; otherwise the word.
+
+    The word means a filter if exactly one filter has the word as a value. yes and no mean no filter.
+    """
+    named = [
+        each.name
+        for each in filters
+        if not each.is_yes_no and word.casefold() in map(str.casefold, (*each.suggests(), *each.words))
+    ]
+    return f"{named[0]}:{word}" if len(named) == 1 else word
+
+
 def complete_value(value: str, filter_: Filter) -> str:
-    """Return the suggested value that begins with `value`; if there are none or several, return `value`."""
+    """Return the suggested value that begins with `value`; if there are none or several, return `value`.
+
+    Also return the value that another word stands for.
+    """
     beginning = value.casefold()
+    if beginning in filter_.words:
+        return filter_.words[beginning]
     fitting = [each for each in filter_.suggests() if each.casefold().startswith(beginning)]
     return fitting[0] if len(fitting) == 1 else value
 
@@ -135,6 +153,41 @@ def choice(
         suggests=lambda: values,
         matches=matches,
         default=default,
+    )
+
+
+_HTTP_STATUS = re.compile(r"\d{3}|[1-5]xx")
+_FREQUENT = ("4xx", "5xx", "400", "401", "403", "404", "409", "422", "429", "500", "502", "503", "504")
+
+
+def has_http_status(record: Record, value: str) -> bool:
+    """Return whether a record has a status such as `404`, or one of a class such as `4xx`."""
+    return str(record.get("status")).startswith(value.removesuffix("xx"))
+
+
+def http_status(
+    name: str,
+    example: str,
+    answers: Callable[[Record], Iterable[Record]],
+    *,
+    is_sent: Callable[[str], bool] = lambda _value: False,
+) -> Filter:
+    """Return a filter by the status of an answer, such as `404` or `4xx`.
+
+    `answers` returns the records with the statuses. `is_sent` is for `Filter`.
+    """
+
+    def matches(record: Record, value: str, _context: FilterContext) -> bool:
+        return any(has_http_status(each, value) for each in answers(record))
+
+    return Filter(
+        name,
+        name,
+        example,
+        lambda value: None if _HTTP_STATUS.fullmatch(value) else "A status is like 404 or 4xx.",
+        suggests=lambda: _FREQUENT,
+        matches=matches,
+        is_sent=is_sent,
     )
 
 

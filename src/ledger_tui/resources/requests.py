@@ -35,7 +35,7 @@ from ledger_tui.resources.base import (
     to_objects_in,
 )
 from ledger_tui.resources.drawings import body_section
-from ledger_tui.resources.filtering import check_date, choice
+from ledger_tui.resources.filtering import check_date, choice, has_http_status, http_status
 
 _EVENTS_SHOWN = 10
 _MASKED = re.compile(r"_(test|live)_•+")
@@ -175,18 +175,10 @@ def fits(record: Record, filters: Filters) -> bool:
     """
     path = filters.get("path", "").rstrip("/")
     return (
-        _has_status(record, filters.get("status", ""))
+        has_http_status(record, filters.get("status", ""))
         and filters.get("method", "").upper() in ("", record.get("method"))
         and (not path or str(record.get("path")) == path or str(record.get("path")).startswith(f"{path}/"))
     )
-
-
-_A_STATUS = re.compile(r"\d{3}|[1-5]xx")
-
-
-def _has_status(record: Record, value: str) -> bool:
-    """Return whether the answer has a status such as `404`, or one of a class such as `4xx`."""
-    return str(record.get("status")).startswith(value.removesuffix("xx"))
 
 
 _METHODS = ("GET", "POST", "PATCH", "DELETE")
@@ -210,15 +202,7 @@ _LOG = Resource(
     ),
     detail=_detail,
     filters=(
-        Filter(
-            "status",
-            "status",
-            "404",
-            lambda value: None if _A_STATUS.fullmatch(value) else "A status is like 404 or 4xx.",
-            suggests=lambda: ("4xx", "5xx"),
-            matches=lambda record, value, _context: _has_status(record, value),
-            is_sent=str.isdigit,
-        ),
+        http_status("status", "404", lambda record: (record,), is_sent=str.isdigit),
         Filter("method", "method", "POST", suggests=lambda: _METHODS),
         Filter("path", "path", "/v1/accounts"),
         Filter("before", "at", "2026-11-20T07:18", check_date),

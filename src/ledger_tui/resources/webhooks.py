@@ -39,7 +39,7 @@ from ledger_tui.resources.base import (
     time_of,
     to_delivery,
 )
-from ledger_tui.resources.deliveries import LOOKS, attempts_of, failed_filter
+from ledger_tui.resources.deliveries import LOOKS, attempts_of, filters_of
 from ledger_tui.resources.drawings import body_section
 
 _LOOKS: Mapping[str, tuple[str, Tone]] = {"enabled": ("●", "plus"), "disabled": ("✕", "minus")}
@@ -283,7 +283,7 @@ DELIVERIES = Resource(
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
     ),
     detail=_delivery_detail,
-    filters=(Filter("endpoint", "endpoint", "whe_…"), failed_filter(lambda delivery: (delivery,))),
+    filters=(Filter("endpoint", "endpoint", "whe_…"), *filters_of(lambda delivery: (delivery,))),
     actions=(
         ResourceAction(
             "resend_delivery",
@@ -484,7 +484,7 @@ def _filters(log: WebhookLog) -> tuple[Filter, ...]:
     return (
         Filter("type", "type", "invoice.paid", check_type, matches=of_type, suggests=lambda: EVENT_TYPES),
         Filter("endpoint", "endpoint", "example.com", matches=sent_to, suggests=urls),
-        failed_filter(lambda event: log.deliveries(event.get("id"))),
+        *filters_of(lambda event: log.deliveries(event.get("id"))),
     )
 
 

@@ -45,6 +45,46 @@ async def test_where_nothing_is_offered_the_keys_that_choose_change_nothing() ->
         assert (line(bar).value, bar.query_one(OptionList).highlighted) == ("nobody offers this", None)
 
 
+@pytest.mark.parametrize(
+    ("kind", "word", "filters"),
+    [
+        ("deliveries", "pending", {"status": "pending"}),
+        ("deliveries", "delivered", {"status": "succeeded"}),
+        ("deliveries", "503", {"answer": "503"}),
+        ("deliveries", "failed", {"failed": "yes"}),
+        ("events", "Pending", {"status": "pending"}),
+        ("events", "5xx", {"answer": "5xx"}),
+        ("events", "failed", {"failed": "yes"}),
+        ("requests", "404", {"status": "404"}),
+        ("requests", "post", {"method": "POST"}),
+        ("invoices", "draft", {"status": "draft"}),
+        ("invoices", "overdue", {"overdue": "yes"}),
+        ("orders", "shipped", {"status": "shipped"}),
+        ("transactions", "debit", {"type": "debit"}),
+    ],
+)
+async def test_a_state_that_a_column_shows_is_its_filter_if_no_row_contains_it(
+    kind: str, word: str, filters: dict[str, str]
+) -> None:
+    app, bar = bar_of(kind)
+    async with app.run_test() as pilot:
+        bar.open()
+        line(bar).value = word
+        bar.action_apply()
+        await pilot.pause()
+        assert bar._list.model.filters == filters
+
+
+async def test_a_text_that_no_row_contains_names_the_filters() -> None:
+    app, bar = bar_of("deliveries")
+    async with app.run_test():
+        bar.open()
+        line(bar).value = "no"
+        bar.action_apply()
+        assert hint(bar).startswith("✕ No loaded row matches “no”. Filters: ")
+        assert "failed:yes" in hint(bar)
+
+
 @pytest.mark.parametrize("text", ["", "coffee beans"])
 async def test_a_text_that_is_no_filter_is_no_bookmark(text: str) -> None:
     app, bar = bar_of("transactions")
@@ -138,8 +178,9 @@ def test_a_filter_is_offered_by_its_beginning_and_once() -> None:
 
 
 def test_a_yes_no_filter_is_offered_with_yes() -> None:
-    [offer] = offers_for("fai", EVENTS.filters, NAMES)
+    offer, other = offers_for("fai", EVENTS.filters, NAMES)
     assert (offer.line, offer.beside, offer.complete) == ("failed:yes ", "or failed:no", True)
+    assert other.line == "status:failed "
 
 
 def test_values_and_names_are_offered_so_that_the_line_can_be_applied() -> None:

@@ -42,6 +42,25 @@ def test_the_deliveries_are_filtered_by_failure(status: str, error: str | None, 
 
 
 @pytest.mark.parametrize(
+    ("params", "fits"),
+    [
+        ({"status": "pending"}, True),
+        ({"status": "failed"}, False),
+        ({"answer": "503"}, True),
+        ({"answer": "5xx"}, True),
+        ({"answer": "200"}, False),
+    ],
+)
+def test_the_deliveries_are_filtered_by_their_state_and_by_the_answers(
+    params: dict[str, str], fits: bool
+) -> None:
+    attempts = [attempt(1, status=None, error="refused"), attempt(2, status=503, error="answered 503")]
+    keep = selected_by(DELIVERIES, params, FilterContext(AccountNames(), date(2026, 11, 20)))
+    assert keep is not None
+    assert keep({"status": "pending", "attempts": attempts}) is fits
+
+
+@pytest.mark.parametrize(
     ("due", "said"),
     [(None, Cell("now", "dim")), ("2026-11-20T07:00:00.000Z", Cell("2026-11-20 07:00:00"))],
 )
