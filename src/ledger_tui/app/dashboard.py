@@ -34,6 +34,7 @@ from ledger_tui.resources.registry import (
     COMPARISON,
     PLACES,
     TEST_HELPERS,
+    TRACE,
     TRACED,
     ids_within,
     is_id,
@@ -210,7 +211,7 @@ class Dashboard(Layer[None]):
             case "travel", int(step):
                 return self.context.history.leads(step)
             case "trace", *_:
-                return bool(self._traced_kind) or self._is_list_loading
+                return bool(self._traced_kind and not self._is_own_trace) or self._is_list_loading
             case "prove", *_:
                 has_log = LOG_PART not in self._session.missing_parts
                 return has_log and bool(actions.proof_kind(self._selected_id))
@@ -328,6 +329,8 @@ class Dashboard(Layer[None]):
             return self.navigation.why_no_undo
         if action == "prove":
             return actions.CHOOSE_PROVEN if LOG_PART not in self._session.missing_parts else NO_LOG
+        if action == "trace" and self._is_own_trace:
+            return "This is the trace of this object."
         why = self._session.forbids_changes if action.startswith(_CHANGES) else ""
         return why or _WHY_NOT.get(action, "") or self.view.why_not(binding)
 
@@ -567,6 +570,11 @@ class Dashboard(Layer[None]):
         """The id of the selected record; "" if no record is selected."""
         record = self.view.selected if self.navigation.is_mounted else None
         return str((record or {}).get("id", ""))
+
+    @property
+    def _is_own_trace(self) -> bool:
+        """Whether the view is the trace of the selected object."""
+        return self.view.place is TRACE and self.view.location.record_id == self._selected_id
 
     @property
     def _traced_kind(self) -> str:

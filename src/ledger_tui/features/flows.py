@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Container
 from textual.content import Content
 
@@ -252,6 +253,7 @@ SPANS = (
 )
 _WIDE_COLUMNS = 110
 _PAGES = 20
+_NO_ONE_FLOW = "Others are the sum of the smaller flows. A higher window or - shows them apart."
 _NAME = 18
 
 
@@ -468,18 +470,27 @@ class FlowsView(TimedTiles):
 
     def _link(self, flow: Flow) -> Link:
         """Return the link to the postings of a flow."""
-        filters = {"created_after": self._since}
-        if flow.source != OTHERS:
-            inward = flow.source == OUTSIDE
-            own, other = (flow.target, OUTSIDE) if inward else (flow.source, flow.target)
-            filters |= {"account": own, "type": "credit" if inward else "debit", "other": other or "outside"}
-        return Link("Its postings", "transactions", filters=filters)
+        inward = flow.source == OUTSIDE
+        own, other = (flow.target, OUTSIDE) if inward else (flow.source, flow.target)
+        filters = {"account": own, "type": "credit" if inward else "debit", "other": other or "outside"}
+        return Link("Its postings", "transactions", filters={"created_after": self._since, **filters})
 
     # ------------------------------------------------------------------ keys
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "open" and (choice := self._chosen) is not None and choice.source == OTHERS:
+            return None
+        return super().check_action(action, parameters)
+
+    def why_not(self, binding: Binding) -> str:
+        """Return the reason why enter does nothing on the chosen row."""
+        return _NO_ONE_FLOW if binding.action == "open" else ""
+
     def action_open(self) -> None:
         choice = self._chosen
-        if choice is not None:
+        if choice is not None and choice.source == OTHERS:
+            self.notify(_NO_ONE_FLOW)
+        elif choice is not None:
             self.post_message(LinkFollowed(self._link(choice)))
 
     def action_choose(self, step: int) -> None:

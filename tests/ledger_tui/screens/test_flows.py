@@ -10,6 +10,7 @@ import pytest
 
 from ledger_tui.features.flows import FlowsReading, FlowsView
 from ledger_tui.server.embedded import Address
+from ledger_tui.ui.keys import KeyBar
 from tests.ledger_tui.conftest import dashboard_on
 from tests.ledger_tui.driving import Driver, until
 
@@ -103,6 +104,14 @@ async def test_the_others_of_the_list_are_those_of_the_bands_and_a_count_stands_
         )
         view._compute()
         await driver.sees("EUR 1,200×")
+        while view._chosen is None or view._chosen.source != "…":
+            await driver.press("down")
+        assert "⏎ open" not in driver.app.screen.query_one(KeyBar).render().plain
+        await driver.press("enter", sees="Others are the sum of the smaller flows")
+        assert flows_of(driver) is view
+        view.action_open()  # as a click does
+        await driver.rests()
+        assert flows_of(driver) is view
 
 
 async def test_the_bar_of_the_flows_names_esc_and_enter_at_80_columns_now_and_in_the_past(

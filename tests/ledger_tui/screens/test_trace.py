@@ -7,6 +7,7 @@ import pytest
 from ledger_tui.features.trace.nodes import Node
 from ledger_tui.features.trace.reading import REQUESTS_MAX, Trace, most_requests
 from ledger_tui.features.trace.view import TraceView
+from ledger_tui.ui.keys import KeyBar
 from tests.ledger_engine.waiting import looked_until
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
@@ -170,10 +171,23 @@ async def test_a_request_and_a_node_of_a_trace_are_traced(driver: Driver) -> Non
     await driver.press("i", sees=("Jump to", "evt_", "object  acc_"))
     await driver.press("escape", "c")
     assert "/v1/requests/req_" in driver.app.clipboard
-    await driver.press("question_mark", sees="On this object")
-    assert "send again" not in driver.text()  # no delivery is under the cursor
+    # no delivery is under the cursor
+    await driver.press("question_mark", sees=("On this object", "Not now: Only a delivery that failed"))
     await driver.press("escape", "escape")
     assert driver.app.dashboard.view is not view
+
+
+async def test_a_trace_does_not_offer_the_trace_of_its_own_object(driver: Driver) -> None:
+    await paid_invoice(driver)
+    await driver.press("3", sees="Ada Lovelace")
+    await driver.press("T")
+    view = await traced(driver)
+    while (view.selected or {}).get("id") != view.location.record_id:
+        await driver.press("j")
+    await driver.press("T", sees="This is the trace of this object.")
+    assert "T trace" not in driver.app.screen.query_one(KeyBar).render().plain
+    await go_to(driver, "object", "transaction")
+    assert "T trace" in driver.app.screen.query_one(KeyBar).render().plain
 
 
 async def test_a_server_with_the_contract_alone_says_what_it_lacks(
