@@ -69,6 +69,19 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+# A private character without a meaning. Textual breaks a line even at a no-break space.
+JOINT = "\ue000"
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|%|B|[KMG]B|[A-Z]{3})(?!\w))")
+
+
+def join_units(text: str) -> str:
+    """Return `text` with `JOINT` for the space between a figure and its unit, such as `751 ms`.
+
+    A text must be broken into lines before `JOINT` becomes a space again.
+    """
+    return _BEFORE_UNIT.sub(JOINT, text)
+
+
 _WORD = re.compile(r"\S+")
 _PARTS = re.compile(r"[^/?&]+[/?&]*|[/?&]+")
 

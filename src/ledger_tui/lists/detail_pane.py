@@ -24,7 +24,7 @@ from textual.widgets.option_list import Option
 from ledger_client.errors import LedgerError
 from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.records import Record
-from ledger_tui.formats.text import breakable, fit, literal
+from ledger_tui.formats.text import JOINT, breakable, fit, join_units, literal
 from ledger_tui.resources.base import Cell, Detail, Resource, Section
 from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.settings.config import DETAIL_COLUMNS, LEAST_COLUMNS, PaneChoice
@@ -118,7 +118,10 @@ def _break_lines(cell: Cell, width: int) -> Cell:
 
 
 def _wrap(value: Cell, width: int) -> list[Content]:
-    return toned(_break_lines(value, width)).wrap(width)
+    """Return the lines of a value. A figure and its unit stay on one line."""
+    joined = value._replace(text=join_units(value.text))
+    lines = toned(_break_lines(joined, width)).wrap(width)
+    return [toned(value._replace(text=line.plain.replace(JOINT, " "))) for line in lines]
 
 
 @dataclass

@@ -3,7 +3,8 @@
 import pytest
 from textual.widget import Widget
 
-from ledger_tui.lists.detail_pane import Panes
+from ledger_tui.lists.detail_pane import Panes, drawn
+from ledger_tui.resources.base import Cell, Detail, Fact, Section
 from ledger_tui.settings.config import PaneChoice
 
 
@@ -36,3 +37,11 @@ def test_the_border_is_moved_only_where_it_is_shown() -> None:
     panes.lay_out(160, is_open=False)
     panes.resize(1, 160)
     assert choice.detail_width < 50
+
+
+@pytest.mark.parametrize("figure", ["751 ms", "12 s", "5 min", "99 %", "151.00 EUR", "64 KB"])
+def test_a_figure_and_its_unit_stay_on_one_line(figure: str) -> None:
+    words = "06:37:26 answered"
+    detail = Detail(Cell(""), (Section("", (Fact("attempt 1", Cell(f"{words} {figure} late")),)),))
+    for width in range(26, 50):
+        assert any(figure in line for line in drawn(detail, width).plain.splitlines()), width

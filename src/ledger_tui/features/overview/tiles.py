@@ -216,12 +216,10 @@ def balances(
         values, high = earlier.get(one.currency, ()), _share(height, len(sums), number)
         tone: Tone = "minus" if one.amount < 0 else "strong"
         line = [Cell(f"{literal(one.currency):<4} ", "dim"), Cell(amount.rjust(widest), tone)]
-        # on a narrow line with the amount and the course, shorten the change to its sign
-        is_narrow = high < 2 and width - 7 - widest - widest_change < _LEAST_COURSE
-        text, cells = (change.text[:1], 1) if is_narrow else (change.text, widest_change)
-        room = width - 5 - widest - 2 - cells
         # A truncated amount would mislead, so leave out a change that does not fit.
-        change = Cell("  " + text.rjust(cells) if room >= 0 else "", change.tone)
+        text = change.text if width - 7 - widest >= widest_change else ""
+        change = Cell("  " + text.rjust(widest_change) if text else "", change.tone)
+        room = width - 5 - widest - len(change.text)
         if high >= 2:
             over = f"  in {_span(step * (len(values) - 1))}" if text else ""
             rows.append(TileRow([*line, change, Cell(over if len(over) <= room else "", "dim")]))

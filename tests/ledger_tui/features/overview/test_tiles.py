@@ -193,13 +193,15 @@ def test_where_statuses_have_no_room_they_are_counted_by_their_first_digit() -> 
     assert shown(3) == ["✓ 2xx 3", "✕ 4xx 2", "✕ 5xx 1"]
 
 
-def test_a_narrow_balance_shows_its_course_and_which_way_it_goes() -> None:
+@pytest.mark.parametrize(("width", "end"), [(18, "  ▲ +4.00"), (24, "  ▲ +4.00"), (17, "⣀⣀⡤⠤⠏⠉")])
+def test_a_narrow_balance_shows_its_change_with_its_figure_or_its_course(width: int, end: str) -> None:
     rows = tiles.balances(
-        BalanceSums([Sum("EUR", 500, 1)], 1, False), {"EUR": [100, 300, 500]}, 300, 24, 1
+        BalanceSums([Sum("EUR", 500, 1)], 1, False), {"EUR": [100, 300, 500]}, 300, width, 1
     ).rows
     text = "".join(cell.text for cell in rows[0].cells)
     assert text.startswith("EUR  5.00  ")
-    assert text.endswith("  ▲")
+    assert text.endswith(end)
+    assert ("▲" in text) is ("+4.00" in text)
     assert "+4.00" in "".join(
         cell.text
         for cell in tiles.balances(
