@@ -176,9 +176,9 @@ class Dashboard(Layer[None]):
             case "past('now')":
                 return "now"
             case "past('a')":
-                return "earlier"
+                return "from here"
             case "past('b')":
-                return "later"
+                return "to"
             case "command_line":
                 return self.view.lines_offered
             case _:

@@ -37,8 +37,8 @@ class Letter(NamedTuple):
 # All letters of the dashboard's screens. A letter stands for the same verb on every screen; a dialog defines
 # letters of its own. docs/dashboard-keys.md gives the reasons.
 LETTERS: Mapping[str, Letter] = {
-    "a": Letter("earlier moment", ("past('a')",)),
-    "b": Letter("later moment", ("past('b')",)),
+    "a": Letter("compare from", ("past('a')",)),
+    "b": Letter("compare to", ("past('b')",)),
     "c": Letter("copy as curl", ("screen.copy_curl",)),
     "d": Letter("compare", ("past('compare')", "screen.compare")),
     "D": Letter("delete", ("act('delete_endpoint')",)),
@@ -216,8 +216,8 @@ GLOBAL_KEYS: list[BindingType] = [
 # a key of a screen could change data.
 PAST_KEYS: list[BindingType] = [
     _key("past('play')", "play", "space", priority=True),
-    _key("past('a')", "earlier moment", priority=True),
-    _key("past('b')", "later moment", priority=True),
+    _key("past('a')", "compare from here", priority=True),
+    _key("past('b')", "compare to here", priority=True),
     _key("past('compare')", "compare", priority=True),
     _key("past('now')", "back to now", "escape"),
 ]

@@ -125,4 +125,4 @@ async def test_the_bar_of_the_flows_names_esc_and_enter_at_80_columns_now_and_in
             await post(driver, till, "credit", amount)
         await driver.press("colon")
         await driver.type("flows", "enter", sees=("2 postings", "⏎ open   esc back"))
-        await driver.press("comma", sees=("1 postings", "esc now   ⏎ open", "b later"))
+        await driver.press("comma", sees=("1 postings", "esc now   ⏎ open", "a from here   b to"))

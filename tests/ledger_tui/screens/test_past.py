@@ -148,7 +148,7 @@ async def test_the_bar_of_the_past_begins_with_the_steps_and_names_the_earlier_a
         await driver.press("r", sees="Safe")
         await driver.press("y", sees="Copied acc_")
         await step(driver, "comma")
-        await driver.sees("esc now   ⏎ open   , prev   . next   a earlier   b later   space play   ? keys")
+        await driver.sees("esc now   ⏎ open   , prev   . next   a from here   b to   space play   ? keys")
         await driver.sees(":at -2h  any moment")
         await driver.sees_no_more("Copied acc_")  # it spoke of the present
         await driver.press("b", sees=("] later ", "d compares"))
