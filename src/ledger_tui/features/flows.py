@@ -253,7 +253,7 @@ SPANS = (
 )
 _WIDE_COLUMNS = 110
 _PAGES = 20
-_NO_ONE_FLOW = "Others are the sum of the smaller flows. A higher window or - shows them apart."
+_NO_ONE_FLOW = "Others are the sum of the smaller flows. A higher terminal shows each."
 _NAME = 18
 
 

@@ -9,7 +9,7 @@ from textual.widget import Widget
 
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.record_list import RecordList
-from ledger_tui.resources.filtering import filter_line
+from ledger_tui.resources.filtering import filter_line, usage
 from ledger_tui.resources.registry import short_id
 from ledger_tui.ui.status_bar import awaited
 
@@ -116,6 +116,8 @@ class Caption(Widget):
             return resource.empty if forbidden else f"{resource.empty} {resource.invites}".rstrip()
         if model.window.searches and model.window.has_older:
             return "Nothing yet; m searches older rows."
+        if model.text and model.resource.filters:
+            return f"No row contains this text. Filters: {usage(model.resource.filters)}"
         return "Nothing matches this filter."
 
     def _window_news(self) -> Content:

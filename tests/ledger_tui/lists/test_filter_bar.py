@@ -85,6 +85,12 @@ async def test_a_text_that_no_row_contains_names_the_filters() -> None:
         assert "failed:yes" in hint(bar)
 
 
+def test_a_list_without_a_row_that_contains_the_text_names_the_filters() -> None:
+    view = ResourceView(BY_KIND["deliveries"], unconnected())
+    view.model.text = "error"
+    assert view.caption.why_empty.startswith("No row contains this text. Filters: endpoint:whe_…  failed:yes")
+
+
 @pytest.mark.parametrize("text", ["", "coffee beans"])
 async def test_a_text_that_is_no_filter_is_no_bookmark(text: str) -> None:
     app, bar = bar_of("transactions")
