@@ -526,7 +526,7 @@ class Dashboard(Layer[None]):
 
     def _ids(self) -> list[FoundId]:
         """Return the ids in the selected record and its details; the record's own id comes last."""
-        record = self.view.selected
+        record = self._record_being_read()
         by_id = {each.record_id: each for each in ids_in(record, _is_id)}
         for label, text in self.view.shown_texts():
             for record_id in ids_within(text):

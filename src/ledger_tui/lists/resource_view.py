@@ -375,8 +375,7 @@ class ResourceView(View):
         self.changed()
 
     def action_act(self, name: str) -> None:
-        action = self.resource.action(name)
-        if action is not None:
+        if (action := self.resource.action(name)) is not None:
             self.request(action)
 
     def show_changed(self, record: Record) -> None:
@@ -554,7 +553,8 @@ class ResourceView(View):
 
     def action_go(self, name: str) -> None:
         to = self.resource.related_view(name)
-        link = to.link(self.selected, self.model.filters) if to is not None else None
+        record = self.record_list.record_being_read()
+        link = to.link(record, self.model.filters) if to is not None else None
         if link is not None:
             if link.record_id or link.filters:  # the link starts from the selected object
                 self.model.hold()

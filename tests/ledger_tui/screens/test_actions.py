@@ -74,7 +74,7 @@ async def test_an_action_asks_for_a_second_press_on_a_row_that_just_arrived_but_
     await driver.press("F", sees="Finalize the draft, 9.00 EUR from Bob to Till?")
 
 
-@pytest.mark.parametrize("key", ["enter", "T", "J", "e"])
+@pytest.mark.parametrize("key", ["enter", "T", "J", "e", "i"])
 async def test_a_key_that_opens_a_row_opens_the_one_that_was_read_before_another_arrived(
     driver: Driver, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
