@@ -219,7 +219,7 @@ def _print_verdict(verdict: RuleVerdict) -> None:
     reason = "" if verdict.reason is None else f" ({verdict.reason})"
     say(f"{verdict.result:<14}  {verdict.rule}: {verdict.sentence}{reason}")
     if verdict.fault is not None:
-        say(f"    wanted: {verdict.fault.wanted}")
+        say(f"    expected: {verdict.fault.wanted}")
         for sign, text in ((">", verdict.fault.request), ("<", verdict.fault.answer)):
             for line in text.splitlines():
                 say(f"    {sign} {line}")

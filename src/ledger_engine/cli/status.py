@@ -286,7 +286,7 @@ def _labeled(label: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _served_in_words(state: LedgerStatus) -> list[str]:
     if state.killed is not None:
         process = "" if state.killed.pid is None else f" (process {state.killed.pid})"
-        return [f"not served; the last server{process} ended without notice"]
+        return [f"not served; the last server{process} was killed or crashed"]
     return [_server_in_words(server, state.now) for server in state.servers] or ["not served"]
 
 

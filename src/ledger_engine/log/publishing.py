@@ -219,8 +219,8 @@ class Publisher:
                 return f"The witness {name} refuses {origin} with status {answer.status_code}."
             return await self._keep_signature(witness, stored_log, answer.text)
         return (
-            f"The witness {name} answered 409 twice for {origin}, although the second request started from"
-            " the size in its first answer."
+            f"The witness {name} refused {origin} twice (status 409), although the second request used the"
+            " size that the witness had named."
         )
 
     async def _keep_signature(self, witness: WitnessAddress, stored_log: StoredLog, text: str) -> str | None:

@@ -163,7 +163,9 @@ class EntryAudit:
                     " wrong.",
                 )
         if self.log.size and not (checkpoints and checkpoints[-1].checkpoint.size == self.log.size):
-            self._note(self.log.book.project, f"the log of {self._name()} has a size that is not signed.")
+            self._note(
+                self.log.book.project, f"no signed checkpoint has the size of the log of {self._name()}."
+            )
         return checkpoints
 
     def _read_tiles(self) -> None:

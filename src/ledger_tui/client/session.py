@@ -145,7 +145,7 @@ class Session:
     def forbids_changes(self) -> str:
         """Why the dashboard can change nothing now; "" if it can make changes."""
         if self.moment_ms is not None:
-            return "this is the past, where nothing is written; esc is now"
+            return "this is the past: nothing can be changed; esc returns to now"
         if self.read_only:
             return "read-only: this dashboard changes nothing"
         return f"read-only: this credential lacks {_WRITES}" if self._lacks_scope else ""

@@ -126,7 +126,7 @@ def _explanation(row: Record, explanation: Explanation | None, _names: AccountNa
     if explanation.total == row.get("difference"):
         facts.append(Fact("sum", Cell(f"{total}  ✓ the difference", "strong")))
     else:
-        facts.append(Fact("sum", Cell(f"{total}  ✕ not the difference", "bad")))
+        facts.append(Fact("sum", Cell(f"{total}  ✕ does not explain the whole difference", "bad")))
     return (Section(_EXPLANATION, tuple(facts)),)
 
 

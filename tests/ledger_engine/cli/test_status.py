@@ -85,7 +85,7 @@ def test_a_killed_server_is_not_taken_for_one_that_serves(server: Server) -> Non
     pid = server.pid
     server.kill()
     screen = screen_of(server.database)
-    assert screen["Served"] == f"not served; the last server (process {pid}) ended without notice"
+    assert screen["Served"] == f"not served; the last server (process {pid}) was killed or crashed"
     assert screen["Notice"] == "unknown: no server was reached"
     state = state_of(server.database)
     assert (state["servers"], state["killed"]["pid"]) == ([], pid)
@@ -242,6 +242,6 @@ def test_a_killed_process_without_a_number_and_a_folder_that_fails_are_shown(tmp
     content = LedgerContent([], SealState(None, 0, 2), [])
     state = LedgerStatus(tmp_path / "ledger.db", NOW, [], LockHolder(False), content, None, backups)
     text = "\n".join(status._screen(state))
-    assert "not served; the last server ended without notice" in text
+    assert "not served; the last server was killed or crashed" in text
     assert "/backups cannot be read: Permission denied" in text
     assert "no checkpoint yet; the newest events of 2 books are not sealed" in text

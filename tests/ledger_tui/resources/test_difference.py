@@ -52,7 +52,7 @@ def test_the_sums_of_an_explanation_are_proven_to_be_the_difference() -> None:
         "payments out": "−1.00  1×",
         "sum": "+6.50  ✓ the difference",
     }
-    assert "✕ not the difference" in explanation(account(1000, 1651), *postings)["sum"]
+    assert "✕ does not explain the whole difference" in explanation(account(1000, 1651), *postings)["sum"]
 
 
 def test_a_changed_account_leads_to_its_postings_between_the_two_moments() -> None:

@@ -93,7 +93,7 @@ def junit(verdicts: list[RuleVerdict], url: str) -> bytes:
     for verdict in verdicts:
         case = ElementTree.SubElement(suite, "testcase", classname="contract", name=verdict.rule)
         if verdict.fault is not None:
-            failure = ElementTree.SubElement(case, "failure", message=f"wanted: {verdict.fault.wanted}")
+            failure = ElementTree.SubElement(case, "failure", message=f"expected: {verdict.fault.wanted}")
             text = f"{verdict.sentence}\n\n{verdict.fault.request}\n\n{verdict.fault.answer}"
             failure.text = "".join(letter for letter in text if letter.isprintable() or letter == "\n")
         elif verdict.result != "passed":
