@@ -86,8 +86,8 @@ class Tile(Widget):
     """A box with a title and rows. `draw` returns the content for a width and a height.
 
     Enter opens the link of the chosen row, or the tile's own link if no row has a link. A chosen row stays
-    chosen when other rows appear above it. But in a tile that `follows`, a chosen first row gives its choice
-    to the new first row.
+    chosen when other rows appear above it. But a chosen first row gives its choice to the new first row in
+    two cases: in a tile that `follows`, and in a tile that is not the current one.
     """
 
     DEFAULT_CSS = "Tile { width: 1fr; height: 1fr; padding: 0 1; }"
@@ -155,7 +155,8 @@ class Tile(Widget):
     def _keep_chosen(self, rows: Sequence[TileRow]) -> None:
         before = self.chosen
         self._rows = rows
-        if before is None or (self._follows and self._index == 0):
+        # The user enters a tile at its first row, whichever row has become the first by then.
+        if before is None or (self._index == 0 and (self._follows or not self.current)):
             return
         links = [row.link for row in self._stops]
         if before.link in links:

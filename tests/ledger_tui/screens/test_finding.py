@@ -88,7 +88,7 @@ async def test_a_text_is_looked_for_past_the_loaded_rows_page_by_page(
         await driver.press("escape", "slash")
         await driver.type("nowhere")
         server.limit = 60  # the rest of the window is left to others: it waits between two pages
-        await driver.press("enter", sees="Nothing matches")
+        await driver.press("enter", sees="No row contains this text")
     cursors = [args["starting_after"] for _m, _path, args in server.requests if "starting_after" in args]
     assert len(cursors) == len(set(cursors)) == 4
 

@@ -105,7 +105,7 @@ async def test_nothing_is_written_in_the_past(driver: Driver, story: dict[str, A
     await step(driver, "comma")
     await driver.press("n")
     assert len(driver.app.screen_stack) == 1
-    await driver.sees("nothing is written; esc is now")
+    await driver.sees("nothing can be changed; esc returns to now")
     with pytest.raises(ReadOnly):
         await driver.app.api.write("POST", "/v1/accounts", {"name": "x", "currency": "EUR"}, None)
     await driver.press("escape", "n")
