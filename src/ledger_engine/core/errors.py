@@ -114,8 +114,8 @@ class StorageUnavailable(LedgerError):
 
     `reason` completes the sentence "The storage is not available: …". `detail` is the database's own message,
     which may name hosts, roles and files. So `message`, which clients see, does not contain `detail`.
-    `str(error)`, which commands and logs show, contains `detail`. `unknown` is true if the change may have
-    been committed.
+    `str(error)`, which commands show, and `cause`, which log entries show, contain `detail`. `unknown` is
+    true if the change may have been committed.
     """
 
     def __init__(self, reason: str, *, detail: str = "", unknown: bool = False) -> None:
@@ -126,8 +126,8 @@ class StorageUnavailable(LedgerError):
         )
         super().__init__("storage_unavailable", f"The storage is not available: {reason}. {outcome}.")
         self.reason = reason
-        # For log entries. `cause` leaves out the sentence `outcome`, because an entry may be about a read,
-        # which changes nothing.
+        # `cause` leaves out the sentence `outcome`, because a log entry may be about a read, which changes
+        # nothing.
         self.cause = f"{reason} ({detail})" if detail else reason
         if detail:
             self.args = (f"The storage is not available: {reason} ({detail}). {outcome}.",)

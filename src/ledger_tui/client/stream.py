@@ -54,7 +54,7 @@ class EventLine:
 
 
 async def repair(api: Api, endpoint: str) -> str:
-    """Tell the receiver of a webhook endpoint to answer with success from now on; return the receiver's URL.
+    """Make a webhook receiver of the demo answer with success from now on, and return the receiver's URL.
 
     The request carries no credential, because it goes to the receiver and not to the ledger. Raises
     LedgerError.

@@ -79,5 +79,5 @@ def since(difference: timedelta) -> str:
 
 
 def heading(title: str) -> str:
-    """Return a column's title, followed by the style in which the column writes times: `created (local)`."""
+    """Return a column's title, with the chosen style in place of `(UTC)`: `created (local)`."""
     return title.replace("(UTC)", f"({chosen.style.heading})")

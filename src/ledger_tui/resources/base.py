@@ -211,7 +211,8 @@ class ResourceAction:
     creates: bool = False  # creates an object, so the request carries an idempotency key
     target: Callable[[Record], str] | None = None  # returns the path, if it is not `path/{id}/{verb}`
     shows_once: str | None = None  # the answer's field with a secret that is shown only once
-    part: str | None = None  # the part beyond the contract that offers this action, if any
+    # The part of the interface beyond the contract (see `Resource`) that offers this action, if any.
+    part: str | None = None
     # The reason to show if the object does not allow the action and its status does not explain why.
     why_not: str = ""
     # Returns the sentence shown after the action. It takes the answer and the words for the object.

@@ -387,7 +387,7 @@ def _failing(unit: Unit, tenant: Tenant, since: int, endpoint_ids: Sequence[str]
     return {row["endpoint"] for row in rows}
 
 
-COUNTED_MAX = 10_000  # the highest number of events after one endpoint's cursor that `measure` counts
+COUNTED_MAX = 10_000  # `measure` counts at most this many events after the cursor of each endpoint
 
 
 @dataclass(slots=True)

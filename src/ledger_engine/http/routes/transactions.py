@@ -43,7 +43,10 @@ class PostBatch(Body):
 
 @dataclass(slots=True)
 class PostedBatch:
-    """The transactions of a batch, in its order. A transfer is listed by the transaction on its `account`."""
+    """The transactions of a batch, in its order.
+
+    Of the two transactions of a transfer, the list contains only the transaction on the requested `account`.
+    """
 
     data: list[Transaction]
 

@@ -1,4 +1,7 @@
-"""Checks that PostgreSQL's rows refer to rows that exist, and that its indexes agree with its tables.
+"""Checks the rows and indexes of a ledger on PostgreSQL.
+
+The rows must refer to rows that exist, and have valid amounts and types. The indexes must agree with the
+tables.
 
 A row can refer to a missing row only if somebody has switched foreign keys off. The extension amcheck checks
 the indexes. Without amcheck this module does not check the indexes, and `why_indexes_unchecked` returns the

@@ -171,8 +171,8 @@ def schema_differences(
 
     `definitions` contains the definitions of the objects in the database, and `expected` the definitions that
     the migrations make. Objects that the migrations do not make are allowed, with two exceptions: a trigger,
-    because it can change written rows, and an object in `refusing`. `refusing` maps the names of the indexes,
-    constraints and tables that can refuse rows to their descriptions.
+    because it can change written rows, and an object in `refusing`. `refusing` contains the indexes,
+    constraints and tables that can make the database refuse a row: it maps each name to a description.
     """
     faults = [
         (

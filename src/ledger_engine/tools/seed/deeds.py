@@ -17,7 +17,7 @@ from ledger_engine.ledger.invoices import Invoice
 from ledger_engine.ledger.orders import Order
 from ledger_engine.ledger.transactions import Transaction
 
-A_SECOND = 3.0  # the average number of deeds in a second
+DEEDS_A_SECOND = 3.0  # on average
 PROMPT = 8  # a payment usually chooses among this many newest open invoices
 LATE_PAYERS = 0.01  # the fraction of payments that choose among all open invoices
 

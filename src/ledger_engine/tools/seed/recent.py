@@ -1,4 +1,4 @@
-"""Fills the minutes before the demo begins with deeds (`tools.seed.deeds`), each dated in the past.
+"""Gives a demo a recent history: deeds (`tools.seed.deeds`) that are dated in the minutes before its start.
 
 All changes go through the engine's own rules.
 """
@@ -22,7 +22,7 @@ from ledger_engine.ledger.transactions import NewTransaction, Transaction
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import LIMIT_MAX, PageRequest
-from ledger_engine.tools.seed.deeds import A_SECOND, DEEDS, Deed, Fields, Past
+from ledger_engine.tools.seed.deeds import DEEDS, DEEDS_A_SECOND, Deed, Fields, Past
 from ledger_engine.tools.seed.steps import UnitInThePast
 
 POSTINGS_MAX = 2000  # how many of the newest transactions are read, because deeds imitate them
@@ -86,7 +86,8 @@ class BooksInThePast:
 def _do_at_once(doing: Awaitable[None]) -> None:
     """Run the coroutine of a deed to its end.
 
-    The caller is a work, a plain function that cannot await. So the deed must not wait for anything.
+    The caller is the function that is passed to `engine.write`. It is a plain function, which cannot await,
+    so the deed must not wait for anything.
     """
     for _ in doing.__await__():
         raise AssertionError("a deed in the past waits for nothing")
@@ -129,11 +130,11 @@ async def make_recent(
 
 
 def times_between(start: int, end: int, random: Random) -> Iterator[int]:
-    """Yield random times from `start` to `end` in milliseconds, on average `A_SECOND` in a second."""
-    at = start + random.expovariate(A_SECOND) * 1000
+    """Yield random times from `start` to `end` in milliseconds, on average `DEEDS_A_SECOND` each second."""
+    at = start + random.expovariate(DEEDS_A_SECOND) * 1000
     while at < end:
         yield int(at)
-        at += random.expovariate(A_SECOND) * 1000
+        at += random.expovariate(DEEDS_A_SECOND) * 1000
 
 
 def recall(unit: Unit, tenant: Tenant) -> Past:

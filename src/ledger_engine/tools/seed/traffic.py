@@ -23,7 +23,7 @@ from typing import Any
 from ledger_client.errors import LedgerError, NotConnected
 from ledger_client.ledger import AsyncLedger
 from ledger_engine.core.ids import IdSource
-from ledger_engine.tools.seed.deeds import A_SECOND, DEEDS, Past, like_earlier
+from ledger_engine.tools.seed.deeds import DEEDS, DEEDS_A_SECOND, Past, like_earlier
 
 FLOOD_EVERY_S = 60.0  # seconds between two floods; in a flood a client sends too many requests in a second
 _FLOOD_BEYOND = 8  # how many requests of a flood exceed the burst, so that the server refuses them
@@ -92,7 +92,7 @@ class DemoTraffic:
                         await self.flood()
                 except LedgerError as error:
                     log.info("a request of the demo failed: %s", error)
-                await asyncio.sleep(self.random.expovariate(A_SECOND))
+                await asyncio.sleep(self.random.expovariate(DEEDS_A_SECOND))
 
     async def _reach(self) -> None:
         for _ in range(_TRIES - 1):
