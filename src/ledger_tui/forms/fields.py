@@ -88,7 +88,7 @@ class ChoiceField(Widget, can_focus=True):
 _MOST_SHOWN = 5
 
 
-_LEAST_LOOKED_FOR = 2  # the minimum number of characters of a text to search on the server
+_LEAST_LOOKED_FOR = 2  # the form does not ask the server about a shorter text
 
 
 class PickerField(Vertical):
@@ -154,7 +154,7 @@ class PickerField(Vertical):
 
     @property
     def looks_for(self) -> str:
-        """The typed text to search on the server.
+        """The typed text to ask the server about.
 
         The value is "" if a known object matches, if the text is too short, or if the field does not have the
         focus.
@@ -404,8 +404,8 @@ class LinesField(Vertical):
 
 
 class FieldList(VerticalScroll, can_focus=False):
-    """The fields of a form. The focused field stays in view when the user moves, when a text appears, and
-    when the terminal changes its size.
+    """The fields of a form. The focused field stays in view when the user moves to another field, when an
+    error or a note appears, and when the terminal changes its size.
     """
 
     @handles(events.DescendantFocus)
@@ -420,12 +420,12 @@ class FieldList(VerticalScroll, can_focus=False):
 
     @while_running
     def _show_focused(self) -> None:
-        """Scroll to the row of the focused field, or, if the row is too high, to the focused line."""
+        """Scroll to the row of the focused field. If the row is higher than the list, scroll to the input."""
         focused = self.screen.focused
         row = next((row for row in self.children if row.has_focus_within), None)
         if focused is None or row is None:
             return
         whole = row.outer_size.height <= self.size.height
-        # the matches of a picker stand below its input
+        # the matches of a picker stand below its input, so put the input at the top
         top = not whole and isinstance(focused.parent, PickerField)
         self.scroll_to_widget(row if whole else focused, animate=False, top=top)

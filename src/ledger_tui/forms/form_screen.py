@@ -394,8 +394,8 @@ class FormScreen(Dialog[Created | None]):
     def _finish_after_earlier_request(self, before: SentBefore) -> None:
         """Close the form, because an earlier request succeeded.
 
-        But if the user must know more than the outcome, show these facts as notes, and keep the form open
-        with its fields disabled.
+        But if the user must know other facts too, show them after the outcome, and keep the form open with
+        its fields disabled.
         """
         did = "An earlier try succeeded" if before.record is None else self._outcome(before.record)
         sentence = f"Already done. {did}"
@@ -436,7 +436,7 @@ class FormScreen(Dialog[Created | None]):
             self._warn_of_dropped_text()
 
     def on_paste(self, event: events.Paste) -> None:
-        """Warn that the fields ignore pasted text, like keys."""
+        """Warn that the fields ignore pasted text, at the same times as they ignore keys."""
         if event.text and self._warn_of_dropped_text():
             event.stop()
 

@@ -92,7 +92,7 @@ def _invoice_facts(invoice: Record, names: AccountNames) -> list[str]:
 
 
 def _distinguishing_facts(record: Record, names: AccountNames) -> Iterator[str]:
-    """Yield the facts that distinguish an object from others: its event, last characters, account, user."""
+    """Yield the facts that distinguish an object from others: event, key, account and user."""
     if isinstance(record.get("event"), str):
         yield literal(record["event"])
     if isinstance(last := record.get("last4"), str):
@@ -130,8 +130,9 @@ def confirmation_of(record: Record, names: AccountNames) -> Confirmation:
 
 
 _NO_BALANCES: Mapping[str, int] = {}
-# In an account of these types a positive balance is a credit (docs/export.md#types-of-accounts). Below zero,
-# no money is missing: a seller owes you, or you have refunded more than you earned.
+# The types of accounts in which a positive balance is a credit (docs/export.md#types-of-accounts). If such a
+# balance falls below zero, no money is missing: for example, a seller owes you money, or you have refunded
+# more than you earned.
 _CREDIT_TYPES = frozenset({"liability", "income", "equity"})
 _LABEL_WIDTH = 15
 _WHERE = {Mode.LIVE: "in LIVE mode", Mode.UNKNOWN: "in an unknown mode (the server does not say which)"}
@@ -151,8 +152,8 @@ def question_of_form(
 
     In test mode only a form that moves money needs a question; for any other form, return None. `body` is the
     body to send, and `about` names the object that the form changes. If the form overdraws an account, or
-    moves money outside test mode, the user types the amount. Otherwise the text is None, and the user
-    confirms with `y`.
+    moves money outside test mode, the text is the amount. Otherwise the text is None, and the user confirms
+    with `y`.
     """
     if mode is Mode.TEST and not form.moves_money:
         return None
@@ -235,7 +236,10 @@ class Movement(NamedTuple):
 
     @property
     def overdraws(self) -> bool:
-        """Whether an account goes from zero or more to below zero, and its type does not expect that."""
+        """Whether the movement takes `account` from zero or more to below zero.
+
+        False for an account of a type in `_CREDIT_TYPES`.
+        """
         if self.after is None or self.kind == "credit" or self.account.type in _CREDIT_TYPES:
             return False
         return self.after < 0 <= self.after + self.amount
