@@ -33,7 +33,7 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     a call of `rest` the dialog is `working`: it waits for the result of a worker.
     """
 
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-high")]  # rows; a low screen has no empty lines in the box
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-high")]  # in rows; on a low screen the box has no empty lines
 
     # While a dialog is open, Textual ignores the application's keys, so each dialog binds ctrl+c again. If
     # the user has selected text, Textual copies the text instead of running this action.
@@ -64,8 +64,8 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     def answers(self) -> str:
         """The sentence that names the keys with which the user can answer.
 
-        The dialog shows this sentence when the user presses a key that does nothing here. If such a key types
-        a text, the sentence is "".
+        The dialog shows this sentence when the user presses a key that does nothing here. In a dialog with a
+        field for text, the sentence is "", because most keys type into the field.
         """
         return ""
 

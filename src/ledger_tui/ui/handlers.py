@@ -90,7 +90,8 @@ def asks(group: str, *, exclusive: bool = True) -> Callable[[Asking[Node, P]], S
 # would be wrong: on a busy machine the whole dashboard can stand still for seconds although no widget hangs.
 _BEATS = 20
 _BEAT_SECONDS = 0.1
-# A key that is held down comes again after half a second. Somebody who reads the next screen is slower.
+# If a key answers a question, and the same key comes again within this time, `KeyOrder` drops it. A terminal
+# repeats a key that is held down after about half a second; a user who first reads the next screen is slower.
 _REPEAT_SECONDS = 1.0
 _JOINERS = ("\u200d", "\u200c")
 
@@ -121,7 +122,7 @@ class KeyOrder:
         self._keys = 0  # the number of keys dispatched
         self._path_followed: tuple[MessagePump, ...] = ()  # the widgets that the current callback passes
         self._rounds = 0  # how often the callback of the current key has passed all these widgets
-        self._answer: tuple[Layer[Any], events.Key] | None = None  # the last key, if a question was open
+        self._answer: tuple[Layer[Any], events.Key] | None = None  # the last key, and the open question
 
     @property
     def all_done(self) -> bool:
@@ -172,7 +173,7 @@ class KeyOrder:
             self._count_beats(self._keys, _BEATS)
 
     def _repeats_answer(self, event: events.Event) -> bool:
-        """Return whether the user holds or presses again the key that has just closed a question."""
+        """Return whether this key has just closed a question, and is held down or was pressed again."""
         if not isinstance(event, events.Key):
             return False
         screens = self._app.screen_stack

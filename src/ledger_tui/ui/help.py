@@ -93,8 +93,9 @@ _LINES = {"everywhere": (":flows", "money between accounts"), "in time": (":at -
 class HelpScreen(Dialog[None]):
     """Shows the keys that work on the screen below the dialog, in groups.
 
-    The keys that the chosen object does not allow now follow below the group of this object, dimmed, with the
-    reason. `/` searches: the dialog then shows only the lines that contain the typed text.
+    The group of the chosen object ends with the keys that this object does not allow now. These keys are
+    dimmed, and the reason stands above them. `/` searches: the dialog then shows only the lines that contain
+    the typed text.
     """
 
     BINDINGS = [
@@ -161,7 +162,7 @@ class HelpScreen(Dialog[None]):
     def _text(self, text: str = "") -> Content:
         """Return the lines that contain `text`: two groups for this screen and two for all screens.
 
-        Below them, if there is a `text`, come the keys that do nothing now, with their screens.
+        If there is a `text`, the other keys with this text follow below, with the names of their screens.
         """
         groups: dict[str, list[Content]] = {
             name: self._lines(name, text) for name in ("here", "on this object", "everywhere", "in time")
@@ -186,9 +187,9 @@ class HelpScreen(Dialog[None]):
         )
 
     def _impossible_lines(self, text: str, width: int) -> list[Content]:
-        """Return the dimmed lines of the keys that contain `text` and that the object does not allow now.
+        """Return dimmed lines: each reason why keys do nothing now, followed by these keys.
 
-        The reason comes before its keys.
+        Leave out the keys that do not contain `text`.
         """
         lines = []
         for why, bindings in self._impossible.items():
@@ -201,7 +202,7 @@ class HelpScreen(Dialog[None]):
         return [Content.styled(line, "$muted") for line in lines]
 
     def _lines_elsewhere(self, text: str) -> list[Content]:
-        """Return a line for each key that contains `text` and is in no group."""
+        """Return a line for each key that contains `text` and is in none of the groups above."""
         impossible = [binding for bindings in self._impossible.values() for binding in bindings]
         here = {binding.description for binding in [*self._shown_keys, *impossible]}
         screens_of: dict[tuple[str, str], list[str]] = {}

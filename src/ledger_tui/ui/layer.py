@@ -11,7 +11,7 @@ from textual.screen import Screen, ScreenResultType
 class Layer(Screen[ScreenResultType]):
     """A screen that stays up to date while it lies behind a dialog."""
 
-    is_question = False  # whether a repeated answer to this screen must not act on the screen below
+    is_question = False  # if True, repeats of the key that answers must not act on the next screen
 
     @property
     def first_actions(self) -> Sequence[str]:

@@ -155,7 +155,7 @@ class Tile(Widget):
     def _keep_chosen(self, rows: Sequence[TileRow]) -> None:
         before = self.chosen
         self._rows = rows
-        # The user enters a tile at its first row, whichever row has become the first by then.
+        # When the user enters a tile, its first row must be chosen, even if this row has just arrived.
         if before is None or (self._index == 0 and (self._follows or not self.current)):
             return
         links = [row.link for row in self._stops]
