@@ -342,8 +342,8 @@ def _use_theme(navigation: Navigation, name: str) -> None:
 
 # ---------------------------------------------------------------------- the command line
 
-# Bindings that the command line does not offer: moves of the cursor, the key of this line, and the keys of
-# screens, because the name of each screen is itself a command.
+# Bindings that the command line does not offer: moves of the cursor, the key that opens the command line, and
+# the keys of screens, because the name of each screen is itself a command.
 _NOT_OFFERED = ("move", "choose", "newest", "oldest", "show.", "command_line")
 
 
@@ -369,9 +369,9 @@ def open_command_line(navigation: Navigation, line: str = "") -> None:
 def _actions(navigation: Navigation) -> Iterator[CommandOffer]:
     """Yield the actions that have a key on this screen, without the actions that open a screen.
 
-    The actions on the key bar come first, in the order of the bar. But `:flows` is the very first if the bar
-    names it next to the key of the command line, so that `:` and enter do what the bar says. No other action
-    that opens a screen is needed, because the name of each screen is a command.
+    The actions on the key bar come first, in the order of the bar. No action that opens a screen is needed,
+    because the name of each screen is a command. There is one exception: if the bar shows `: flows`, `:flows`
+    comes before all actions, so that `:` and enter open the flows.
     """
     from ledger_tui.app.command_line import FLOWS, action_offer
 
@@ -414,7 +414,7 @@ def _elsewhere(navigation: Navigation) -> Iterator[CommandOffer]:
 
 
 def effect_of(navigation: Navigation, binding: Binding) -> str:
-    """Return the effect of a key that changes an object of the list, in a sentence; "" for any other key."""
+    """Return a sentence with the effect of a key that changes the selected object; "" for any other key."""
     view, key = navigation.view, navigation.app.get_key_display(binding)
     if not isinstance(view, ResourceView):
         return ""
@@ -426,7 +426,7 @@ def effect_of(navigation: Navigation, binding: Binding) -> str:
 
 
 def _why_not_here(navigation: Navigation, resource: Resource, action: ResourceAction) -> str:
-    """Return why the chosen row of this resource does not allow the action; "" without such a row."""
+    """Return why the chosen row does not allow the action; "" if no row of this resource is chosen."""
     view = navigation.view
     if not isinstance(view, ResourceView) or view.resource is not resource or view.selected is None:
         return ""

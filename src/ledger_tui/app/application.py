@@ -149,7 +149,7 @@ class LedgerApp(App[int]):
             await super().on_event(event)
 
     async def _dispatch(self, event: events.Event) -> None:
-        """Hand a key or pasted text to Textual. Of several pasted lines a field takes only the first."""
+        """Hand a key or pasted text to Textual. A field gets only the first pasted line that is not empty."""
         if isinstance(event, events.Paste) and isinstance(self.focused, Input):
             lines = [line for line in event.text.splitlines() if line.strip()]
             if len(lines) > 1:
@@ -399,15 +399,15 @@ class LedgerApp(App[int]):
     # ------------------------------------------------------------------ the end
 
     async def action_quit(self) -> None:
-        """Quit. If input in an open dialog would be lost, ask first; the same key, pressed again, then
-        quits.
+        """Quit. If input in an open dialog would be lost, ask first. If the user presses the same key again
+        instead of answering, quit.
         """
         question = self.screen if isinstance(self.screen, ConfirmScreen) else None
         loss = next((text for dialog in reversed(self._dialogs) if (text := dialog.unfinished)), "")
         if not loss or (question is not None and question.labels is QUIT):
             self.exit()
             return
-        if question is not None and question.labels is LEAVE:  # only about leaving a form: answer it with no
+        if question is not None and question.labels is LEAVE:  # asks about leaving a form: the answer is no
             question.dismiss(False)
         self.push_screen(ConfirmScreen(f"Quit the dashboard? {loss}", labels=QUIT), self._quit_answered)
 

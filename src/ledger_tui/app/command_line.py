@@ -473,7 +473,7 @@ class CommandScreen(Dialog[Command | None]):
             self._offers = [*self._actions, *(each for each in offers if each.text not in offered)]
         del self._offers[_SHOWN:]
         # If enter would run the first offer at once, highlight the offer, so that the user sees what enter
-        # would do. On an empty line enter opens the flows, if the key bar names them after the colon.
+        # would do. `FLOWS` is the first offer of an empty line only if the key bar shows `: flows`.
         first = self._offers[0] if self._offers else None
         is_meant = first and first.run and (first.is_named(line) or not self._is_command(line))
         means = is_meant if line.strip() else first is FLOWS

@@ -561,7 +561,9 @@ class Dashboard(Layer[None]):
         return isinstance(view, ResourceView) and view.place.kind in TRACED and view.model.is_loading
 
     def _record_being_read(self) -> Record | None:
-        """Return the record that the user was reading when the key was pressed."""
+        """Return the record that the user was reading when the key was pressed, even if another row has just
+        come under the cursor.
+        """
         view = self.view
         return view.record_list.record_being_read() if isinstance(view, ResourceView) else view.selected
 

@@ -56,7 +56,7 @@ class Course:
 
 
 def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, end_ms: int) -> Course:
-    """Return the course of an account, computed from the account and its transactions."""
+    """Return the course of an account's balance, computed from the account and its newest transactions."""
     moments = [(moment_ms(each.get("created")), each) for each in newest_first]
     shown = [(at, each) for at, each in moments if at is not None and start_ms < at <= end_ms]
     currency = account.get("currency")

@@ -483,7 +483,7 @@ class FlowsView(TimedTiles):
         return super().check_action(action, parameters)
 
     def why_not(self, binding: Binding) -> str:
-        """Return the reason why enter does nothing on the chosen row."""
+        """Return the reason why enter does nothing on the row of "others"; "" for any other key."""
         return _NO_ONE_FLOW if binding.action == "open" else ""
 
     def action_open(self) -> None:

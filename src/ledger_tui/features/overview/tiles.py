@@ -95,7 +95,7 @@ class BalanceHistory:
         step = seconds / (points - 1)
         since: dict[str, list[int]] = defaultdict(lambda: [0] * points)
         for at, currency, amount in self._postings:
-            # Subtract the posting from the sum at every earlier point.
+            # Subtract the posting from the balance at every point before the posting.
             before = min(points, int((at - (now - seconds)) // step) + 1)
             if before > 0:
                 since[currency][before - 1] += amount
