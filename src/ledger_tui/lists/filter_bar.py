@@ -424,7 +424,7 @@ class FilterBar(Vertical):
     def _filter_meant(self, line: str) -> str:
         """Return the filter that the line means, such as `status:4xx` for `4xx`; otherwise return `line`.
 
-        A line that a loaded row contains is a text.
+        If a loaded row contains the line as text, the line does not mean a filter.
         """
         meant = line if is_filter_line(line, self._filters) else filter_of(line, self._filters)
         if meant == line:

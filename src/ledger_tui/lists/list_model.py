@@ -46,7 +46,7 @@ class ListModel:
         self._end_page_at = 0.0  # the earliest time for another page while the cursor is at the end
         self._created: object = None  # the id of a created object that is not listed yet
         self._arrived_at = float("-inf")  # when another row last came under the cursor by itself
-        self._id_before: object = None  # the id of the row that was under the cursor before
+        self._id_before: object = None  # the id of the row that was under the cursor until then
         # the credential that is not allowed to read this list, by its number (`Session.credentials`)
         self._refused_as: int | None = None
 
@@ -351,11 +351,11 @@ class ListModel:
 
     @property
     def row_before_arrival(self) -> int | None:
-        """The row that the user was reading if another row has come under the cursor just now; else None."""
+        """The number of the row that another row has replaced under the cursor just now; otherwise None."""
         return self.window.index_of(self._id_before) if self.has_arrived_just_now else None
 
     def move(self, row: int) -> None:
-        """Put the cursor on a row that the user means."""
+        """Put the cursor on a row that the user has chosen."""
         self._arrived_at = float("-inf")
         self.window.move(row)
 

@@ -58,7 +58,7 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[FittedColumn]:
         if longest is not None and last.rank <= _SHORTENED_FROM:
             columns_left[columns_left.index(longest)] = replace(longest, width=longest.short)
         elif last.short and _needed(columns_left, 0) <= width:
-            break  # keep `last`: it is shortened, and fits if columns get less than their `easy` width
+            break  # keep `last`, which fits if some columns get less than their `easy` width
         else:
             columns_left.remove(last)
     spare = max(0, width - _needed(columns_left, 0))

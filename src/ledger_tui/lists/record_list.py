@@ -411,7 +411,8 @@ class RecordList(Stack):
     def record_being_read(self) -> Record | None:
         """Return the record that the user was reading when a key was pressed.
 
-        If a newer row has just come under the cursor, first put the cursor back on the row before.
+        If another row has just come under the cursor, first put the cursor back on the row that was there
+        before.
         """
         if (row := self.model.row_before_arrival) is not None:
             self.table.go_to(row)

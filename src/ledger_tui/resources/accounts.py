@@ -39,7 +39,7 @@ from ledger_tui.resources.base import (
 from ledger_tui.resources.filtering import check_date
 from ledger_tui.resources.transactions import TRANSACTIONS, TRANSFER
 
-_DAYS = 30  # pressing the key for a statement opens the statement of this many days
+_DAYS = 30  # a statement that the user opens with its key covers the last 30 days
 _ENDS = {"opening_balance": "Opening balance", "closing_balance": "Closing balance"}
 
 
@@ -129,8 +129,8 @@ class BalancePoints:
 async def read_balance_points(api: Api, account: Record) -> BalancePoints:
     """Return the account's balances after its latest transactions, with one request.
 
-    If a transaction shows no `balance_after`, compute this balance backwards from the present balance and the
-    newer transactions.
+    If a transaction shows no `balance_after`, compute this balance: subtract the newer transactions from the
+    present balance.
     """
     params = {"account": str(account.get("id")), "limit": str(_POSTINGS)}
     data = (await api.read("/v1/transactions", params)).record.get("data")

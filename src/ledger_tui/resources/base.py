@@ -129,8 +129,8 @@ class Filter:
 
     If `matches` is set, the dashboard, not the server, applies the filter to the loaded rows: `matches` takes
     a record and the value. But a value for which `is_sent` returns True is still sent to the server. If the
-    user types no value, the filter has the value `default`. `words` holds other words for values, as they are
-    on the screen, such as `delivered` for `succeeded`.
+    user types no value, the filter has the value `default`. `words` maps other words on the screen to the
+    values that they stand for, such as `delivered` to `succeeded`.
     """
 
     name: str
@@ -219,9 +219,10 @@ class ResourceAction:
     result: Callable[[Record, str], str] | None = None
 
     def in_words(self, key: str, singular: str) -> str:
-        """Return `F finalizes a draft: it gets its number and can be paid.` for the action of the key F.
+        """Return the effect of the action's key in a sentence.
 
-        `singular` is the word for an object of this kind.
+        The sentence is like `F finalizes a draft: it gets its number and can be paid.` `singular` is the word
+        for an object of this kind.
         """
         state = self.allowed.states[0] if isinstance(self.allowed, InState) else None
         words = state if state == "draft" else f"{state or ''} {singular}".lstrip()
@@ -308,7 +309,7 @@ class Resource(Place):
     # Returns the form to edit an object; None if the object's state does not allow it.
     edit: Callable[[Record, AccountNames], Form | None] = lambda _record, _names: None
     transfer: Form | None = None  # the form that moves money from one account to another
-    edits: str = ""  # the objects of this kind that can be edited, such as `a draft`; "" if there are none
+    edits: str = ""  # what the user can edit, such as `a draft`; "" if objects of this kind cannot be edited
     actions: tuple[ResourceAction, ...] = ()
     related: tuple[RelatedView, ...] = ()
     more: More | None = None

@@ -77,7 +77,8 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
 def filter_of(word: str, filters: Sequence[Filter]) -> str:
     """Return the filter that a word on the screen means, such as `status:4xx` for `4xx`; otherwise the word.
 
-    The word means a filter if exactly one filter has the word as a value. yes and no mean no filter.
+    The word means a filter if exactly one filter has the word as a value. The values of a yes/no filter do
+    not count.
     """
     named = [
         each.name
@@ -90,7 +91,7 @@ def filter_of(word: str, filters: Sequence[Filter]) -> str:
 def complete_value(value: str, filter_: Filter) -> str:
     """Return the suggested value that begins with `value`; if there are none or several, return `value`.
 
-    Also return the value that another word stands for.
+    But if `value` is one of the filter's `words`, return the value that this word stands for.
     """
     beginning = value.casefold()
     if beginning in filter_.words:
@@ -161,7 +162,7 @@ _FREQUENT = ("4xx", "5xx", "400", "401", "403", "404", "409", "422", "429", "500
 
 
 def has_http_status(record: Record, value: str) -> bool:
-    """Return whether a record has a status such as `404`, or one of a class such as `4xx`."""
+    """Return whether a record's status is `value`. `value` can be a class of statuses such as `4xx`."""
     return str(record.get("status")).startswith(value.removesuffix("xx"))
 
 
@@ -174,7 +175,7 @@ def http_status(
 ) -> Filter:
     """Return a filter by the status of an answer, such as `404` or `4xx`.
 
-    `answers` returns the records with the statuses. `is_sent` is for `Filter`.
+    `answers` returns the answers of a row, which are records with a `status`. `Filter` explains `is_sent`.
     """
 
     def matches(record: Record, value: str, _context: FilterContext) -> bool:
