@@ -407,7 +407,7 @@ def _elsewhere(navigation: Navigation) -> Iterator[CommandOffer]:
                 key = key_of(BY_ID[f"act.{action.name}"])
                 why = _why_not_here(navigation, resource, action)
                 about = why or f"{resource.title}: choose a row, then {key}"
-                effect = action.in_words(key, resource.singular)
+                effect = action.effect_sentence(key, resource.singular)
                 advice = f"{effect}\n{why}" if why else f"Choose a row: {key} {action.label}s it."
                 run_it = partial(_begin, navigation, resource, advice)
                 yield action_offer(f"act.{action.name}", action.label, about, run_it)
@@ -422,7 +422,7 @@ def effect_of(navigation: Navigation, binding: Binding) -> str:
     if binding.action == "edit" and resource.edits:
         return f"{key} edits {resource.edits}."
     action = resource.action(binding.action.removeprefix("act('").removesuffix("')"))
-    return action.in_words(key, resource.singular) if action is not None else ""
+    return action.effect_sentence(key, resource.singular) if action is not None else ""
 
 
 def _why_not_here(navigation: Navigation, resource: Resource, action: ResourceAction) -> str:

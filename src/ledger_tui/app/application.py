@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 _SAVE_LAST_PLACE_SECONDS = 0.5
-_NOT_PASTED = "Nothing was pasted: no field for text has the focus."
+_NO_TEXT_FIELD = "Nothing was pasted: no field for text has the focus."
 # The groups of workers that a key starts. While such a worker runs, the screen waits for the result of the
 # key.
 _GROUPS_OF_KEYS = frozenset({"act", "jump", "repair"})
@@ -161,7 +161,7 @@ class LedgerApp(App[int]):
     def on_paste(self, event: events.Paste) -> None:
         """Warn that no widget has taken the pasted text."""
         if event.text:
-            self.notify(_NOT_PASTED, severity="warning")
+            self.notify(_NO_TEXT_FIELD, severity="warning")
 
     def get_default_screen(self) -> Dashboard:
         config = self.options.config

@@ -475,14 +475,14 @@ class CommandScreen(Dialog[Command | None]):
         # If enter would run the first offer at once, highlight the offer, so that the user sees what enter
         # would do. `FLOWS` is the first offer of an empty line only if the key bar shows `: flows`.
         first = self._offers[0] if self._offers else None
-        is_meant = first and first.run and (first.is_named(line) or not self._is_command(line))
-        means = is_meant if line.strip() else first is FLOWS
+        runs_first = first and first.run and (first.is_named(line) or not self._is_command(line))
+        enter_runs_first = runs_first if line.strip() else first is FLOWS
         self.query_one(Offers).offer(
             (
                 Content.assemble(fit(literal(each.text), _WIDTH), (f"  {literal(each.about)}", "$muted"))
                 for each in self._offers
             ),
-            0 if means else None,
+            0 if enter_runs_first else None,
         )
         self._say("" if self._offers or self._is_command(line) else NOTHING, "$muted")
 

@@ -58,7 +58,7 @@ class Course:
 def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, end_ms: int) -> Course:
     """Return the course of an account's balance, computed from the account and its newest transactions."""
     moments = [(moment_ms(each.get("created")), each) for each in newest_first]
-    shown = [(at, each) for at, each in moments if at is not None and start_ms < at <= end_ms]
+    postings = [(at, each) for at, each in moments if at is not None and start_ms < at <= end_ms]
     currency = account.get("currency")
     return Course(
         str(account.get("id")),
@@ -66,8 +66,8 @@ def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, en
         currency if isinstance(currency, str) else None,
         start_ms,
         end_ms,
-        (start_ms, *(at for at, _ in reversed(shown))),
-        tuple(reversed(balances(account, [each for _, each in shown]))),
+        (start_ms, *(at for at, _ in reversed(postings))),
+        tuple(reversed(balances(account, [each for _, each in postings]))),
     )
 
 

@@ -253,7 +253,7 @@ SPANS = (
 )
 _WIDE_COLUMNS = 110
 _PAGES = 20
-_NO_ONE_FLOW = "Others are the sum of the smaller flows. A higher terminal shows each."
+_ABOUT_OTHERS = "Others are the sum of the smaller flows. A higher terminal shows each."
 _NAME = 18
 
 
@@ -484,12 +484,12 @@ class FlowsView(TimedTiles):
 
     def why_not(self, binding: Binding) -> str:
         """Return the reason why enter does nothing on the row of "others"; "" for any other key."""
-        return _NO_ONE_FLOW if binding.action == "open" else ""
+        return _ABOUT_OTHERS if binding.action == "open" else ""
 
     def action_open(self) -> None:
         choice = self._chosen
         if choice is not None and choice.source == OTHERS:
-            self.notify(_NO_ONE_FLOW)
+            self.notify(_ABOUT_OTHERS)
         elif choice is not None:
             self.post_message(LinkFollowed(self._link(choice)))
 

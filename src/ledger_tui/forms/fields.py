@@ -425,7 +425,7 @@ class FieldList(VerticalScroll, can_focus=False):
         row = next((row for row in self.children if row.has_focus_within), None)
         if focused is None or row is None:
             return
-        whole = row.outer_size.height <= self.size.height
+        row_fits = row.outer_size.height <= self.size.height
         # the matches of a picker stand below its input, so put the input at the top
-        top = not whole and isinstance(focused.parent, PickerField)
-        self.scroll_to_widget(row if whole else focused, animate=False, top=top)
+        top = not row_fits and isinstance(focused.parent, PickerField)
+        self.scroll_to_widget(row if row_fits else focused, animate=False, top=top)

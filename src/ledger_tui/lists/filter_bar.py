@@ -328,8 +328,8 @@ class FilterBar(Vertical):
         elif window.has_older:
             self.show(f"No loaded row matches {phrase}; enter searches older rows.")
         else:
-            own = f" Filters: {usage(self._filters)}" if self._filters else ""
-            self.show(f"No loaded row matches {phrase}.{own}", problem=True)
+            usage_text = f" Filters: {usage(self._filters)}" if self._filters else ""
+            self.show(f"No loaded row matches {phrase}.{usage_text}", problem=True)
 
     # ------------------------------------------------------------------ completions
 
@@ -412,7 +412,7 @@ class FilterBar(Vertical):
         highlighted = self.query_one(Offers).highlighted
         if highlighted is not None and self._offers and not self._take(highlighted).complete:
             return
-        line = self._filter_meant(self.line)
+        line = self._as_filter(self.line)
         if self._id_prefix and line.startswith(self._id_prefix) and " " not in line:
             self.show("Opening…")
             self.post_message(self.OpenId(line))
@@ -421,16 +421,16 @@ class FilterBar(Vertical):
         else:
             self._find()
 
-    def _filter_meant(self, line: str) -> str:
+    def _as_filter(self, line: str) -> str:
         """Return the filter that the line means, such as `status:4xx` for `4xx`; otherwise return `line`.
 
         If a loaded row contains the line as text, the line does not mean a filter.
         """
-        meant = line if is_filter_line(line, self._filters) else filter_of(line, self._filters)
-        if meant == line:
+        filter_text = line if is_filter_line(line, self._filters) else filter_of(line, self._filters)
+        if filter_text == line:
             return line
         self._narrow()
-        return line if self._model.text and len(self._model.window) else meant
+        return line if self._model.text and len(self._model.window) else filter_text
 
     def _find(self) -> None:
         """Close the line, and keep only the loaded rows that contain the text.

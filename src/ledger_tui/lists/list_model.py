@@ -46,7 +46,7 @@ class ListModel:
         self._end_page_at = 0.0  # the earliest time for another page while the cursor is at the end
         self._created: object = None  # the id of a created object that is not listed yet
         self._arrived_at = float("-inf")  # when another row last came under the cursor by itself
-        self._id_before: object = None  # the id of the row that was under the cursor until then
+        self._id_before_arrival: object = None  # the id of the row that was under the cursor until then
         # the credential that is not allowed to read this list, by its number (`Session.credentials`)
         self._refused_as: int | None = None
 
@@ -341,7 +341,7 @@ class ListModel:
         is_created = self._created is not None and self.window.index_of(self._created) is not None
         if before is not None and now is not None and before.get("id") != now.get("id") and not is_created:
             self._arrived_at = self.context.session.clock()
-            self._id_before = before.get("id")
+            self._id_before_arrival = before.get("id")
 
     @property
     def has_arrived_just_now(self) -> bool:
@@ -352,7 +352,7 @@ class ListModel:
     @property
     def row_before_arrival(self) -> int | None:
         """The number of the row that another row has replaced under the cursor just now; otherwise None."""
-        return self.window.index_of(self._id_before) if self.has_arrived_just_now else None
+        return self.window.index_of(self._id_before_arrival) if self.has_arrived_just_now else None
 
     def move(self, row: int) -> None:
         """Put the cursor on a row that the user has chosen."""

@@ -218,7 +218,7 @@ class ResourceAction:
     # Returns the sentence shown after the action. It takes the answer and the words for the object.
     result: Callable[[Record, str], str] | None = None
 
-    def in_words(self, key: str, singular: str) -> str:
+    def effect_sentence(self, key: str, singular: str) -> str:
         """Return the effect of the action's key in a sentence.
 
         The sentence is like `F finalizes a draft: it gets its number and can be paid.` `singular` is the word

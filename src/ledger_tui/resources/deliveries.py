@@ -28,7 +28,8 @@ def has_failed(delivery: Record) -> bool:
     return delivery.get("status") == "failed" or bool(attempts and attempts[-1].get("error") is not None)
 
 
-_WORDS = {"delivered": "succeeded", "arrived": "succeeded"}
+# Words on the screen that mean a status.
+_OTHER_WORDS = {"delivered": "succeeded", "arrived": "succeeded"}
 
 
 def filters_of(deliveries: Callable[[Record], Iterable[Record]]) -> tuple[Filter, ...]:
@@ -48,6 +49,6 @@ def filters_of(deliveries: Callable[[Record], Iterable[Record]]) -> tuple[Filter
 
     return (
         choice("failed", ("yes", "no"), "yes", matches=has_failure),
-        replace(choice("status", [*LOOKS], "pending", matches=has_status), words=_WORDS),
+        replace(choice("status", [*LOOKS], "pending", matches=has_status), words=_OTHER_WORDS),
         http_status("answer", "503", attempts),
     )

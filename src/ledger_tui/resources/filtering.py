@@ -80,12 +80,12 @@ def filter_of(word: str, filters: Sequence[Filter]) -> str:
     The word means a filter if exactly one filter has the word as a value. The values of a yes/no filter do
     not count.
     """
-    named = [
+    names = [
         each.name
         for each in filters
         if not each.is_yes_no and word.casefold() in map(str.casefold, (*each.suggests(), *each.words))
     ]
-    return f"{named[0]}:{word}" if len(named) == 1 else word
+    return f"{names[0]}:{word}" if len(names) == 1 else word
 
 
 def complete_value(value: str, filter_: Filter) -> str:
@@ -158,7 +158,8 @@ def choice(
 
 
 _HTTP_STATUS = re.compile(r"\d{3}|[1-5]xx")
-_FREQUENT = ("4xx", "5xx", "400", "401", "403", "404", "409", "422", "429", "500", "502", "503", "504")
+# the statuses to offer while the user types
+_STATUSES = ("4xx", "5xx", "400", "401", "403", "404", "409", "422", "429", "500", "502", "503", "504")
 
 
 def has_http_status(record: Record, value: str) -> bool:
@@ -186,7 +187,7 @@ def http_status(
         name,
         example,
         lambda value: None if _HTTP_STATUS.fullmatch(value) else "A status is like 404 or 4xx.",
-        suggests=lambda: _FREQUENT,
+        suggests=lambda: _STATUSES,
         matches=matches,
         is_sent=is_sent,
     )

@@ -116,13 +116,13 @@ class HelpScreen(Dialog[None]):
         self._own_keys = own_keys
         # Leave out Textual's own bindings, which lack an id, except the binding of the palette.
         all_ours = [each for each in bindings if each.binding.id or _is_palette(each.binding.action)]
-        possible = sum(each.enabled for each in all_ours)
-        ours = sorted(all_ours, key=lambda each: usefulness(each.binding.action) or possible)
+        enabled_count = sum(each.enabled for each in all_ours)
+        ours = sorted(all_ours, key=lambda each: usefulness(each.binding.action) or enabled_count)
         self._shown_keys = [each.binding for each in ours if each.enabled]
-        self._impossible: dict[str, list[Binding]] = {}  # by the reason
+        self._impossible_keys: dict[str, list[Binding]] = {}  # by the reason
         for binding in (each.binding for each in ours if not each.enabled):
             if _group_of(binding.action) == "on this object" and (why := why_not(binding)):
-                self._impossible.setdefault(why, []).append(binding)
+                self._impossible_keys.setdefault(why, []).append(binding)
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help", classes="dialog") as box:
@@ -192,7 +192,7 @@ class HelpScreen(Dialog[None]):
         Leave out the keys that do not contain `text`.
         """
         lines = []
-        for why, bindings in self._impossible.items():
+        for why, bindings in self._impossible_keys.items():
             keys = [
                 f"{self.app.get_key_display(each).rjust(_KEY_WIDTH)}  {each.description}" for each in bindings
             ]
@@ -203,8 +203,8 @@ class HelpScreen(Dialog[None]):
 
     def _lines_elsewhere(self, text: str) -> list[Content]:
         """Return a line for each key that contains `text` and is in none of the groups above."""
-        impossible = [binding for bindings in self._impossible.values() for binding in bindings]
-        here = {binding.description for binding in [*self._shown_keys, *impossible]}
+        impossible_keys = [binding for bindings in self._impossible_keys.values() for binding in bindings]
+        here = {binding.description for binding in [*self._shown_keys, *impossible_keys]}
         screens_of: dict[tuple[str, str], list[str]] = {}
         for screen, bindings in SCREENS:
             for binding in bindings:
