@@ -405,8 +405,9 @@ async def test_the_page_works(machine: Machine, reader: Reader, postgres: Postgr
 
 def rights_of_database(postgres: PostgresWithPassword) -> tuple[str, ...]:
     """Return the owner of the database `ledger`, and the rights to it and to its schema."""
-    with psycopg.connect(f"host={postgres.sockets} port={postgres.port} user=postgres dbname=ledger") as it:
-        row = it.execute(
+    address = f"host={postgres.sockets} port={postgres.port} user=postgres dbname=ledger"
+    with psycopg.connect(address) as connection:
+        row = connection.execute(
             "SELECT datdba::regrole::text, datacl::text, nspacl::text"
             " FROM pg_database, pg_namespace WHERE datname = 'ledger' AND nspname = 'public'"
         ).fetchone()

@@ -281,7 +281,7 @@ async def test_a_credential_that_does_not_count_is_401_everywhere(
 
 
 @pytest.mark.parametrize("key", ["sk_test_…", "sk_test_...", "sk_live_YOUR_KEY"])
-async def test_the_key_of_an_example_is_refused_with_the_form_of_a_key(
+async def test_a_key_from_an_example_is_refused_with_the_form_of_a_real_key(
     anyone: httpx.AsyncClient, key: str
 ) -> None:
     answer = await anyone.get("/v1/accounts", headers={b"Authorization": f"Bearer {key}".encode()})

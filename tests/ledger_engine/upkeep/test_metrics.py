@@ -522,7 +522,7 @@ def test_an_alert_predicts_the_size_of_the_database_from_a_whole_day(
         ("60x48 40x1 20x12", False),  # the server was restarted twice
     ],
 )
-def test_an_alert_reports_connections_that_are_lost_again_and_again_and_no_restart(
+def test_an_alert_reports_connections_that_are_lost_again_and_again_but_no_restart(
     opened: str, repeats: bool, tmp_path: Path
 ) -> None:
     summary = "a loses its connections to the database again and again."
@@ -542,7 +542,7 @@ def check_alert(
 ) -> None:
     """Let promtool check which alerts fire after some hours in which each series grew from its value.
 
-    A text is the series itself, in promtool's notation.
+    If the value of a series is a text, the text holds all values of the series in promtool's notation.
     """
     alerts = Path(__file__).parents[3] / "deploy" / "alerts.yaml"
     test = {

@@ -233,7 +233,7 @@ def test_a_form_that_moves_money_is_named_as_it_was_chosen_and_its_amount_typed_
     ],
 )
 @pytest.mark.parametrize("form", [TRANSACTIONS.form, TRANSFER])
-def test_in_test_mode_the_amount_is_typed_again_if_it_overdraws_an_account_that_held_enough(
+def test_in_test_mode_the_user_types_the_amount_of_a_movement_that_overdraws_an_account(
     form: Form, account_type: str | None, balance: int, amount: str, typed_again: str | None
 ) -> None:
     names = AccountNames()

@@ -63,7 +63,7 @@ async def test_where_nothing_is_offered_the_keys_that_choose_change_nothing() ->
         ("transactions", "debit", {"type": "debit"}),
     ],
 )
-async def test_a_state_that_a_column_shows_is_its_filter_if_no_row_contains_it(
+async def test_a_state_on_the_screen_means_its_filter_if_no_row_contains_the_word(
     kind: str, word: str, filters: dict[str, str]
 ) -> None:
     app, bar = bar_of(kind)

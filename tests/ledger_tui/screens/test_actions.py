@@ -75,7 +75,7 @@ async def test_an_action_asks_for_a_second_press_on_a_row_that_just_arrived_but_
 
 
 @pytest.mark.parametrize("key", ["enter", "T", "J", "e", "i"])
-async def test_a_key_that_opens_a_row_opens_the_one_that_was_read_before_another_arrived(
+async def test_a_key_opens_the_row_that_was_under_the_cursor_before_another_row_arrived(
     driver: Driver, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setattr(list_model, "_ARRIVAL_SECONDS", 3600)

@@ -135,7 +135,7 @@ async def test_a_dialog_that_is_closed_twice_closes_nothing_else(bare: Driver) -
 async def test_after_the_question_what_is_typed_goes_on_in_the_form(bare: Driver) -> None:
     await bare.press("n")
     await bare.type("Hello", "escape")
-    await bare.burst(*"wonderland")  # `w` and `o` are no answer, `n` is
+    await bare.burst(*"wonderland")  # `w` and `o` answer nothing, `n` answers no
     form = bare.app.screen
     assert isinstance(form, FormScreen)
     assert form.typed()["name"] == "Helloderland"
@@ -144,7 +144,7 @@ async def test_after_the_question_what_is_typed_goes_on_in_the_form(bare: Driver
 
 
 def keys_apart(key: str, *seconds: float) -> list[events.Key]:
-    """Return presses of one key that arrive at these seconds."""
+    """Return presses of one key, one at each of these times in seconds."""
     presses = [key_event(key) for _ in seconds]
     for event, moment in zip(presses, seconds, strict=True):
         event.time = moment
@@ -159,7 +159,8 @@ async def test_a_key_that_repeats_an_answer_does_not_act_on_the_screen_below(wit
 
     await with_till.press("n")
     await with_till.type("Safe", "escape", sees="Leave the form?")
-    *held, later = keys_apart("y", 100.0, 100.9, 101.8, 103.0)  # held down, and pressed again
+    # the user holds the key down, and presses it again later
+    *held, later = keys_apart("y", 100.0, 100.9, 101.8, 103.0)
     await take(*held)
     assert with_till.app.screen is with_till.app.dashboard
     assert with_till.app.clipboard == ""

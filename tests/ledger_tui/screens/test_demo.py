@@ -29,7 +29,7 @@ async def test_it_loads_in_sight_and_its_broken_receiver_is_repaired(demo: Drive
     values = overview.rate.per_minute(demo.app.session.server_time, 60)
     assert sum(1 for value in values if value) > 40
     assert overview.requests.by_status()
-    await demo.sees(" failing")  # a receiver that fails comes first from now on
+    await demo.sees(" failing")  # wait until the failing receiver is known: then it is the first row
     while overview.tile.id != "tile-webhooks":
         await demo.press("tab")
     assert "/bookkeeping" in str((overview.selected or {}).get("url"))  # what fails comes first

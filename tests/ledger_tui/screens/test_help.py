@@ -74,7 +74,7 @@ async def test_the_search_finds_keys_that_do_nothing_here_or_now(own_project: Ad
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=str)
-async def test_the_help_shows_below_the_possible_keys_those_that_the_object_forbids_and_the_reason(
+async def test_the_help_shows_the_keys_that_the_object_forbids_below_the_possible_keys_with_the_reason(
     own_project: Address, size: tuple[int, int]
 ) -> None:
     async with dashboard_on(own_project, size) as driver:

@@ -285,7 +285,7 @@ async def test_of_several_pasted_lines_a_field_says_that_it_kept_the_first(serve
         await driver.sees_no_more("pasted lines")
         for key in ("escape", "y", "n"):
             driver.app.post_message(key_event(key))
-        driver.app.post_message(Paste("\n\nSafe\nBank\n"))  # before the new form has a focus
+        driver.app.post_message(Paste("\n\nSafe\nBank\n"))  # before a field of the new form has the focus
         await driver.sees("Only the first of the 2 pasted lines was taken.")
         await until(lambda: form_of(driver).typed()["name"] == "Safe")
 

@@ -194,7 +194,7 @@ def test_where_statuses_have_no_room_they_are_counted_by_their_first_digit() -> 
 
 
 @pytest.mark.parametrize(("width", "end"), [(18, "  ▲ +4.00"), (24, "  ▲ +4.00"), (17, "⣀⣀⡤⠤⠏⠉")])
-def test_a_narrow_balance_shows_its_change_with_its_figure_or_its_course(width: int, end: str) -> None:
+def test_a_narrow_balance_shows_its_whole_change_or_else_its_course(width: int, end: str) -> None:
     rows = tiles.balances(
         BalanceSums([Sum("EUR", 500, 1)], 1, False), {"EUR": [100, 300, 500]}, 300, width, 1
     ).rows
