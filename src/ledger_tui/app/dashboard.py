@@ -84,9 +84,9 @@ _CHANGES = (
 )
 _ON_SCREENS = {"compare": ("accounts",), "group": SUMMED}  # actions that work only on these screens
 _COMPARED = range(2, 6)  # how many accounts can be compared: two to five
+_NO_OBJECT = "There is no object under the cursor."
 # The reasons why a key does nothing now, for actions whose key works on all screens. For any other action,
 # the view gives the reason.
-_NO_OBJECT = "There is no object under the cursor."
 _WHY_NOT = {
     "trace": "Choose an object, an event or a request first: T traces it.",
     "step(1)": "The screen shows the present; , goes back.",

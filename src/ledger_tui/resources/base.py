@@ -180,8 +180,8 @@ class Form:
     method: Literal["POST", "PATCH"] = "POST"
     shows_once: str | None = None  # the answer's field with a secret that is shown only once
     either: tuple[str, ...] = ()  # the user fills in exactly one of these fields
-    # Whether the user must confirm before the form is sent, even in test mode. Outside test mode the user
-    # confirms by typing the amount.
+    # Whether the user must confirm before the form is sent, even in test mode. Outside test mode, or if the
+    # form overdraws an account, the user confirms by typing the amount.
     moves_money: bool = False
     sends: tuple[tuple[str, str], ...] = ()  # fixed names and values that are sent with the fields
     way_back: ResourceAction | None = None  # the action that undoes the creation, if there is one
@@ -202,7 +202,7 @@ class ResourceAction:
         False  # has lasting effects: the user must confirm, outside test mode by typing a number or a name
     )
     asks: str = ""  # the beginning of the question, if the label is not suitable
-    effect: str = ""  # the consequence, in sentences that the question shows
+    effect: str = ""  # the consequence, in sentences that the question shows; a greyed key shows the first
     # Returns, in sentences, why the user must confirm even in test mode; "" if the object's state gives no
     # reason for this.
     caution: Callable[[Record], str] = lambda _record: ""
