@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 _SAVE_LAST_PLACE_SECONDS = 0.5
-_NO_TEXT_FIELD = "Nothing was pasted: no field for text has the focus."
+_NO_TEXT_FIELD = "Nothing was pasted, because no text field has the focus."
 # The groups of workers that a key starts. While such a worker runs, the screen waits for the result of the
 # key.
 _GROUPS_OF_KEYS = frozenset({"act", "jump", "repair"})

@@ -330,7 +330,7 @@ class Dashboard(Layer[None]):
         if action == "prove":
             return actions.CHOOSE_PROVEN if LOG_PART not in self._session.missing_parts else NO_LOG
         if action == "trace" and self._is_own_trace:
-            return "This is the trace of this object."
+            return "You are already looking at the trace of this object."
         why = self._session.forbids_changes if action.startswith(_CHANGES) else ""
         return why or _WHY_NOT.get(action, "") or self.view.why_not(binding)
 

@@ -253,7 +253,7 @@ SPANS = (
 )
 _WIDE_COLUMNS = 110
 _PAGES = 20
-_ABOUT_OTHERS = "Others are the sum of the smaller flows. A higher terminal shows each."
+_ABOUT_OTHERS = '"others" is the sum of the smaller flows. A higher terminal shows each of them.'
 _NAME = 18
 
 

@@ -198,7 +198,7 @@ class HelpScreen(Dialog[None]):
             ]
             matches = [key for key in keys if text in key.casefold()]
             if matches:
-                lines += [*wrap(f"Not now: {why}", width - 1), *matches]
+                lines += [*wrap(f"Not now. {why}", width - 1), *matches]
         return [Content.styled(line, "$muted") for line in lines]
 
     def _lines_elsewhere(self, text: str) -> list[Content]:

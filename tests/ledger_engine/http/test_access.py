@@ -287,7 +287,7 @@ async def test_a_key_from_an_example_is_refused_with_the_form_of_a_real_key(
     answer = await anyone.get("/v1/accounts", headers={b"Authorization": f"Bearer {key}".encode()})
     assert answer.status_code == 401
     assert answer.json()["error"]["message"] == (
-        'An API key is "sk_test_" or "sk_live_" and 32 letters and digits. '
+        'An API key is "sk_test_" or "sk_live_", followed by 32 letters and digits. '
         "If you copied an example, write your own key in place of the example's."
     )
 

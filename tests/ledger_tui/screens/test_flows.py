@@ -107,7 +107,7 @@ async def test_the_others_of_the_list_are_those_of_the_bands_and_a_count_stands_
         while view._chosen is None or view._chosen.source != "…":
             await driver.press("down")
         assert "⏎ open" not in driver.app.screen.query_one(KeyBar).render().plain
-        await driver.press("enter", sees="Others are the sum of the smaller flows")
+        await driver.press("enter", sees="is the sum of the smaller flows")
         assert flows_of(driver) is view
         view.action_open()  # as a click does
         await driver.rests()

@@ -65,7 +65,7 @@ async def test_the_search_finds_keys_that_do_nothing_here_or_now(own_project: Ad
         await drafted(driver)
         await driver.press("question_mark", "slash")
         await driver.type(
-            "pay", sees=("Not now: Still a draft: F finalizes it first.", "p  pay"), gone="void"
+            "pay", sees=("Not now. Still a draft: F finalizes it first.", "p  pay"), gone="void"
         )
         await driver.press("ctrl+u")
         await driver.type("ship", sees=("Not now, or on other screens", "s  ship  5 Orders"))
@@ -79,15 +79,15 @@ async def test_the_help_shows_the_keys_that_the_object_forbids_below_the_possibl
 ) -> None:
     async with dashboard_on(own_project, size) as driver:
         await drafted(driver)
-        await driver.press("question_mark", sees=("F  finalize", "Not now: Still a draft: F"))
+        await driver.press("question_mark", sees=("F  finalize", "Not now. Still a draft: F"))
         lines = driver.text().splitlines()
         places = [
             next(n for n, line in enumerate(lines) if text in line)
-            for text in ("On this object", "F  finalize", "T  trace", "Not now: Still", "p  pay", "v  void")
+            for text in ("On this object", "F  finalize", "T  trace", "Not now. Still", "p  pay", "v  void")
         ]
         assert places == sorted(places)
         await driver.press("escape", "F", "y", sees="INV-000001 is open")
-        await driver.press("question_mark", sees=("p  pay", "Not now: INV-000001 is open.", "F  finalize"))
+        await driver.press("question_mark", sees=("p  pay", "Not now. INV-000001 is open.", "F  finalize"))
 
 
 async def test_a_help_that_fits_shows_no_rest(own_project: Address) -> None:

@@ -291,7 +291,7 @@ async def test_of_several_pasted_lines_a_field_says_that_it_kept_the_first(serve
 
 
 async def test_pasted_text_that_no_field_takes_is_reported_and_acts_as_no_key(with_till: Driver) -> None:
-    ignored = "Nothing was pasted: no field for text has the focus."
+    ignored = "Nothing was pasted, because no text field has the focus."
     with_till.app.post_message(Paste("y\nn\nq"))
     await with_till.sees(ignored)
     assert with_till.app.screen is with_till.app.dashboard

@@ -172,7 +172,7 @@ async def test_a_request_and_a_node_of_a_trace_are_traced(driver: Driver) -> Non
     await driver.press("escape", "c")
     assert "/v1/requests/req_" in driver.app.clipboard
     # no delivery is under the cursor
-    await driver.press("question_mark", sees=("On this object", "Not now: Only a delivery that failed"))
+    await driver.press("question_mark", sees=("On this object", "Not now. Only a delivery that failed"))
     await driver.press("escape", "escape")
     assert driver.app.dashboard.view is not view
 
@@ -184,7 +184,7 @@ async def test_a_trace_does_not_offer_the_trace_of_its_own_object(driver: Driver
     view = await traced(driver)
     while (view.selected or {}).get("id") != view.location.record_id:
         await driver.press("j")
-    await driver.press("T", sees="This is the trace of this object.")
+    await driver.press("T", sees="You are already looking at the trace of this object.")
     assert "T trace" not in driver.app.screen.query_one(KeyBar).render().plain
     await go_to(driver, "object", "transaction")
     assert "T trace" in driver.app.screen.query_one(KeyBar).render().plain
