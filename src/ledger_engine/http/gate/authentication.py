@@ -136,8 +136,8 @@ def _malformed_error(header: str) -> AuthenticationError:
     if header.startswith(f"{_SCHEME}sk_"):  # often the sk_test_… of an example
         return AuthenticationError(
             "invalid_credential",
-            'An API key is "sk_test_" or "sk_live_", followed by 32 letters and digits. If you copied an example, '
-            "write your own key in place of the example's.",
+            'An API key is "sk_test_" or "sk_live_", followed by 32 letters and digits. '
+            "If you copied an example, write your own key in place of the example's.",
         )
     if header.startswith(_SCHEME) and header[len(_SCHEME) :].isidentifier():
         return AuthenticationError("invalid_credential", "This API key or token is not valid.")
