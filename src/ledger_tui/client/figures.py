@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 from urllib.parse import quote
 
+from ledger_client.errors import LedgerError
+from ledger_tui.client import past
 from ledger_tui.client.api import Api
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
@@ -83,7 +85,8 @@ def _last_error(delivery: Record) -> str | None:
 
 
 ENDPOINTS_READ = 5
-_PAGES_BACK = 3
+_PAGES_BACK = 5  # the pages that one read passes on its way back to the shown moment
+_PASSED_MAX = 50  # the pages after which the search for the shown moment ends
 # The number of deliveries to read for each endpoint. This number is small, because an answer also contains
 # the bodies of all attempts of the deliveries.
 DELIVERIES_DRAWN = 50
@@ -184,36 +187,77 @@ async def read_events(api: Api, limit: int) -> list[Record]:
     return [*(await _read_page(api, "/v1/events", {}, None, "events", limit)).rows]
 
 
-async def read_health(api: Api) -> list[EndpointHealth]:
+# The pages of deliveries that reads of the past have passed: for each path, the time and the id of the last
+# delivery of each page.
+PassedPages = dict[str, list[tuple[str, str]]]
+
+
+class NotReached(LedgerError):
+    """The read has not come back to the deliveries of the shown moment."""
+
+
+async def read_health(api: Api, passed: PassedPages | None = None) -> list[EndpointHealth]:
     """Return the health of the endpoints, in at most 1 + ENDPOINTS_READ requests.
 
     This function reads deliveries only for the first ENDPOINTS_READ endpoints. It may need more requests
-    while the screen shows an earlier moment (see `read_deliveries`). Raises NotOffered if the server shows no
-    endpoints.
+    while the screen shows an earlier moment (see `read_deliveries`). Raises the errors of `read_deliveries`.
     """
-    endpoints, deliveries = await read_deliveries(api, DELIVERIES_DRAWN)
+    endpoints, deliveries = await read_deliveries(api, DELIVERIES_DRAWN, passed)
     return health_of(endpoints, deliveries)
 
 
-async def read_deliveries(api: Api, each: int = PAGE_SIZE) -> tuple[list[Record], list[Record]]:
+async def read_deliveries(
+    api: Api, each: int = PAGE_SIZE, passed: PassedPages | None = None
+) -> tuple[list[Record], list[Record]]:
     """Return the endpoints, and the newest deliveries of each of the first ENDPOINTS_READ endpoints.
 
-    `each` is the maximum number of deliveries of one endpoint. Raises NotOffered if the server shows no
-    endpoints.
+    `each` is the maximum number of deliveries of one endpoint. `passed` makes reads of the past shorter: each
+    read adds pages to it, and a later read begins at the last page after the moment. Raises NotOffered if the
+    server shows no endpoints, and NotReached if the shown moment lies too far back for one read.
     """
     endpoints = (await _read_page(api, "/v1/webhook_endpoints", {}, part="webhook_endpoints")).rows
+    moment, passed = past.shown_moment(api.session), {} if passed is None else passed
     deliveries: list[Record] = []
+    problem: NotReached | None = None
     for endpoint in endpoints[:ENDPOINTS_READ]:
         path = f"/v1/webhook_endpoints/{quote(str(endpoint.get('id')), safe='')}/deliveries"
-        page = await _read_page(api, path, {}, limit=each)
-        # While the screen shows an earlier moment, `Api.read` removes later deliveries from each page. If a
-        # page is empty for this reason, read the next page, up to `_PAGES_BACK` times.
-        for _ in range(_PAGES_BACK):
-            if page.rows or page.older is None:
-                break
-            page = await _read_page(api, path, {}, page.older)
-        deliveries += page.rows[:each]
+        if moment is None:
+            deliveries += (await _read_page(api, path, {}, limit=each)).rows[:each]
+            continue
+        try:
+            deliveries += await _deliveries_at(api, path, moment, each, passed.setdefault(path, []))
+        except NotReached as error:  # the other endpoints' reads come closer to the moment, too
+            problem = error
+    if problem is not None:
+        raise problem
     return [*endpoints], deliveries
+
+
+async def _deliveries_at(
+    api: Api, path: str, ms: int, each: int, passed: list[tuple[str, str]]
+) -> list[Record]:
+    """Return up to `each` deliveries of an endpoint as they were at the moment `ms`. Raises NotReached.
+
+    The server lists deliveries only back from the present (docs/decisions.md#past-at).
+    """
+    at = past.moment_text(ms)
+    later = sorted(page for page in passed if page[0] > at)
+    cursor = later[0][1] if later else None
+    rows: list[Record] = []
+    pages = 0
+    while rows or pages < _PAGES_BACK:
+        if not rows and len(later) + pages >= _PASSED_MAX:
+            raise NotReached("Too many deliveries came after this time to read back to it.")
+        with past.the_present():
+            page = await _read_page(api, path, {}, cursor)
+        rows += past.rows_at(page.rows, ms)
+        if page.older is None or len(rows) >= each:
+            return rows[:each]
+        cursor, pages = page.older, pages + 1
+        last = str(page.rows[-1].get("created", "")) if page.rows else ""
+        if last > at:
+            passed.append((last, page.older))
+    raise NotReached("Reading back to the deliveries of this time…")
 
 
 async def _read_pages(

@@ -85,9 +85,13 @@ def body_at(body: Any, ms: int) -> Any:
         return body
     if not isinstance(rows := body.get("data"), list):
         return _record_at(body, moment_text(ms))
+    return {**body, "data": rows_at([row for row in rows if isinstance(row, dict)], ms)}
+
+
+def rows_at(rows: Iterable[Record], ms: int) -> list[Record]:
+    """Return the rows of a list that existed at the moment `ms`, as they were then."""
     at = moment_text(ms)
-    earlier = [_record_at(row, at) for row in rows if isinstance(row, dict) and not _is_later(row, at)]
-    return {**body, "data": earlier}
+    return [_record_at(row, at) for row in rows if not _is_later(row, at)]
 
 
 def _is_later(row: Record, at: str) -> bool:

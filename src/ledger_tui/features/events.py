@@ -9,7 +9,7 @@ from textual.content import Content
 
 from ledger_client.errors import InvalidRequest, LedgerError
 from ledger_tui.client.errors import NotOffered
-from ledger_tui.client.figures import ENDPOINTS_READ, read_deliveries
+from ledger_tui.client.figures import ENDPOINTS_READ, PassedPages, read_deliveries
 from ledger_tui.client.records import Record
 from ledger_tui.client.stream import EventLine, ReceivedEvent
 from ledger_tui.lists.resource_view import ResourceView
@@ -32,6 +32,7 @@ class EventsView(ResourceView):
         self.webhooks = WebhookLog()
         super().__init__(events_resource(self.webhooks), context)
         self._events: list[ReceivedEvent] = []
+        self._passed_pages: PassedPages = {}
 
     def enter(self) -> None:
         super().enter()
@@ -41,6 +42,7 @@ class EventsView(ResourceView):
 
     def forget(self) -> None:
         self.webhooks.forget()
+        self._passed_pages.clear()
         super().forget()
 
     # ------------------------------------------------------------------ listening
@@ -114,7 +116,7 @@ class EventsView(ResourceView):
         if "webhook_endpoints" in session.missing_parts:
             return
         try:
-            endpoints, deliveries = await read_deliveries(self.context.api)
+            endpoints, deliveries = await read_deliveries(self.context.api, passed=self._passed_pages)
         except LedgerError:  # the status bar already names the problem
             return
         self.call_later(self._take_deliveries, endpoints, deliveries)

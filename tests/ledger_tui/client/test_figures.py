@@ -7,6 +7,7 @@ import pytest
 
 from ledger_tui.client import figures
 from ledger_tui.client.api import Api
+from ledger_tui.client.past import at_moment, moment_ms
 from ledger_tui.client.session import Session
 from ledger_tui.client.totals import Sum
 from ledger_tui.client.traffic import Traffic
@@ -97,3 +98,48 @@ async def test_each_endpoint_has_the_state_of_its_own_deliveries(api: Api, serve
     one, two = await figures.read_health(api)
     assert (one.marks, one.success, one.last_error) == (["waiting", "retrying"], 0, "refused")
     assert (two.marks, two.success, two.last_error) == (["failed", "sent"], 0.5, "newest")
+
+
+def page_of_deliveries(newest: int, count: int) -> dict[str, Any]:
+    """Return a page of `count` deliveries, one for each second, from the second `newest` back."""
+    seconds = range(newest, newest - count, -1)
+    rows = [
+        {
+            **delivery("succeeded", 1),
+            "id": f"dlv_{n}",
+            "created": f"2026-11-20T10:{n // 60:02}:{n % 60:02}.000Z",
+        }
+        for n in seconds
+    ]
+    older = rows[-1]["id"] if seconds[-1] > 0 else None
+    return {"data": rows, "has_more": older is not None, "next_cursor": older}
+
+
+async def test_the_past_shows_the_same_deliveries_however_many_came_since(
+    api: Api, server: ContractServer
+) -> None:
+    endpoints = {"data": [{"id": "whe_1"}], "has_more": False}
+    for newest, pages in ((310, 2), (340, 3)):  # 30 more deliveries come between the two reads
+        for page in (endpoints, *(page_of_deliveries(newest - 100 * n, 100) for n in range(pages))):
+            server.refuse(200, page)
+        with at_moment(moment_ms("2026-11-20T10:02:40.000Z")):
+            (health,) = await figures.read_health(api)
+        assert [each["id"] for each in health.deliveries] == [f"dlv_{n}" for n in range(160, 110, -1)]
+
+
+async def test_a_later_read_of_the_past_begins_at_the_pages_that_are_passed(
+    api: Api, server: ContractServer
+) -> None:
+    endpoints = {"data": [{"id": "whe_1"}], "has_more": False}
+    passed: figures.PassedPages = {}
+    newest = 900
+    for page in (endpoints, *(page_of_deliveries(newest - 100 * n, 100) for n in range(5))):
+        server.refuse(200, page)
+    with at_moment(moment_ms("2026-11-20T10:05:00.000Z")), pytest.raises(figures.NotReached, match="Reading"):
+        await figures.read_health(api, passed)
+    for page in (endpoints, page_of_deliveries(400, 100), page_of_deliveries(300, 100)):
+        server.refuse(200, page)
+    with at_moment(moment_ms("2026-11-20T10:05:00.000Z")):
+        (health,) = await figures.read_health(api, passed)
+    assert health.deliveries[0]["id"] == "dlv_300"
+    assert server.requests[-2][2]["cursor"] == "dlv_401"

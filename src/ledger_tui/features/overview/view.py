@@ -76,6 +76,7 @@ class Overview(TiledView):
         super().__init__(place, context)
         self._begin()
         self._known_figures = KnownFigures()
+        self._passed_pages: figures.PassedPages = {}
         self._requests = 1
         self._read_at = 0.0
         self._old: set[str] = set()  # the shown figures that belong to another moment
@@ -118,6 +119,7 @@ class Overview(TiledView):
         super().forget()
         self._begin()
         self._known_figures = KnownFigures()
+        self._passed_pages.clear()
 
     def moment_changed(self) -> None:
         """Read the figures of the moment that is shown now.
@@ -245,7 +247,7 @@ class Overview(TiledView):
             case "log":
                 return parse_checkpoint((await api.read("/v1/log/checkpoint", part=PART)).body)
             case _:
-                return await figures.read_health(api)
+                return await figures.read_health(api, self._passed_pages)
 
     @while_running
     def take_figure(self, name: str, figure: Any) -> None:
