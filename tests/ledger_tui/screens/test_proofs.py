@@ -38,7 +38,7 @@ async def test_a_key_shows_the_place_of_a_transaction_in_the_log_and_its_proof_i
     proof = parse_proof((tmp_path / f"{transaction}.tlog-proof").read_text(encoding="utf-8"))
     assert proof is not None
     assert (proof.index, proof.checkpoint.size) == (1, 2)
-    await driver.press("0", sees="Log: 2 events, the newest")
+    await driver.press("0", sees="Log: 2 events, checked ")
     await driver.press("comma", sees="PAST", gone="Log: ")
-    await driver.press("escape", sees="Log: 2 events, the newest")
+    await driver.press("escape", sees="Log: 2 events, checked ")
     await driver.press("1", "V", sees="Choose a transaction or an event first")

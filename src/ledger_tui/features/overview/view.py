@@ -78,7 +78,7 @@ class Overview(TiledView):
         self._known_figures = KnownFigures()
         self._passed_pages: figures.PassedPages = {}
         self._requests = 1
-        self._read_at = 0.0
+        self._read_at = self._log_read_at = 0.0
         self._old: set[str] = set()  # the shown figures that belong to another moment
         self._undrawn: set[str] = set()  # the tiles whose figures were read since the last drawing
         self._drawing: Timer | None = None
@@ -285,6 +285,7 @@ class Overview(TiledView):
             self.figures[name] = self.requests
         else:
             self.figures[name] = figure
+            self._log_read_at = self.context.session.present_time if name == "log" else self._log_read_at
         self._undrawn.update(_DRAWN_WITH.get(name, (f"tile-{name}",)))
         if name == "done":
             self._draw_taken()
@@ -356,20 +357,19 @@ class Overview(TiledView):
     def _with_log(self, left: Content, width: int) -> Content:
         """Return `left` with a text about the transparency log, if the text fits.
 
-        The text names the number of events in the log, the age of the newest event, and the witnesses.
+        The text names the number of events in the log, the time at which the dashboard read this number, and
+        the witnesses. It names no age, because an age would be wrong while the next read waits.
         """
-        log, latest = self.figures.get("log"), self.figures.get("events")
+        log = self.figures.get("log")
         # the checkpoint describes the present log, not the log at a past moment
         if self.context.session.moment_ms is not None:
             return left
         if not isinstance(log, CheckpointText):
             text, tone = f"   {log}" if log == NO_LOG else "", "$muted"
         else:
-            now = datetime.fromtimestamp(self._last_read, UTC)
-            at = moment(latest[0].get("created")) if isinstance(latest, list) and latest else None
-            newest = f", the newest {since(now - datetime.fromtimestamp(at, UTC))}" if at is not None else ""
-            witnesses = f", {by}" if (by := log.signed_by(now)) else ""
-            text, tone = f"   Log: {log.size:,} events{newest}{witnesses}", "$plus"
+            read_at = datetime.fromtimestamp(self._log_read_at, UTC)
+            witnesses = f", {by}" if (by := log.signed_by(read_at)) else ""
+            text, tone = f"   Log: {log.size:,} events, checked {read_at:%H:%M:%S}{witnesses}", "$plus"
         return Content.assemble(left, (text, tone)) if left.cell_length + len(text) < width else left
 
     def names_loaded(self) -> None:
