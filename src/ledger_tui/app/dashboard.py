@@ -45,6 +45,7 @@ from ledger_tui.ui.dialogs import ChooseScreen, ShownOnceScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.help import HelpScreen, use_elsewhere
 from ledger_tui.ui.keys import (
+    FIRST_COMPARING,
     FIRST_IN_PAST,
     FIRST_ON,
     FIRST_ON_MARKED,
@@ -157,7 +158,7 @@ class Dashboard(Layer[None]):
     def first_actions(self) -> Sequence[str]:
         """The actions that come first in the key bar and in the offers of an empty command line."""
         if self._session.moment_ms is not None:
-            return FIRST_IN_PAST
+            return FIRST_COMPARING if self._past.marks else FIRST_IN_PAST
         view = self.view if self.navigation.is_mounted else None
         if isinstance(view, ResourceView) and view.model.marks and not view.opened:
             return [*(f"act('{action.name}')" for action in view.resource.actions), *FIRST_ON_MARKED]
@@ -249,6 +250,7 @@ class Dashboard(Layer[None]):
                 self.navigation.post_message(LinkFollowed(self._past.comparison()))
             case _:
                 self._past.mark(what)
+                self.refresh_bindings()  # the bar now shows the key of the comparison
 
     async def action_travel(self, step: int) -> None:
         await self.navigation.travel(step)

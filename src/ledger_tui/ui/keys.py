@@ -135,8 +135,8 @@ _BY_USE = (
     "help",
     "app.quit",
 )
-# The actions that come first in the key bar: `FIRST_IN_PAST` while the past is shown, `FIRST_ON_MARKED` while
-# rows are marked, and `FIRST_ON` on the screens that it names.
+# The actions that come first in the key bar: `FIRST_IN_PAST` while the past is shown, `FIRST_COMPARING` while
+# a moment is marked, `FIRST_ON_MARKED` while rows are marked, and `FIRST_ON` on the screens that it names.
 FIRST_IN_PAST = (
     "past('now')",
     "back",
@@ -146,8 +146,9 @@ FIRST_IN_PAST = (
     "past('a')",
     "past('b')",
     "past('play')",
-    "past('compare')",  # last, because the message about a marked moment names this key too
+    "past('compare')",
 )
+FIRST_COMPARING = (*FIRST_IN_PAST[:-2], "past('compare')", "past('play')")
 # Only the actions on the marked objects, such as `pay`, come even before `FIRST_ON_MARKED`.
 FIRST_ON_MARKED = ("screen.compare", "export", "back", "mark")
 FIRST_ON = {"events": ("open", "select", "trace"), "deliveries": ("open", "select", "trace")}

@@ -120,8 +120,8 @@ class EventRun:
 # ---------------------------------------------------------------------- the line
 
 
-# The sign of each marked moment on the line, and its name.
-_MARKS = {"a": "[ earlier", "b": "] later"}
+# The marked moments. The line shows each as the letter of its key, and the key bar uses the same words.
+_MARKS = {"a": "from", "b": "to"}
 
 
 def column_of(ms: int, first_ms: int, now_ms: int, width: int) -> int:
@@ -145,7 +145,7 @@ def line(
         if first_ms <= failure <= now_ms:
             cells[column_of(failure, first_ms, now_ms, width)] = Cell("✕", "bad")
     for name, moment in marks.items():
-        cells[column_of(moment, first_ms, now_ms, width)] = Cell(_MARKS[name][0], "warn")
+        cells[column_of(moment, first_ms, now_ms, width)] = Cell(name, "warn")
     cells[here] = Cell("◆", "strong")
     return joined(cells)
 
@@ -382,7 +382,7 @@ class TimeMachine(Widget):
         self.marks[name] = self.ms
         if len(self.marks) == len(_MARKS):
             self.marks = dict(zip(_MARKS, sorted(self.marks.values()), strict=True))
-        self.notify(self._marks_text())
+        self.notify(self._about_marks(name))
         self.refresh()
 
     def comparison(self) -> Link:
@@ -411,8 +411,18 @@ class TimeMachine(Widget):
 
     def _marks_text(self) -> str:
         """Return a text with the marked moments and their signs on the line; "" if no moment is marked."""
-        moments = [f"{_MARKS[name]} {short(ms, self.now_ms)}" for name, ms in sorted(self.marks.items())]
-        return "   ".join([*moments, "d compares"]) if moments else ""
+        marks = sorted(self.marks.items())
+        return "   ".join(f"{name} {_MARKS[name]} {short(ms, self.now_ms)}" for name, ms in marks)
+
+    def _about_marks(self, name: str) -> str:
+        """Return the message after the moment `name` was marked: what the comparison lacks, and its key."""
+        moments = [short(ms, self.now_ms) for ms in sorted(self.marks.values())]
+        if len(moments) == 1:
+            begin = f"Comparing {_MARKS[name]} {moments[0]}"
+            return f"{begin}: step to another moment, then press d. Here d compares with now."
+        if self.marks["a"] == self.marks["b"]:
+            return f"Both moments are {moments[0]}: step to another one, then press a or b again."
+        return f"Comparing from {moments[0]} to {moments[1]}: d shows what changed."
 
     def render(self) -> Content:
         ms, width = self.ms, max(20, self.content_size.width)

@@ -93,7 +93,7 @@ def test_the_line_has_the_moment_failures_and_marks_at_their_places() -> None:
     cells = line(50, 0, 100, [25, 200], {"a": 0, "b": 100}, 101)
     text = "".join(cell.text for cell in cells)
     assert len(text) == 101
-    assert (text[0], text[25], text[50], text[100]) == ("[", "✕", "◆", "]")
+    assert (text[0], text[25], text[50], text[100]) == ("a", "✕", "◆", "b")
     assert set(text[26:50]) == {"━"}
     assert set(text[51:100]) == {"─"}
     assert len(cells) < 10
