@@ -239,8 +239,9 @@ def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
     return [(head + text, about) for text, about in _arguments(word, last, choices)]
 
 
-def others(line: str, actions: Sequence[CommandOffer]) -> list[CommandOffer]:
-    """Return the actions and commands that the words of a line describe.
+def others(line: str, actions: Sequence[CommandOffer], choices: Choices) -> list[CommandOffer]:
+    """Return the actions and commands that the words of a line describe, with the test helpers if the server
+    has them.
 
     The words may be in any text of an offer: `exit` finds `quit`, because `exit` is a further word of this
     offer. Leave out commands that begin with the line, because `completions` returns these commands.
@@ -251,6 +252,8 @@ def others(line: str, actions: Sequence[CommandOffer]) -> list[CommandOffer]:
         for word in _commands()
         if word not in _SHORT
     ]
+    if choices.snapshots is not None:
+        matches += [CommandOffer(word, _about(word), also="test helpers") for word in _HELPERS]
     beginning = line.strip().casefold()
     commands = [each for each in matches if beginning and not each.text.startswith(beginning)]
     return [each for each in (*actions, *commands) if each.has(words)]
@@ -416,6 +419,7 @@ class CommandScreen(Dialog[Command | None]):
     """
 
     BINDINGS = [
+        Binding("enter", "run_line", "run", show=True, priority=True),
         Binding("tab", "complete", "complete", show=True, priority=True),
         Binding("down", "choose(1)", "next", show=True, priority=True),
         Binding("up", "choose(-1)", show=False, priority=True),
@@ -463,7 +467,8 @@ class CommandScreen(Dialog[Command | None]):
     def _show(self, line: str) -> None:
         offers = [CommandOffer(*each) for each in completions(line, self._choices)]
         if line.strip():
-            found = [*offers, *self._objects(line.strip()), *others(line, [*self._actions, *self._elsewhere])]
+            further = others(line, [*self._actions, *self._elsewhere], self._choices)
+            found = [*offers, *self._objects(line.strip()), *further]
             found.sort(key=lambda each: each.rank(line))
             # Two sources can offer the same object, such as the known names and the recent objects; show it
             # once.
@@ -528,6 +533,9 @@ class CommandScreen(Dialog[Command | None]):
 
     def action_choose(self, step: int) -> None:
         self.query_one(Offers).step(step)
+
+    async def action_run_line(self) -> None:
+        await self.query_one(Input).action_submit()
 
     def action_complete(self) -> None:
         """Complete the line with the highlighted offer; without a highlight, with the first offer."""
