@@ -24,7 +24,7 @@ from ledger_tui.client.records import FoundId, Record, ids_in
 from ledger_tui.client.session import ConnectionState, Mode
 from ledger_tui.client.traffic import KEY_VARIABLE, as_curl
 from ledger_tui.features.past.machine import TimeMachine
-from ledger_tui.features.test_helpers import PART, HelperLineRequested
+from ledger_tui.features.test_helpers import MISSING, PART, HelperLineRequested
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import BulkRequested, ResourceView
 from ledger_tui.resources.base import Form, Place, ResourceAction
@@ -98,6 +98,7 @@ _WHY_NOT = {
     "raw": _NO_OBJECT,
     "screen.copy_id": _NO_OBJECT,
     "ids": "There is no id in this record.",
+    f"show('{TEST_HELPERS.kind}')": MISSING,
 }
 _TICK_SECONDS = 0.5
 _LOAD_SECONDS = 1.0  # from the start to the import of the other views; by then the first screen is drawn
@@ -187,7 +188,7 @@ class Dashboard(Layer[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if (action, parameters) == ("show", (TEST_HELPERS.kind,)):
-            return PART not in self._session.missing_parts
+            return PART not in self._session.missing_parts or None
         if action == "past":  # in an input, the keys of the time machine are letters of the typed line
             return self._session.moment_ms is not None and not isinstance(self.focused, Input)
         if action in _ON_SCREENS and self.view.place.kind not in _ON_SCREENS[action]:

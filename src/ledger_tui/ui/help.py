@@ -18,20 +18,22 @@ from ledger_tui.ui.dialogs import FRAME, Dialog
 from ledger_tui.ui.keys import SCREENS, spelled, split_keys, usefulness
 
 _FEW_SCREENS = 4  # if a key works on more screens, its sentence says "many screens" instead of their names
-# Keys that work on all screens under a condition: the effect of the key, and how to meet the condition.
+# Keys with a sentence of their own: the effect of the key, and what the user needs first.
 _NEEDS = {
+    "filter": "filters a list: go to a list first (1 to 5), or press : and type a name",
     "repair": "repairs a demo's receiver that fails: choose its row (tab on the overview) first",
     "sign_in": "signs in again: choose a profile with an app id first",
 }
 
 
 def use_elsewhere(key: str, own_keys: Mapping[str, str]) -> str:
-    """Return a sentence with the meanings of a letter on other screens.
+    """Return a sentence with the meanings of a letter or sign on other screens.
 
-    The sentence also names these screens. It is "" for a letter that works nowhere. `own_keys` holds the keys
-    in the user's config file, by the id of the binding.
+    The sentence also names these screens. It is "" for a key that works nowhere. `own_keys` holds the keys in
+    the user's config file, by the id of the binding.
     """
-    if len(key) != 1:
+    sign = spelled(key)
+    if len(sign) != 1 or not sign.isascii():
         return ""
     uses: dict[str, list[str]] = {}
     for screen, bindings in SCREENS:
@@ -40,7 +42,7 @@ def use_elsewhere(key: str, own_keys: Mapping[str, str]) -> str:
             if not binding.show or key not in split_keys(own_keys.get(name, binding.key)):
                 continue
             if need := _NEEDS.get(name):
-                return f"{key} {need}."
+                return f"{sign} {need}."
             group = uses.setdefault(binding.description, [])
             if screen not in group:
                 group.append(screen)
@@ -49,7 +51,7 @@ def use_elsewhere(key: str, own_keys: Mapping[str, str]) -> str:
     screens = {screen for group in uses.values() for screen in group}
     where = "another screen" if len(screens) == 1 else "other screens"
     texts = [f"{description} ({_screens_in_words(group)})" for description, group in uses.items()]
-    return f"{key} works on {where}: {', '.join(texts)}."
+    return f"{sign} works on {where}: {', '.join(texts)}."
 
 
 def _screens_in_words(screens: list[str]) -> str:
@@ -119,6 +121,12 @@ class HelpScreen(Dialog[None]):
         enabled_count = sum(each.enabled for each in all_ours)
         ours = sorted(all_ours, key=lambda each: usefulness(each.binding.action) or enabled_count)
         self._shown_keys = [each.binding for each in ours if each.enabled]
+        # A screen that the server lacks has a key that works nowhere, so the search leaves it out.
+        self._lacking = {
+            each.binding.description
+            for each in ours
+            if not each.enabled and each.binding.action.startswith("show(")
+        }
         self._impossible_keys: dict[str, list[Binding]] = {}  # by the reason
         for binding in (each.binding for each in ours if not each.enabled):
             if _group_of(binding.action) == "on this object" and (why := why_not(binding)):
@@ -204,7 +212,7 @@ class HelpScreen(Dialog[None]):
     def _lines_elsewhere(self, text: str) -> list[Content]:
         """Return a line for each key that contains `text` and is in none of the groups above."""
         impossible_keys = [binding for bindings in self._impossible_keys.values() for binding in bindings]
-        here = {binding.description for binding in [*self._shown_keys, *impossible_keys]}
+        here = {binding.description for binding in [*self._shown_keys, *impossible_keys]} | self._lacking
         screens_of: dict[tuple[str, str], list[str]] = {}
         for screen, bindings in SCREENS:
             for binding in bindings:

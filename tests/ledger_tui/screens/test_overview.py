@@ -91,6 +91,13 @@ async def test_the_newest_events_tick_and_enter_opens_the_chosen_one(driver: Dri
     assert driver.view.selected == chosen
 
 
+async def test_the_key_of_the_filter_names_the_lists(driver: Driver) -> None:
+    await shows_overview(driver)
+    await driver.press(
+        "slash", sees="/ filters a list: go to a list first (1 to 5), or press : and type a name."
+    )
+
+
 async def test_a_click_chooses_a_tile_and_a_second_one_opens_it(driver: Driver) -> None:
     overview = await shows_overview(driver)
     await driver.sees("○ open")
