@@ -33,6 +33,8 @@ OUTSIDE, OTHERS = "", "…"
 _ROWS_EACH = 2
 _ROWS_EACH_MOST = 6
 _LEAST_MIDDLE = 12  # the minimum cells between the boxes on the left and on the right
+# The cells of a side, for an amount with its currency, if this many cells stay between the sides.
+_SIDE, _MIDDLE = 19, 24
 
 Currency = Callable[[object], str | None]
 Pair = tuple[str, str, str]  # the account that pays, the account that receives, and the currency
@@ -126,7 +128,7 @@ def draw(
     `choice` has another colour.
     """
     flows = largest(flows, max(1, height // _ROWS_EACH))
-    side = max(8, min(26, (width - _LEAST_MIDDLE) // 3))
+    side = max(8, min(26, max((width - _LEAST_MIDDLE) // 3, min(_SIDE, (width - _MIDDLE) // 2))))
     middle = width - 2 * side
     if not flows or height < _ROWS_EACH or middle < 4:
         return []
@@ -254,7 +256,7 @@ SPANS = (
 _WIDE_COLUMNS = 110
 _PAGES = 20
 _ABOUT_OTHERS = '"others" is the sum of the smaller flows. A higher terminal shows each of them.'
-_NAME = 18
+_LEAST_NAME = 6
 
 
 @dataclass(frozen=True)
@@ -455,10 +457,15 @@ class FlowsView(TimedTiles):
             return sentence(self._why_empty(), width)
         rows, flows = [], self._listed()
         widest = max(4, *(len(f"{flow.count:,}") for flow in flows))
-        name = max(6, min(_NAME, (width - 24) // 2))
-        for flow in flows:
-            between = f"{fit(self._named(flow.source), name)} → {fit(self._named(flow.target), name)}"
-            amount = f"{format_amount(flow.amount, flow.currency)} {flow.currency}"
+        amounts = [f"{format_amount(flow.amount, flow.currency)} {flow.currency}" for flow in flows]
+        # Besides the names, the amount and the count, a row has an arrow (3 cells), two gaps and the sign ×.
+        left, right = name_widths(
+            max(cell_len(self._named(flow.source)) for flow in flows),
+            max(cell_len(self._named(flow.target)) for flow in flows),
+            width - max(map(len, amounts)) - widest - 6,
+        )
+        for flow, amount in zip(flows, amounts, strict=True):
+            between = f"{fit(self._named(flow.source), left)} → {fit(self._named(flow.target), right)}"
             room = max(0, width - cell_len(between) - widest - 2)
             cells = (
                 Cell(between, "dim" if flow.source == OTHERS else "plain"),
@@ -499,6 +506,15 @@ class FlowsView(TimedTiles):
 
     def shown_path(self) -> str:
         return f"/v1/transactions?created_after={self._since}"
+
+
+def name_widths(source: int, target: int, room: int) -> tuple[int, int]:
+    """Return the cells for the names of the sources and of the targets, which need these cells.
+
+    If `room` is too small for both, a name gets half of it, and what the other name does not need.
+    """
+    left = max(_LEAST_NAME, min(source, max(room // 2, room - target)))
+    return left, max(_LEAST_NAME, min(target, room - left))
 
 
 def _row_link(flow: Flow) -> Link:

@@ -14,6 +14,7 @@ from ledger_tui.features.flows import (
     draw,
     flows_of,
     largest,
+    name_widths,
     shares,
     tone_of,
 )
@@ -107,3 +108,11 @@ def test_a_flow_has_the_tone_of_its_direction() -> None:
     )
     assert [tone_of(each, None) for each in (into, out, between, None)] == ["plus", "minus", "plain", "dim"]
     assert tone_of(into, into) == "accent"
+
+
+def test_a_long_name_gets_the_cells_that_the_other_name_does_not_need() -> None:
+    assert name_widths(17, 22, 60) == (17, 22)
+    assert name_widths(7, 22, 28) == (7, 21)
+    assert name_widths(22, 7, 28) == (21, 7)
+    assert name_widths(22, 22, 28) == (14, 14)
+    assert name_widths(22, 22, 5) == (6, 6)
