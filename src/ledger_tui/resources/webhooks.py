@@ -227,16 +227,18 @@ def _last_status(record: Record) -> Cell:
 
 
 def _delivery_detail(record: Record, _names: AccountNames) -> Detail:
-    last = _last_status(record)
+    last, sent = _last_status(record), sent_sections(record)
     state = (
         Fact("status", status_of(record, LOOKS)),
         *([Fact("reason", last)] if last.tone == "bad" else []),
         *attempt_facts(record),
+        # The answers can fill the pane, so name the part that begins below them.
+        *([Fact("sent", Cell("see below the answers, PgDn", "dim"))] if sent else []),
     )
     facts = tuple(facts_of(record, "created"))
     return Detail(
         Cell(literal(record.get("event_type", "")), "strong"),
-        (Section("", state), *answer_sections(record), Section("", facts), *sent_sections(record)),
+        (Section("", state), *answer_sections(record), Section("", facts), *sent),
         (
             Link("Its event", "events", record_id=str(record.get("event"))),
             Link("Its endpoint", "webhook_endpoints", record_id=str(record.get("endpoint"))),

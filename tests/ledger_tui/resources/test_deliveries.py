@@ -105,3 +105,11 @@ def test_without_an_attempt_there_is_nothing_to_show_of_one() -> None:
 )
 def test_the_list_shows_what_came_of_the_last_attempt(attempts: list[Any], shown: Cell) -> None:
     assert shown in [column.cell({"attempts": attempts}, AccountNames()) for column in DELIVERIES.columns]
+
+
+def test_the_detail_says_first_where_the_sent_body_is() -> None:
+    attempt = {"number": 1, "status": 503, "error": "answered 503", "request": {"headers": {}, "body": "{}"}}
+    row = {"id": "dlv_1", "status": "pending", "attempts": [attempt]}
+    for delivery, count in ((row, 1), ({**row, "attempts": []}, 0)):
+        detail = DELIVERIES.detail(delivery, AccountNames())
+        assert [fact.label for fact in detail.sections[0].facts].count("sent") == count

@@ -62,6 +62,9 @@ def make_receivers() -> list[DemoReceiver]:
     ]
 
 
+_BODIES = {200: "ok", 404: "no such receiver"}  # by the status
+
+
 @asynccontextmanager
 async def run_receivers(receivers: list[DemoReceiver], random: Random) -> AsyncIterator[str]:
     """Run the receivers; yield their root URL."""
@@ -74,8 +77,9 @@ async def run_receivers(receivers: list[DemoReceiver], random: Random) -> AsyncI
         handlers.add(task)
         try:
             while True:
-                status = await _status_for(await _read_path(reader), by_path, random)
-                body = b"ok" if status == 200 else b"not now"
+                path = await _read_path(reader)
+                status = await _status_for(path, by_path, random)
+                body = _BODIES.get(status, f"{path[1:]} is under maintenance").encode()
                 length = len(body)
                 writer.write(b"HTTP/1.1 %d .\r\nContent-Length: %d\r\n\r\n%s" % (status, length, body))
                 await writer.drain()

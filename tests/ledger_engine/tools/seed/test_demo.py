@@ -15,6 +15,7 @@ async def test_each_answers_in_its_way_and_a_repaired_one_well() -> None:
             return (await client.post(root + path, content=b"{}")).status_code
 
         assert [await post("/good"), await post("/bad"), await post("/other")] == [200, 503, 404]
+        assert (await client.post(f"{root}/bad", content=b"{}")).text == "bad is under maintenance"
         assert await post("/bad/repair") == 200
         assert await post("/bad") == 200
 
