@@ -61,10 +61,14 @@ class TileRow:
 
 @dataclass(frozen=True, slots=True)
 class TileContent:
-    """The content of a tile: its rows, and a fact on the right of its title."""
+    """The content of a tile: its rows, and a fact on the right of its title.
+
+    `title` replaces the tile's title if the rows are not what this title promises.
+    """
 
     rows: Sequence[TileRow]
     fact: Sequence[Cell] = ()
+    title: str = ""
 
 
 class _Line(NamedTuple):
@@ -214,21 +218,22 @@ class Tile(Widget):
 
     def _lines_for(self, width: int, height: int) -> list[_Line]:
         if height < 2 or width < _LEAST_WIDTH:  # the tile gets no width until the screen is laid out
-            return [self._head((), width)]
+            return [self._head(TileContent(()), width)]
         content = self._draw(width - MARGIN, height - 1)
         self._keep_chosen(content.rows[: max(0, height - 1)])
         choice = self.chosen if self.current else None
-        lines = [self._head(content.fact, width)]
+        lines = [self._head(content, width)]
         for row in self._rows:
             margin = (_MARK, "title of current") if row is choice else (" " * MARGIN, "plain")
             cells = ((cell.text, cell.tone) for cell in row.cells)
             lines.append(_Line((margin, *cells), _CHOSEN if row is choice else ""))
         return lines
 
-    def _head(self, fact: Sequence[Cell], width: int) -> _Line:
+    def _head(self, content: TileContent, width: int) -> _Line:
         of = " of current" if self.current else ""
-        title = f"{_MARK if self.current else ''}{self._title} "
-        right = [(" ", "plain"), *((cell.text, cell.tone) for cell in fact)] if fact else []
+        title = f"{_MARK if self.current else ''}{content.title or self._title} "
+        fact = [(cell.text, cell.tone) for cell in content.fact]
+        right = [(" ", "plain"), *fact] if fact else []
         room = width - cell_len(title) - sum(cell_len(text) for text, _style in right)
         if room < 0:
             room, right = width - cell_len(title), []

@@ -234,4 +234,5 @@ async def test_a_quiet_ledger_shows_its_last_postings_and_the_balance_over_a_lon
     before = datetime.now(UTC) - timedelta(minutes=18, seconds=30)
     server.post(account, 100, description="the last sale")["created"] = before.strftime("%Y-%m-%dT%H:%M:%SZ")
     async with dashboards.open((120, 40)) as driver:
-        await driver.press("0", sees=("last posting 18 min", "the last sale", "in 1 h"))
+        await driver.press("0", sees=("last postings ─", "the newest 18 min", "the last sale", "in 1 h"))
+        assert "postings / min" not in driver.text()

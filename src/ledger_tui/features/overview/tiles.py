@@ -304,7 +304,7 @@ def last_postings(
     """Return the rows for a quiet ledger: the age of its last transaction, and the newest transactions."""
     titles = ("amount", "account", "description")
     lines = [_record_row(row, TRANSACTIONS, titles, names, width, today) for row in rows[:height]]
-    return TileContent(lines, [Cell(f"last posting {ago}", "dim")])
+    return TileContent(lines, [Cell(f"the newest {ago}", "dim")], "last postings")
 
 
 def _bar_cells(line: str) -> list[Cell]:
