@@ -21,6 +21,7 @@ from ledger_tui.client.records import Record
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Link, Place, Resource, Via, records_of
+from ledger_tui.resources.difference import DIFFERENCE
 from ledger_tui.resources.filtering import filter_line
 from ledger_tui.resources.registry import (
     BY_KIND,
@@ -220,10 +221,17 @@ class Navigation(Switcher):
         if link.record_id is not None:
             self._go_to_object(BY_KIND[link.resource], link.record_id, by_link=True)
             return
-        self._trail.append(self.location)
+        is_difference = link.resource == self.view.place.kind == DIFFERENCE.kind
+        if is_difference and self.location == Location(link.resource, dict(link.filters)):
+            self.notify("This is the comparison of these moments.")
+            return
+        if not is_difference:  # the key of the comparison replaces a comparison, so esc leads out of it
+            self._trail.append(self.location)
         self.leave()
         view = await self.show_place(link.resource)
         assert isinstance(view, ResourceView)
+        if is_difference:
+            view.open(False)
         view.set_filters(dict(link.filters))
 
     @handles(LocationOpened)

@@ -186,6 +186,13 @@ async def test_two_moments_are_compared_and_the_difference_is_explained(
     await driver.type(f"at {story['first']['created']}", "enter", sees=("PAST", "5.00"))
     await driver.press("a", sees="Comparing from ")
     await driver.press("d", sees=("What changed", "1 account", "1 invoice", "2 postings", "+41.00 EUR"))
+    navigation = driver.app.dashboard.navigation
+    await driver.press("d")  # compares with now again
+    await driver.rests()
+    again = Link("What changed", "difference", filters=dict(navigation.resource_view.model.filters))
+    navigation.post_message(LinkFollowed(again))
+    await driver.sees("This is the comparison of these moments.")
+    assert len(navigation._trail) == 1
     await driver.press("ctrl+e", sees="Export to CSV")
     await driver.press("enter")
     await until((tmp_path / "difference.csv").exists, "the file")
