@@ -11,7 +11,7 @@ import pytest
 from ledger_tui.app import dashboard
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.client import api, session
-from ledger_tui.lists import list_model
+from ledger_tui.lists import arrivals
 from ledger_tui.server.embedded import Address
 from ledger_tui.settings.config import Options
 from tests.ledger_tui.cheap_textual import count_frames, make_textual_cheap
@@ -42,7 +42,8 @@ def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     Only the pauses are shorter; the requests, and the rules for polling less often, stay.
     """
     monkeypatch.setattr(dashboard, "_TICK_SECONDS", 0.1)
-    monkeypatch.setattr(list_model, "_ARRIVAL_SECONDS", 0.0)
+    monkeypatch.setattr(arrivals, "_REACTION_SECONDS", 0.0)
+    monkeypatch.setattr(arrivals, "_NEW_SECONDS", 0.0)
     monkeypatch.setattr(session, "_FASTEST_POLL_SECONDS", 0.6)
     monkeypatch.setattr(api, "_BACKOFF_SECONDS", (0.1, *api._BACKOFF_SECONDS))
 

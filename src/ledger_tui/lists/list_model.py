@@ -12,12 +12,11 @@ from urllib.parse import quote, urlencode
 
 from ledger_tui.client.records import ListPage, Record, Want
 from ledger_tui.lists.arranging import order_of, selected_by
+from ledger_tui.lists.arrivals import Arrivals
 from ledger_tui.lists.window import Keep, Window
 from ledger_tui.resources.base import FilterContext, Resource
 from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.view import Context
-
-_ARRIVAL_SECONDS = 2.0  # a person needs this long to read a row that came under the cursor by itself
 
 
 class ListModel:
@@ -45,8 +44,7 @@ class ListModel:
         self._poll_rows_next = False  # whether the next poll reads the page on the screen again
         self._end_page_at = 0.0  # the earliest time for another page while the cursor is at the end
         self._created: object = None  # the id of a created object that is not listed yet
-        self._arrived_at = float("-inf")  # when another row last came under the cursor by itself
-        self._id_before_arrival: object = None  # the id of the row that was under the cursor until then
+        self._arrivals = Arrivals(context.session.clock)
         # the credential that is not allowed to read this list, by its number (`Session.credentials`)
         self._refused_as: int | None = None
 
@@ -93,6 +91,7 @@ class ListModel:
 
     def arrange(self) -> None:
         """Sort the rows by the settings, and show only those that pass the filters and contain the text."""
+        self._arrivals.forget()
         settings = self.settings
         order = order_of(self.resource, settings, self.context.names)
         self.window.sort(order, descending=settings.descending)
@@ -333,30 +332,30 @@ class ListModel:
         return self.pinned or self.window.current
 
     def _note_arrival(self, before: Record | None) -> None:
-        """Note the time if another row than `before` has come under the cursor.
+        """Note that another row than `before` has come under the cursor, if one has.
 
         Do not note the row of an object that the user has just created: the user expects this row.
         """
         now = self.window.current
         is_created = self._created is not None and self.window.index_of(self._created) is not None
         if before is not None and now is not None and before.get("id") != now.get("id") and not is_created:
-            self._arrived_at = self.context.session.clock()
-            self._id_before_arrival = before.get("id")
+            self._arrivals.note(before.get("id"))
 
     @property
     def has_arrived_just_now(self) -> bool:
         """Whether the row under the cursor came there so recently that the user may mean another row."""
-        passed = self.context.session.clock() - self._arrived_at
-        return self.pinned is None and self.window.following and passed < _ARRIVAL_SECONDS
+        return self.pinned is None and self.window.following and self._arrivals.is_new
 
     @property
-    def row_before_arrival(self) -> int | None:
-        """The number of the row that another row has replaced under the cursor just now; otherwise None."""
-        return self.window.index_of(self._id_before_arrival) if self.has_arrived_just_now else None
+    def row_being_read(self) -> int | None:
+        """The number of the row that was under the cursor a second ago; None if it is still there."""
+        record_id = self._arrivals.id_being_read
+        is_moving = self.pinned is None and self.window.following and record_id is not None
+        return self.window.index_of(record_id) if is_moving else None
 
     def move(self, row: int) -> None:
         """Put the cursor on a row that the user has chosen."""
-        self._arrived_at = float("-inf")
+        self._arrivals.forget()
         self.window.move(row)
 
     def hold(self) -> None:
@@ -370,6 +369,7 @@ class ListModel:
 
     def follow(self) -> None:
         """Go to the newest row, and move to each newer row that arrives."""
+        self._arrivals.forget()
         self.window.follow()
 
     def pin(self, record: Record | None) -> None:

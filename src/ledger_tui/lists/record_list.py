@@ -30,6 +30,7 @@ from ledger_tui.ui.handlers import WorkerFailed, asks, handles, while_running
 from ledger_tui.ui.view import NamesLoaded, Stack
 
 _NO_LEDGER_BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
+_ROW_BEFORE = "A newer row had just come; this is the row that was there before."
 _HALVINGS = 40  # the maximum number of requests to find the oldest row
 
 
@@ -411,11 +412,12 @@ class RecordList(Stack):
     def record_being_read(self) -> Record | None:
         """Return the record that the user was reading when a key was pressed.
 
-        If another row has just come under the cursor, first put the cursor back on the row that was there
-        before.
+        If a newer row has just come under the cursor, first put the cursor back on the row that was there a
+        second ago, and show a note about this.
         """
-        if (row := self.model.row_before_arrival) is not None:
+        if (row := self.model.row_being_read) is not None:
             self.table.go_to(row)
+            self.notify(_ROW_BEFORE, markup=False)
         return self.model.selected
 
     @property

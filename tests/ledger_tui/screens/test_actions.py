@@ -4,7 +4,7 @@ import pytest
 
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.client.session import Mode
-from ledger_tui.lists import list_model
+from ledger_tui.lists import arrivals
 from ledger_tui.server.embedded import Address
 from ledger_tui.settings.config import Options
 from ledger_tui.ui.dialogs import ConfirmScreen
@@ -57,7 +57,7 @@ async def test_an_invoice_goes_from_draft_over_open_to_paid_and_its_account_is_c
 async def test_an_action_asks_for_a_second_press_on_a_row_that_just_arrived_but_not_on_a_created_one(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(list_model, "_ARRIVAL_SECONDS", 3600)
+    monkeypatch.setattr(arrivals, "_NEW_SECONDS", 3600)
     await until(lambda: driver.app.names.search("till"))
     await driver.press("3", "n")
     await driver.type("till", "enter")
@@ -74,11 +74,11 @@ async def test_an_action_asks_for_a_second_press_on_a_row_that_just_arrived_but_
     await driver.press("F", sees="Finalize the draft, 9.00 EUR from Bob to Till?")
 
 
-@pytest.mark.parametrize("key", ["enter", "T", "J", "e", "i"])
+@pytest.mark.parametrize("key", ["enter", "T", "J", "e", "i", "y"])
 async def test_a_key_opens_the_row_that_was_under_the_cursor_before_another_row_arrived(
     driver: Driver, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
-    monkeypatch.setattr(list_model, "_ARRIVAL_SECONDS", 3600)
+    monkeypatch.setattr(arrivals, "_REACTION_SECONDS", 3600)
     await draft_an_invoice(driver)
     await until(lambda: driver.view.model.window.following, "the list that follows")
     account = driver.app.names.search("till")[0].id
@@ -86,14 +86,16 @@ async def test_a_key_opens_the_row_that_was_under_the_cursor_before_another_row_
     await driver.app.api.write("POST", "/v1/invoices", body, "b")
     await driver.sees("9.00  EUR  Bob")
     invoices = driver.view
-    await driver.press(key)
+    await driver.press(key, sees="A newer row had just come; this is the row that was there before.")
     await driver.rests()
     assert (invoices.selected or {})["customer"] == "Ada"
     if key == "T":
         assert driver.app.dashboard.view.selected == invoices.selected
+    driver.app.clear_notifications()
     await driver.press("escape", "home")
     assert (invoices.selected or {})["customer"] == "Bob"
     await driver.press("enter")
+    assert "A newer row" not in driver.text()
     assert (invoices.selected or {})["customer"] == "Bob"
 
 

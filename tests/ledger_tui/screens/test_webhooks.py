@@ -14,7 +14,7 @@ from ledger_client.webhooks import is_signed
 from ledger_tui.app.navigation import ScreenTabs
 from ledger_tui.features import events
 from ledger_tui.features.events import EventsView
-from ledger_tui.lists import list_model
+from ledger_tui.lists import arrivals
 from ledger_tui.resources.webhooks import Listening
 from tests.ledger_tui.driving import Driver, until
 
@@ -156,7 +156,7 @@ async def test_an_event_is_sent_again(driver: Driver, receiver: str) -> None:
 async def test_a_key_acts_on_no_row_that_has_just_come_under_the_cursor(
     driver: Driver, receiver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(list_model, "_ARRIVAL_SECONDS", 3600)
+    monkeypatch.setattr(arrivals, "_NEW_SECONDS", 3600)
     await open_log(driver)
     await register(driver, receiver)
     await driver.press("escape")
