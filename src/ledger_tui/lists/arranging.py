@@ -5,6 +5,7 @@ The dashboard applies a filter to the loaded rows if the server has no such filt
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
@@ -22,7 +23,8 @@ from ledger_tui.client.records import Record
 from ledger_tui.formats import times
 from ledger_tui.formats.money import as_number
 from ledger_tui.lists.window import Keep, Order
-from ledger_tui.resources.base import Column, FilterContext, Filters, Resource
+from ledger_tui.resources.base import Column, Filter, FilterContext, Filters, Resource
+from ledger_tui.resources.filtering import complete_value
 from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.settings.config import BadConfig, ListSettings
 from ledger_tui.ui.dialogs import Dialog
@@ -108,6 +110,26 @@ def _has_text(resource: Resource, text: str, names: AccountNames) -> Keep:
         return any(folded in part.casefold() for part in chain(_texts_in(record), cells))
 
     return has_text
+
+
+def contains_besides(resource: Resource, word: str, filter_: Filter, context: FilterContext) -> Keep:
+    """Return a test for records that contain a value of the filter as a word of another text.
+
+    `Open Air GmbH` contains `open` in this way, the status `open` and the name `Copenhagen` do not. If the
+    dashboard applies the filter, the test returns False for all records that pass the filter.
+    """
+    pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
+    value = complete_value(word, filter_)
+
+    def contains(record: Record) -> bool:
+        if filter_.matches is not None and filter_.matches(record, value, context):
+            return False
+        rest = {name: part for name, part in record.items() if name != filter_.param}
+        columns = (column for column in resource.columns if column.name != filter_.name)
+        cells = (column.cell(record, context.names).text for column in columns)
+        return any(map(pattern.search, chain(_texts_in(rest), cells)))
+
+    return contains
 
 
 def _texts_in(value: object) -> Iterator[str]:

@@ -20,8 +20,9 @@ from ledger_client.errors import LedgerError
 from ledger_tui.client.lists import learn_accounts_until, learn_users_until
 from ledger_tui.client.names import AccountName, AccountNames, UserName
 from ledger_tui.formats.text import fit, literal
+from ledger_tui.lists.arranging import contains_besides
 from ledger_tui.lists.record_list import RecordList
-from ledger_tui.resources.base import Filter
+from ledger_tui.resources.base import Filter, FilterContext
 from ledger_tui.resources.filtering import (
     BadLine,
     UnknownName,
@@ -316,18 +317,22 @@ class FilterBar(Vertical):
         """Show only the loaded rows that contain the typed text, and show their number below the line."""
         text = self.line if self._is_text else ""
         self._list.narrow(text)
-        # A text that no row contains may be the beginning of a filter's name. In this case show all rows.
-        if text and self._offers and not len(self._model.window):
-            self._list.narrow(text := "")
-        if not text:
-            return
         window, phrase = self._model.window, f"“{literal(text)}”"
-        if len(window):
-            more = "; enter keeps them" + (", m then searches older rows" if window.has_older else "")
-            self.show(f"{len(window):,} of {window.resident:,} loaded rows match {phrase}{more}")
-        elif window.has_older:
+        filter_text = self._as_filter(text)
+        is_filter = bool(filter_text) and not self._is_also_text(text)
+        # A text that no row contains may be the beginning of a filter's name. In this case show all rows.
+        if text and self._offers and not len(window):
+            self._list.narrow(text := "")
+        count = f"{len(window):,} of {window.resident:,} loaded rows match {phrase}; " if text else ""
+        if is_filter:
+            self.show(f"{count}enter filters the list: {literal(filter_text)}")
+        elif text and len(window):
+            more = "enter keeps them" + (", m then searches older rows" if window.has_older else "")
+            also = f". As a filter: {literal(filter_text)}" if filter_text else ""
+            self.show(f"{count}{more}{also}")
+        elif text and window.has_older:
             self.show(f"No loaded row matches {phrase}; enter searches older rows.")
-        else:
+        elif text:
             usage_text = f" Filters: {usage(self._filters)}" if self._filters else ""
             self.show(f"No loaded row matches {phrase}.{usage_text}", problem=True)
 
@@ -412,7 +417,11 @@ class FilterBar(Vertical):
         highlighted = self.query_one(Offers).highlighted
         if highlighted is not None and self._offers and not self._take(highlighted).complete:
             return
-        line = self._as_filter(self.line)
+        line = self.line
+        if self._is_text:
+            self._narrow()
+            if not self._is_also_text(line):
+                line = self._as_filter(line) or line
         if self._id_prefix and line.startswith(self._id_prefix) and " " not in line:
             self.show("Opening…")
             self.post_message(self.OpenId(line))
@@ -421,16 +430,19 @@ class FilterBar(Vertical):
         else:
             self._find()
 
-    def _as_filter(self, line: str) -> str:
-        """Return the filter that the line means, such as `status:4xx` for `4xx`; otherwise return `line`.
+    def _as_filter(self, word: str) -> str:
+        """Return the filter that a word on the screen means, such as `status:4xx` for `4xx`; otherwise ""."""
+        filter_ = filter_of(word, self._filters)
+        return f"{filter_.name}:{word}" if filter_ is not None else ""
 
-        If a loaded row contains the line as text, the line does not mean a filter.
-        """
-        filter_text = line if is_filter_line(line, self._filters) else filter_of(line, self._filters)
-        if filter_text == line:
-            return line
-        self._narrow()
-        return line if self._model.text and len(self._model.window) else filter_text
+    def _is_also_text(self, word: str) -> bool:
+        """Return whether a shown row contains a filter's value as a text, such as `Open Air GmbH`."""
+        filter_, model = filter_of(word, self._filters), self._model
+        if filter_ is None:
+            return False
+        context = FilterContext(model.context.names, model.context.session.today)
+        contains = contains_besides(model.resource, word, filter_, context)
+        return any(contains(record) for _row, record in model.window.at_hand())
 
     def _find(self) -> None:
         """Close the line, and keep only the loaded rows that contain the text.

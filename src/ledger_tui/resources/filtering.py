@@ -74,18 +74,18 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
     return params
 
 
-def filter_of(word: str, filters: Sequence[Filter]) -> str:
-    """Return the filter that a word on the screen means, such as `status:4xx` for `4xx`; otherwise the word.
+def filter_of(word: str, filters: Sequence[Filter]) -> Filter | None:
+    """Return the filter that a word on the screen means, such as `status` for `4xx`; otherwise None.
 
     The word means a filter if exactly one filter has the word as a value. The values of a yes/no filter do
     not count.
     """
-    names = [
-        each.name
+    fitting = [
+        each
         for each in filters
         if not each.is_yes_no and word.casefold() in map(str.casefold, (*each.suggests(), *each.words))
     ]
-    return f"{names[0]}:{word}" if len(names) == 1 else word
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def complete_value(value: str, filter_: Filter) -> str:

@@ -8,6 +8,7 @@ import pytest
 from textual.widgets import Input, OptionList
 
 from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
 from ledger_tui.lists import filter_bar
 from ledger_tui.lists.filter_bar import FilterBar, offers_for, without_last_word
 from ledger_tui.lists.resource_view import ResourceView
@@ -63,9 +64,7 @@ async def test_where_nothing_is_offered_the_keys_that_choose_change_nothing() ->
         ("transactions", "debit", {"type": "debit"}),
     ],
 )
-async def test_a_state_on_the_screen_means_its_filter_if_no_row_contains_the_word(
-    kind: str, word: str, filters: dict[str, str]
-) -> None:
+async def test_a_state_on_the_screen_means_its_filter(kind: str, word: str, filters: dict[str, str]) -> None:
     app, bar = bar_of(kind)
     async with app.run_test() as pilot:
         bar.open()
@@ -73,6 +72,42 @@ async def test_a_state_on_the_screen_means_its_filter_if_no_row_contains_the_wor
         bar.action_apply()
         await pilot.pause()
         assert bar._list.model.filters == filters
+
+
+async def applied_to(rows: list[Record], word: str) -> tuple[str, dict[str, str], str]:
+    """Return the hint below a word typed above these invoices; then the filters and the text after enter."""
+    app, bar = bar_of("invoices")
+    model = bar._list.model
+    async with app.run_test() as pilot:
+        model.stand_in(rows)
+        bar.open()
+        line(bar).value = word
+        await pilot.pause()
+        bar._search_after_pause()
+        shown = hint(bar)
+        bar.action_apply()
+        await pilot.pause()
+        return shown, model.filters, model.text
+
+
+async def test_a_state_that_rows_contain_only_as_their_state_means_its_filter() -> None:
+    rows: list[Record] = [
+        {"id": "inv_1", "status": "open", "customer": "Copenhagen Traders"},
+        {"id": "inv_2", "status": "draft", "customer": "Ada"},
+    ]
+    for word in ("draft", "open", "Open", "paid"):
+        count = "" if word == "paid" else f"1 of 2 loaded rows match “{word}”; "
+        said = f"{count}enter filters the list: status:{word}"
+        assert await applied_to(rows, word) == (said, {"status": word.lower()}, "")
+
+
+async def test_a_state_that_a_row_contains_in_a_name_stays_a_text_and_the_filter_is_named() -> None:
+    rows: list[Record] = [
+        {"id": "inv_1", "status": "draft", "customer": "Open Air GmbH"},
+        {"id": "inv_2", "status": "paid", "customer": "Ada"},
+    ]
+    said = "1 of 2 loaded rows match “open”; enter keeps them. As a filter: status:open"
+    assert await applied_to(rows, "open") == (said, {}, "open")
 
 
 async def test_a_text_that_no_row_contains_names_the_filters() -> None:
