@@ -13,6 +13,8 @@ from ledger_tui.resources.filtering import filter_line, usage
 from ledger_tui.resources.registry import short_id
 from ledger_tui.ui.status_bar import awaited
 
+_KEY_OF_NEWS = ", f shows them"
+
 
 class Caption(Widget):
     """The line above a list with the title, the filter, a problem, and the position if it is known.
@@ -75,12 +77,16 @@ class Caption(Widget):
         elif not model.problem and not len(window):
             left = Content.assemble(left, (f"  {self.why_empty}", "$muted"))
         width_left = self.size.width - left.cell_length - right.cell_length
+        if window.waiting and width_left > len(_KEY_OF_NEWS):
+            right = self._right(names_key=True)
+            width_left = self.size.width - left.cell_length - right.cell_length
         if width_left < 1:
             left = left.truncate(max(0, self.size.width - right.cell_length - 1), ellipsis=True)
             width_left = self.size.width - left.cell_length - right.cell_length
         return Content.assemble(left, " " * max(1, width_left), right)
 
-    def _right(self) -> Content:
+    def _right(self, *, names_key: bool = False) -> Content:
+        """Return the counts, marks, news and position; with `names_key`, also the key that shows new rows."""
         model, window = self._model, self._model.window
         # If the detail covers the list, show the position of the row under the cursor.
         rows = (
@@ -88,7 +94,7 @@ class Caption(Widget):
             if self._is_covered()
             else (self._list.table.top, self._list.table.height_in_rows)
         )
-        news = self._search_text() if model.searching else self._window_news()
+        news = self._search_text() if model.searching else self._window_news(names_key=names_key)
         position = self._sort_text() + window.position(*rows)
         return Content.assemble(self._news(), self._marks_text(), news, position, " ")
 
@@ -120,11 +126,12 @@ class Caption(Widget):
             return f"No row contains this text. Filters: {usage(model.resource.filters)}"
         return "Nothing matches this filter."
 
-    def _window_news(self) -> Content:
+    def _window_news(self, *, names_key: bool) -> Content:
         window = self._model.window
         if window.waiting:
             more = "+" if window.waiting_is_minimum else ""
-            return Content.styled(f"▲ {window.waiting}{more} new   ", "bold $accent")
+            key = _KEY_OF_NEWS if names_key else ""
+            return Content.styled(f"▲ {window.waiting}{more} new{key}   ", "bold $accent")
         past = self._model.context.session.moment_ms is not None
         still = self._model.resource.still or self._model.is_missing or past
         if window.following and len(window) and not still and self._model.context.session.answers:

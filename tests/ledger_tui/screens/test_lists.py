@@ -96,9 +96,11 @@ async def test_new_rows_are_counted_while_the_cursor_is_elsewhere_and_f_goes_to_
     held = filled.view.model.window.current
     for number in range(12):
         server.post(server.accounts[0], 77, description=f"news {number}")
-    await filled.sees("▲ 12 new")
+    await filled.sees("▲ 12 new, f shows them")
     assert filled.view.model.window.current == held
     assert "news 11" not in filled.text()
+    await filled.pilot.resize_terminal(50, 24)
+    await filled.sees("▲ 12 new  ")  # the name of the key has no space
     await filled.press("f", sees=("news 11", "following"))
 
 
