@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from textwrap import wrap
 
@@ -197,7 +197,7 @@ class HelpScreen(Dialog[None]):
     def _impossible_lines(self, text: str, width: int) -> list[Content]:
         """Return dimmed lines: each reason why keys do nothing now, followed by these keys.
 
-        Leave out the keys that do not contain `text`.
+        An empty line comes before each reason. Leave out the keys that do not contain `text`.
         """
         lines = []
         for why, bindings in self._impossible_keys.items():
@@ -206,7 +206,7 @@ class HelpScreen(Dialog[None]):
             ]
             matches = [key for key in keys if text in key.casefold()]
             if matches:
-                lines += [*wrap(f"Not now. {why}", width - 1), *matches]
+                lines += ["", *wrap(f"Not now. {why}", width - 1), *_in_pairs(matches, width)]
         return [Content.styled(line, "$muted") for line in lines]
 
     def _lines_elsewhere(self, text: str) -> list[Content]:
@@ -254,6 +254,13 @@ class HelpScreen(Dialog[None]):
                 key_text = Content.styled(keys.rjust(_KEY_WIDTH), "bold $accent")
                 lines.append(Content.assemble(key_text, f"  {description}"))
         return lines
+
+
+def _in_pairs(keys: Sequence[str], width: int) -> Iterator[str]:
+    """Yield lines with two keys each, or with one key if two are wider than `width`."""
+    for left, right in zip_longest(keys[::2], keys[1::2], fillvalue=""):
+        both = f"{left:<{2 * _KEY_WIDTH}}   {right.lstrip()}".rstrip()
+        yield from [both] if not right or len(both) < width else [left, right]
 
 
 def _is_palette(action: str) -> bool:

@@ -90,6 +90,17 @@ async def test_the_help_shows_the_keys_that_the_object_forbids_below_the_possibl
         await driver.press("question_mark", sees=("p  pay", "Not now. INV-000001 is open.", "F  finalize"))
 
 
+async def test_an_empty_line_separates_each_reason_from_the_key_before_it(own_project: Address) -> None:
+    async with dashboard_on(own_project, (80, 24)) as driver:
+        await drafted(driver)
+        await driver.press("F", "y", "p", "y", sees="INV-000001 is paid")
+        await driver.press("question_mark", sees=("Not now. INV-000001 is paid.", "V  proof in the log"))
+        group = [line[39:].strip("│ ▇") for line in driver.text().splitlines() if line.startswith("│")]
+        reasons = [number for number, line in enumerate(group) if line.startswith("Not now.")]
+        assert [group[number - 1] for number in reasons] == ["", ""]
+        assert group[reasons[0] + 1 : reasons[1] - 1] == ["F  finalize   p  pay", "v  void       e  edit"]
+
+
 async def test_a_help_that_fits_shows_no_rest(own_project: Address) -> None:
     async with dashboard_on(own_project, (120, 40)) as driver:
         await drafted(driver)
