@@ -251,6 +251,7 @@ class ListModel:
         moved_by = self.window.apply(want, page, top)
         self._note_arrival(current)
         if moved_by is not None:
+            self._drop_lost_marks()
             self.problem, self.is_old = "", False
             self.summary = page.summary or self.summary
         return moved_by
@@ -433,6 +434,17 @@ class ListModel:
         """Remove the marks of the objects with these ids."""
         for record_id in ids:
             self.marks.pop(record_id, None)
+
+    def _drop_lost_marks(self) -> None:
+        """Remove the marks of objects that have left the list, such as a paid invoice with `status:open`.
+
+        Do nothing while a part of the list is not loaded or a text hides rows.
+        """
+        window = self.window
+        ids = {str(record.get("id")) for _row, record in window.at_hand()} if self.marks else set()
+        is_whole = window.loaded and window.frontier is None and window.newer is None
+        if is_whole and not self.text and len(ids) == len(window):
+            self.unmark(self.marks.keys() - ids)
 
     # ------------------------------------------------------------------ names
 

@@ -122,3 +122,23 @@ async def test_a_series_that_changes_nothing_leaves_the_change_before_undoable(o
         await driver.press("ctrl+c", gone="esc closes.")
         assert len(driver.view.model.marks) == 2  # for another try
         await driver.press("u", sees="Reverse the transaction, +5.00 EUR, Till?")
+
+
+async def test_marks_of_rows_that_have_left_the_list_go_and_offer_no_action(own_project: Address) -> None:
+    async with dashboard_on(own_project, (100, 30)) as driver:
+        await driver.sees("● online")
+        till = await made(driver, "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        body = {"account": till["id"], "customer": "Ada", "amount": 1000}
+        invoices = [await made(driver, "/v1/invoices", body, f"i{number}") for number in range(2)]
+        for invoice in invoices:
+            await made(driver, f"/v1/invoices/{invoice['id']}/finalize")
+        await driver.press("3", sees="◐ open")
+        await driver.press("slash")
+        await driver.type("status:open", "enter", sees=" status:open ")
+        await driver.rests()
+        await driver.press("ctrl+a", "p", sees="Pay 2 invoices?")
+        for invoice in invoices:  # by another person
+            await made(driver, f"/v1/invoices/{invoice['id']}/pay")
+        await driver.press("y", sees="Paid: 0, failed: 2. esc closes.")
+        await driver.press("escape", sees="Nothing matches this filter", gone="2 marked")
+        await driver.sees_no_more("p pay")
