@@ -26,7 +26,7 @@ from ledger_tui.client.traffic import KEY_VARIABLE, as_curl
 from ledger_tui.features.past.machine import TimeMachine
 from ledger_tui.features.test_helpers import MISSING, PART, HelperLineRequested
 from ledger_tui.formats.text import literal
-from ledger_tui.lists.resource_view import BulkRequested, ResourceView
+from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Form, Place, ResourceAction
 from ledger_tui.resources.proofs import NO_LOG
 from ledger_tui.resources.proofs import PART as LOG_PART
@@ -58,6 +58,7 @@ from ledger_tui.ui.layer import Layer
 from ledger_tui.ui.status_bar import StatusBar, connection
 from ledger_tui.ui.view import (
     ActionRequested,
+    BulkRequested,
     Context,
     LinkFollowed,
     Location,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
 
 from ledger_tui.client.records import Record
@@ -24,16 +22,7 @@ from ledger_tui.lists.record_list import PageFailed, RecordList
 from ledger_tui.resources.base import Resource, ResourceAction, offers, why_not, words_for
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.keys import RESOURCE_KEYS, letter_of
-from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, View, recent_of
-
-
-@dataclass
-class BulkRequested(Message):
-    """The user wants an action on marked objects. The state of each record in `records` allows the action."""
-
-    action: ResourceAction
-    records: Sequence[Record]
-
+from ledger_tui.ui.view import ActionRequested, BulkRequested, Context, LinkFollowed, View, recent_of
 
 _AGES_SECONDS = 10.0  # the interval between two drawings of relative times
 

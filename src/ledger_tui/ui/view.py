@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -180,6 +180,14 @@ class ActionRequested(Message):
     resource: Resource
     action: ResourceAction
     record: Record
+
+
+@dataclass
+class BulkRequested(Message):
+    """The user wants an action on marked objects. The state of each record in `records` allows the action."""
+
+    action: ResourceAction
+    records: Sequence[Record]
 
 
 class BackRequested(Message):

@@ -14,9 +14,9 @@ from ledger_tui.lists.detail_pane import RecordFailed, RecordLoaded
 from ledger_tui.lists.filter_bar import FilterBar
 from ledger_tui.lists.paged_table import TableHeader
 from ledger_tui.lists.record_list import PageFailed
-from ledger_tui.lists.resource_view import BulkRequested, ResourceView
+from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.registry import BY_KIND
-from ledger_tui.ui.view import ActionRequested, LinkFollowed
+from ledger_tui.ui.view import ActionRequested, BulkRequested, LinkFollowed
 from tests.ledger_tui.alone import Alone, unconnected
 from tests.ledger_tui.driving import until
 
