@@ -396,6 +396,10 @@ def _elsewhere(navigation: Navigation) -> Iterator[CommandOffer]:
     session, key_of = navigation.context.session, navigation.app.get_key_display
     if session.forbids_changes:
         return
+    view = navigation.view
+    if isinstance(view, ResourceView) and view.resource.transfer is not None:  # explains why it is not here
+        run_it = partial(navigation.screen.run_action, "transfer")
+        yield action_offer("transfer", "transfer", "between two accounts of a currency", run_it)
     for resource in (resource for resource in RESOURCES if "{" not in resource.path):
         if resource.part in session.missing_parts:
             continue

@@ -123,6 +123,7 @@ class Connecting:
         except LedgerError:
             return
         self._names.learn(page.rows)
+        self._names.all_known = page.older is None
         self._app.post_message(NamesLoaded())
 
     async def _learn_scopes(self) -> None:

@@ -320,7 +320,9 @@ class Dashboard(Layer[None]):
             self.notify(sentence, markup=False)
         if active is None or active.enabled:
             return
-        if why := self._why_not(active.binding):
+        if active.binding.action == "transfer" and not self._session.forbids_changes:
+            self.action_transfer()  # reads the accounts again: another program may have created a second one
+        elif why := self._why_not(active.binding):
             effect = actions.effect_of(self.navigation, active.binding)
             self.notify(f"{effect}\n{why}".lstrip(), markup=False)
 

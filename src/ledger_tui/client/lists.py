@@ -80,6 +80,7 @@ async def learn_accounts_until(
     for _page in range(_PAGES_SEARCHED):
         page = await fetch_page(api, "/v1/accounts", {}, want)
         names.learn(page.rows)
+        names.all_known |= page.older is None
         if any(map(fits, names.containing(name))):
             return True
         if page.older is None:

@@ -119,12 +119,14 @@ class AccountNames(Directory[AccountName]):
 
     def __init__(self) -> None:
         super().__init__()
+        self.all_known = False  # whether the whole list of accounts was read at some time
         self._absent: set[str] = set()  # ids of accounts that the server does not know
         self.users = UserNames()
 
     def clear(self) -> None:
         """Forget all accounts and users."""
         super().clear()
+        self.all_known = False
         self._absent.clear()
         self.users.clear()
 
@@ -135,6 +137,12 @@ class AccountNames(Directory[AccountName]):
             for record in records
             if isinstance(record.get("id"), str) and isinstance(record.get("currency"), str)
         )
+
+    def lacks_partner(self, account_id: object) -> bool:
+        """Return whether no account can take a transfer from this account; False if this is not known."""
+        source = self.get(account_id)
+        has_partner = source is not None and any(map(source.is_partner_of, self._by_id.values()))
+        return self.all_known and source is not None and not has_partner
 
     def learn_users(self, records: Iterable[dict[str, Any]]) -> bool:
         """Add user records, and return whether one of them was unknown or has changed."""

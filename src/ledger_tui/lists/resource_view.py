@@ -333,6 +333,9 @@ class ResourceView(View):
                 return None if is_at_newest else True
             case "widen":
                 return True if self.panes.wide else None
+            case "transfer" if (form := self.resource.transfer) is not None and may_change:
+                account_id = form.prefill(self.selected, self.model.filters).get("account")
+                return None if self.context.names.lacks_partner(account_id) else True
             case _:
                 names = self.context.names
                 return offers(self.resource, action, name, self.selected, names, not may_change)

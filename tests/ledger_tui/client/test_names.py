@@ -33,3 +33,17 @@ def test_accounts_are_found_by_their_whole_name_alone() -> None:
     )
     assert [known.id for known in names.with_name("till")] == ["acc_0"]
     assert names.with_name("Til") == []
+
+
+def test_an_account_lacks_a_partner_only_if_all_accounts_are_known() -> None:
+    names = AccountNames()
+    names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
+    names.learn([{"id": "acc_2", "name": "Yen box", "currency": "JPY"}])
+    assert not names.lacks_partner("acc_1")
+    names.all_known = True
+    assert names.lacks_partner("acc_1")
+    assert not names.lacks_partner("acc_3")
+    names.learn([{"id": "acc_3", "name": "Safe", "currency": "EUR"}])
+    assert not names.lacks_partner("acc_1")
+    names.clear()
+    assert not names.all_known

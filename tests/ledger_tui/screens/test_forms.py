@@ -137,6 +137,8 @@ async def test_without_a_second_account_of_its_currency_an_account_has_no_transf
     server.add_account("Till"), server.add_account("Yen box", "JPY")
     async with dashboards.open() as driver:
         await driver.sees("Yen box")
+        await driver.rests()
+        assert "x transfer" not in driver.text()
         told = (
             "Yen box is the only account in JPY, and a transfer needs two. Create another first: 1, then n."
         )
@@ -145,7 +147,8 @@ async def test_without_a_second_account_of_its_currency_an_account_has_no_transf
         assert driver.app.screen is driver.app.dashboard
         server.add_account("Yen safe", "JPY")
         await driver.sees("Yen safe")
-        await driver.press("down", "x", sees="Yen box · JPY")
+        await driver.press("down", sees="x transfer")
+        await driver.press("x", sees="Yen box · JPY")
 
 
 async def test_of_a_long_name_the_notification_has_the_beginning(dashboards: Dashboards) -> None:
