@@ -522,8 +522,10 @@ class ResourceView(View):
         """Return the sentence that says why a greyed key does nothing now; "" if there is none."""
         action, _, argument = binding.action.rstrip(")").partition("(")
         match action:
-            case "act" | "edit" | "open" | "program" if self.model.is_loading:
+            case "act" | "edit" | "open" | "program" | "mark" | "mark_all" if self.model.is_loading:
                 return _LOADING
+            case "mark" | "mark_all":
+                return f"There is no {self.resource.singular} here to mark."
             case "act" | "edit":
                 has_marks = bool(self.model.marks) and not self.opened
                 name, record = argument.strip("'"), self.selected

@@ -401,6 +401,7 @@ async def test_a_transfer_from_an_account_leaves_the_cursor_there(driver: Driver
     ("keys", "reason"),
     [
         (["P"], "There is no account here to show."),
+        (["space"], "There is no account here to mark."),
         (["less_than_sign"], "The list and the detail are not side by side"),
         (["6", "L"], "There is no refresh token"),
         (["6", "u"], "The API key is in use already."),
