@@ -418,13 +418,18 @@ def _elsewhere(navigation: Navigation) -> Iterator[CommandOffer]:
 
 
 def effect_of(navigation: Navigation, binding: Binding) -> str:
-    """Return a sentence with the effect of a key that changes the selected object; "" for any other key."""
+    """Return a sentence with the effect of a key that creates or changes an object; "" for any other key."""
     view, key = navigation.view, navigation.app.get_key_display(binding)
     if not isinstance(view, ResourceView):
         return ""
     resource = view.resource
     if binding.action == "edit" and resource.edits:
         return f"{key} edits {resource.edits}."
+    if binding.action == "create" and resource.form is not None:
+        article = "an" if resource.singular[0] in "aeioA" else "a"
+        return f"{key} creates {article} {resource.singular}."
+    if binding.action == "transfer" and resource.transfer is not None:
+        return f"{key} moves money between two accounts."
     action = resource.action(binding.action.removeprefix("act('").removesuffix("')"))
     return action.effect_sentence(key, resource.singular) if action is not None else ""
 

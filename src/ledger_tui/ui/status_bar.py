@@ -52,9 +52,7 @@ class StatusBar(Widget):
             only = Content.assemble(
                 "  ", (f" PAST {then:%Y-%m-%d %H:%M:%S} ", "bold $mode-live-text on $warning")
             )
-            only = Content.assemble(
-                only, (" nothing is written" if width >= 100 else " read-only", "bold $warning")
-            )
+            only = Content.assemble(only, (" read-only", "bold $warning"))
         if ahead := session.clock_ahead:
             offset = since(-ahead)  # "in 2 h" if the clock is 2 h ahead, "2 h ago" if it is behind
             offset = f"+{offset[3:]}" if ahead > timedelta() else f"−{offset.removesuffix(' ago')}"

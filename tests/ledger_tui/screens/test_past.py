@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -105,11 +106,22 @@ async def test_nothing_is_written_in_the_past(driver: Driver, story: dict[str, A
     await step(driver, "comma")
     await driver.press("n")
     assert len(driver.app.screen_stack) == 1
-    await driver.sees("nothing can be changed; esc returns to now")
+    await driver.sees("n creates an account.", "nothing can be changed; esc returns to now")
+    driver.app.clear_notifications()
+    await driver.press("x", sees=("x moves money between two accounts.", "nothing can be changed; esc"))
     with pytest.raises(ReadOnly):
         await driver.app.api.write("POST", "/v1/accounts", {"name": "x", "currency": "EUR"}, None)
     await driver.press("escape", "n")
     await until(lambda: len(driver.app.screen_stack) == 2, "the form")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+async def test_the_top_line_calls_the_past_read_only_in_every_width(
+    driver: Driver, story: dict[str, Any], width: int
+) -> None:
+    await driver.pilot.resize_terminal(width, 30)
+    await step(driver, "comma")
+    await until(lambda: re.search(r" PAST [-:\d ]+ read-only ", driver.text().splitlines()[0]), "the words")
 
 
 async def test_a_typed_moment_a_click_and_playing_go_through_time(
