@@ -37,7 +37,7 @@ from ledger_tui.resources.registry import BY_KIND, RESOURCES
 from ledger_tui.settings.config import write_private
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
 from ledger_tui.ui.dialogs import ChooseScreen, ShownOnceScreen, confirm
-from ledger_tui.ui.keys import BY_ID, by_use, caption
+from ledger_tui.ui.keys import BY_ID, LETTERS, by_use, caption
 from ledger_tui.ui.view import ActionRequested
 
 if TYPE_CHECKING:
@@ -170,7 +170,15 @@ def undo_text(navigation: Navigation) -> str:
     if way is None:
         return ""
     is_reversal = way.record.get("reverses") is not None
-    return f" · u {'undoes the reversal' if is_reversal else f'{way.action.label}s it'}"
+    key = navigation.app.get_key_display(BY_ID["take_back"])
+    return f" · {key} {'undoes the reversal' if is_reversal else f'{way.action.label}s it'}"
+
+
+def why_no_undo(navigation: Navigation) -> str:
+    """Return why there is no change to undo, and the effect of the key that reverses the selected object."""
+    active = navigation.screen.active_bindings.values()
+    own = [each.binding for each in active if each.enabled and each.binding.action in LETTERS["U"].actions]
+    return " ".join([navigation.why_no_undo, *(effect_of(navigation, binding) for binding in own)]).rstrip()
 
 
 def take_back(navigation: Navigation) -> None:

@@ -110,8 +110,7 @@ class Dashboard(Layer[None]):
     it opens the dialogs.
     """
 
-    # The last binding undoes the last change, unless the current view binds `u` to an action of its own.
-    BINDINGS = [*GLOBAL_KEYS, *PAST_KEYS, Binding("u", "take_back", "undo", show=True)]
+    BINDINGS = [*GLOBAL_KEYS, *PAST_KEYS]
     BLANK = True
 
     def __init__(
@@ -182,6 +181,8 @@ class Dashboard(Layer[None]):
                 return "from here"
             case "past('b')":
                 return "to"
+            case "take_back":
+                return "undo"
             case "command_line":
                 return self.view.lines_offered
             case _:
@@ -332,7 +333,7 @@ class Dashboard(Layer[None]):
         if past.PART in self._session.missing_parts and action.startswith("step"):
             return past.NOT_OFFERED
         if action == "take_back":
-            return self.navigation.why_no_undo
+            return actions.why_no_undo(self.navigation)
         if action == "prove":
             return actions.CHOOSE_PROVEN if LOG_PART not in self._session.missing_parts else NO_LOG
         if action == "trace" and self._is_own_trace:

@@ -72,7 +72,6 @@ _ON_OBJECT = (
     "send_again",
     "trace",
     "prove",
-    "take_back",
     "app.repair",
     "locate",
     "ids",
@@ -83,7 +82,7 @@ _ON_OBJECT = (
     "screen.compare",
 )
 _IN_TIME = ("step(", "past(")
-_EVERYWHERE = ("show(", "command", "help", "travel(", "themes", "app.", "suspend_process")
+_EVERYWHERE = ("show(", "command", "help", "take_back", "travel(", "themes", "app.", "suspend_process")
 # Two actions share one line in the help if the names of both begin with the same text of this list. The
 # number keys, which open the screens, also share a line.
 _FAMILIES = ("move(", "choose(", "tile(", "window(", "widen(", "travel(", "step(", "program(")
@@ -120,7 +119,10 @@ class HelpScreen(Dialog[None]):
         all_ours = [each for each in bindings if each.binding.id or _is_palette(each.binding.action)]
         enabled_count = sum(each.enabled for each in all_ours)
         ours = sorted(all_ours, key=lambda each: usefulness(each.binding.action) or enabled_count)
-        self._shown_keys = [each.binding for each in ours if each.enabled]
+        # Undo stays in the list: without a change to undo, its key explains itself.
+        self._shown_keys = [
+            each.binding for each in ours if each.enabled or each.binding.action == "take_back"
+        ]
         # A screen that the server lacks has a key that works nowhere, so the search leaves it out.
         self._lacking = {
             each.binding.description

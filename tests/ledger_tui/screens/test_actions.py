@@ -269,12 +269,12 @@ async def test_a_transaction_is_reversed_once_after_asking(driver: Driver) -> No
     body = {"account": account, "amount": 1250, "type": "credit", "description": "by mistake"}
     await driver.app.api.write("POST", "/v1/transactions", body, "t")
     await driver.press("2", sees="by mistake")
-    await driver.press("u", sees="Reverse the transaction, ")
+    await driver.press("U", sees="Reverse the transaction, ")
     await driver.press(
         "y", sees=("The transaction on Till is reversed: −12.50 EUR", "↩ debit", "−12.50  EUR")
     )
     assert " · u undoes the reversal" in " ".join(driver.text().split())
-    await driver.press("down", "u", "y", sees="Could not reverse: ")
+    await driver.press("down", "U", "y", sees="Could not reverse: ")
 
 
 async def test_u_takes_a_posting_back_from_any_screen_after_asking(driver: Driver) -> None:
@@ -296,6 +296,40 @@ async def test_u_takes_a_posting_back_from_any_screen_after_asking(driver: Drive
     assert sum(row["reverses"] is not None for row in rows) == 4  # a reversal is reversed too
     driver.app.clear_notifications()
     await driver.press("u", sees="This undoes the undo: it moves 5.00 EUR from Safe to Till again.")
+
+
+async def test_u_undoes_the_last_change_whatever_object_is_chosen(driver: Driver) -> None:
+    write = driver.app.api.write
+    await write("POST", "/v1/accounts", {"name": "Safe", "currency": "EUR"}, "s")
+    await write("POST", "/v1/webhook_endpoints", {"url": "http://127.0.0.1:9/hooks"}, None)
+    endpoint = (await driver.app.api.read("/v1/webhook_endpoints")).record["data"][0]
+    await write("POST", f"/v1/webhook_endpoints/{endpoint['id']}/disable", None, None)
+    account = driver.app.names.search("till")[0].id
+    body = {"account": account, "amount": 725, "type": "credit", "description": "of another"}
+    await driver.sees("Safe")
+    await driver.press("down", "x", sees="Till · EUR")
+    await driver.type("safe", "enter")
+    await driver.type("5", "ctrl+s", sees="Transfer?")
+    await driver.type("5.00", "enter", sees="u reverses it")
+    await write("POST", "/v1/transactions", body, "t")
+    await driver.press("2", sees="of another")
+    await driver.press("home", "u", sees="Reverse the transfer: moves 5.00 EUR from Safe to Till?")
+    await driver.press("n")
+    await driver.press("U", sees="Reverse the transaction, +7.25 EUR, of another, Till?")
+    await driver.press("n", "7", "w", sees="✕ disabled")
+    await driver.press("u", sees="Reverse the transfer: moves 5.00 EUR from Safe to Till?")
+    await driver.press("n", "U", sees="● enabled")
+
+
+async def test_without_a_change_u_names_the_key_that_reverses_the_chosen_object(driver: Driver) -> None:
+    account = driver.app.names.search("till")[0].id
+    body = {"account": account, "amount": 725, "type": "credit"}
+    await driver.app.api.write("POST", "/v1/transactions", body, "t")
+    await driver.press("2", sees="+7.25")
+    nothing = "Nothing to undo: you have changed nothing yet. U reverses a transaction: the opposite"
+    await driver.press("u")
+    await until(lambda: nothing in " ".join(driver.text().split()))
+    await driver.press("question_mark", sees=("u  undo the last change", "U  reverse"))
 
 
 async def test_u_says_why_there_is_nothing_to_undo(driver: Driver) -> None:
@@ -345,7 +379,7 @@ async def test_in_live_mode_what_can_be_taken_back_asks_for_a_yes(driver: Driver
     await driver.rests()
     driver.view.next_poll_at = float("inf")  # the next page would say that this is test mode
     driver.app.session.saw_livemode(True)
-    await driver.press("u", sees=("◆ LIVE · Confirm", "Restore user Ada, ada@example.com?"))
+    await driver.press("U", sees=("◆ LIVE · Confirm", "Restore user Ada, ada@example.com?"))
     await driver.press("y", sees="User Ada is active")
 
 
@@ -404,7 +438,7 @@ async def test_a_transfer_from_an_account_leaves_the_cursor_there(driver: Driver
         (["space"], "There is no account here to mark."),
         (["less_than_sign"], "The list and the detail are not side by side"),
         (["6", "L"], "There is no refresh token"),
-        (["6", "u"], "The API key is in use already."),
+        (["6", "U"], "The API key is in use already."),
         (["1", "F"], "F works on another screen: finalize (3 Invoices)."),
         (["6", "v"], "v works on another screen: void (3 Invoices)."),
     ],

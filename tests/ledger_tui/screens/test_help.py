@@ -23,6 +23,16 @@ async def drafted(driver: Driver) -> None:
     await driver.rests()
 
 
+@pytest.mark.parametrize("keys", [["1"], ["7", "w"]], ids=["accounts", "endpoints"])
+async def test_undo_is_among_the_keys_that_work_everywhere(own_project: Address, keys: list[str]) -> None:
+    async with dashboard_on(own_project, (100, 60)) as driver:
+        await driver.sees("● online")
+        await driver.press(*keys, "question_mark", sees="Everywhere")
+        await driver.press("slash")
+        await driver.type("undo", sees="u  undo the last change", gone="filter")
+        assert "Everywhere" in driver.text()
+
+
 MOVES = ("↑ k ↓ j  up, down", "PgUp ^b  page up", "PgDn ^f  page down", "Home  newest", "End G  oldest")
 
 
@@ -182,6 +192,6 @@ async def test_the_palette_finds_the_refund_on_every_screen_and_goes_where_it_is
             await driver.type("refund", sees="Reverse  ")
             await driver.press("escape")
         await driver.press("colon")
-        await driver.type("refund", sees="Transactions: choose a row, then u")
-        await driver.press("enter", sees="Choose a row: u reverses it.")
+        await driver.type("refund", sees="Transactions: choose a row, then U")
+        await driver.press("enter", sees="Choose a row: U reverses it.")
         assert driver.view.place.kind == "transactions"

@@ -60,7 +60,7 @@ async def test_a_refused_refresh_token_leads_back_to_the_key(server: ContractSer
 
 async def test_the_key_can_be_used_again(bare: Driver) -> None:
     await bare.press("6", "n", sees="renews itself in")
-    await bare.press("u", sees=("Every request sends the API key itself.", f"sk_test_…{KEY[-4:]}"))
+    await bare.press("U", sees=("Every request sends the API key itself.", f"sk_test_…{KEY[-4:]}"))
 
 
 async def test_no_secret_stands_in_what_is_kept_of_the_traffic(server: ContractServer, bare: Driver) -> None:
