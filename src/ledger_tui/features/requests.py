@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from difflib import SequenceMatcher
+from itertools import zip_longest
+from textwrap import wrap
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -130,7 +132,10 @@ def answer_text(status: object, body: object) -> str:
 
 
 def side_by_side(before: str, after: str, width: int) -> list[Content]:
-    """Return two texts side by side in `width` cells, with a mark between lines that differ."""
+    """Return two texts side by side in `width` cells, with a mark between lines that differ.
+
+    A line that is wider than its column goes on below, in the same column.
+    """
     old, new = before.split("\n"), after.split("\n")
     half = max(10, (width - 3) // 2)
     lines = [Content.styled(fit("before", half) + "   now", "bold $muted")]
@@ -139,8 +144,16 @@ def side_by_side(before: str, after: str, width: int) -> list[Content]:
             left = old[i + n] if i + n < j else ""
             right = new[k + n] if k + n < m else ""
             mark, style = (" ≠ ", "$warning") if kind != "equal" else ("   ", "")
-            lines.append(Content.styled(fit(literal(left), half) + mark + fit(literal(right), half), style))
+            for one, other in zip_longest(_broken(left, half), _broken(right, half), fillvalue=""):
+                lines.append(Content.styled(fit(one, half) + mark + fit(other, half), style))
+                mark = "   "
     return lines
+
+
+def _broken(line: str, width: int) -> list[str]:
+    """Return a line as lines of at most `width` characters, all with the indentation of the first line."""
+    indent = " " * min(len(line) - len(line.lstrip()), width // 2)
+    return wrap(literal(line), width, subsequent_indent=indent) or [""]
 
 
 def _pretty(body: object) -> str:
@@ -151,14 +164,18 @@ def _pretty(body: object) -> str:
 
 
 class ResendScreen(Dialog[None]):
-    """Shows an edited request, sends it, and compares the new answer with the logged answer. A POST gets a
-    new idempotency key.
+    """Shows an edited request, sends it after the user presses `y`, and compares the new answer with the
+    logged answer. A POST gets a new idempotency key.
+
+    A sent request must be edited again before it can be sent again.
     """
 
+    is_question = True
+
     BINDINGS = [
-        Binding("enter,ctrl+s", "send", "send", show=True),
+        Binding("y", "send", "send", show=True),
         Binding("e", "edit", "edit again", show=True),
-        Binding("escape,q", "dismiss", "close", show=True),
+        Binding("escape,n,q", "dismiss", "close", show=True),
     ]
 
     def __init__(self, record: Record, text: str, context: Context) -> None:
@@ -166,6 +183,7 @@ class ResendScreen(Dialog[None]):
         self._record = record
         self._text = text
         self._view_context = context
+        self._is_sent = False  # whether the text was sent as it is now
 
     def content(self) -> ComposeResult:
         with VerticalScroll():
@@ -177,15 +195,27 @@ class ResendScreen(Dialog[None]):
         self._show()
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
+        if action == "send" and self._is_sent and not self.working:
+            return False
         return None if action in ("send", "edit") and self.working else True
+
+    @property
+    def answers(self) -> str:
+        if self.working:
+            return ""
+        if self._is_sent:
+            return "The request was sent. e edits it to send it again."
+        line = literal(self._text.strip().partition("\n")[0])
+        return f"Press y to send {line}, n to cancel."
 
     def _show(self) -> None:
         self.query_one("#resend-request", Static).update(
             Content("\n".join(map(literal, self._text.split("\n"))))
         )
-        self.note("It is sent with a new idempotency key.")
+        self.note(self.answers)
 
     def action_edit(self) -> None:
+        self._is_sent = False
         problem, self._text = in_program(
             self.app, "EDITOR", self._text, self._view_context.key_variables, ".http"
         )
@@ -208,6 +238,7 @@ class ResendScreen(Dialog[None]):
             confirm(self.app, text, request.path, session.mode, lambda: self._begin(request), "path")
 
     def _begin(self, request: EditedRequest) -> None:
+        self._is_sent = True
         self.begin("Sending…")
         self._send(request)
 

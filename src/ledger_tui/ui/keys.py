@@ -259,7 +259,7 @@ RESOURCE_KEYS: list[BindingType] = [
     _key("program('EDITOR')", "in $EDITOR"),
 ]
 
-REQUESTS_KEYS: list[BindingType] = [_key("edit_request", "edit and send")]
+REQUESTS_KEYS: list[BindingType] = [_key("edit_request", "edit in $EDITOR, send")]
 
 # The bindings of tab and shift+tab replace Textual's own bindings, which move the focus.
 TILE_KEYS: list[BindingType] = [

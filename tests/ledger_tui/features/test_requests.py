@@ -71,6 +71,14 @@ def test_answers_are_compared_line_by_line() -> None:
     assert not [line for line in side_by_side(before, before, 60) if "≠" in line.plain]
 
 
+def test_a_long_line_of_an_answer_is_broken_in_its_own_column() -> None:
+    lines = [line.plain for line in side_by_side("201", "400\n  " + "refused because " * 6, 43)]
+    assert all(len(line) <= 43 and not line[:20].strip() for line in lines[2:])
+    assert (
+        " ".join("".join(lines[2:]).replace("≠", " ").split()) == "refused because " * 5 + "refused because"
+    )
+
+
 @pytest.mark.dashboard
 async def test_a_refused_request_is_corrected_in_the_editor_and_sent_again(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -84,12 +92,17 @@ async def test_a_refused_request_is_corrected_in_the_editor_and_sent_again(
         await driver.app.api.write("POST", "/v1/accounts", {"name": "Bank", "currency": "XXX"}, "k")
     await driver.press("8", "slash", *"own:yes status:400", "enter", sees="✕ 400")
     await driver.press("e")
-    await driver.sees("POST /v1/accounts", '"currency": "EUR"', "It is sent with a new idempotency key.")
-    await driver.press("enter", sees=("before", "201", "≠ marks the differences"))
+    await driver.sees("POST /v1/accounts", '"currency": "EUR"', "y send")
+    await driver.press("enter", sees="Press y to send POST /v1/accounts, n to cancel.")
+    assert "before" not in driver.text()
+    await driver.press("y", sees=("before", "201", "≠ marks the differences"))
+    await driver.press("enter", "y", sees="The request was sent. e edits it to send it again.")
     await driver.press("escape", "1", sees="Bank")
+    created = (await driver.app.api.read("/v1/accounts")).record["data"]
+    assert len([account for account in created if account["name"] == "Bank"]) == 1
     driver.turn_live()
     await driver.press("8")
-    await driver.press("e", "enter", sees="Type /v1/accounts to confirm")
+    await driver.press("e", "y", sees="Type /v1/accounts to confirm")
 
     def cannot(_app: object) -> None:
         raise SuspendNotSupported
