@@ -138,7 +138,7 @@ def test_a_form_that_is_typed_in_one_write_has_each_text_in_its_own_field(
     terminal.sees("Card sales")
     terminal.press("x", "card", "Enter", "12.5", "Tab", "Coins")
     terminal.sees("From *         Till")
-    terminal.sees("→ To *         Card sales")
+    terminal.sees("To *           Card sales")
     terminal.sees("Amount *       12.5")
     terminal.sees("Description    Coins")
 

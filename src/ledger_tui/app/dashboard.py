@@ -69,7 +69,7 @@ from ledger_tui.ui.view import (
 )
 
 if TYPE_CHECKING:
-    from ledger_tui.forms.form_screen import Created
+    from ledger_tui.forms.outcomes import Created
 
 
 class FirstViewShown(Message):

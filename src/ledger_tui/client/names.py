@@ -71,7 +71,7 @@ class Directory(Generic[Named]):
         return matches[0] if text.strip() and len(matches) == 1 else None
 
     def search(
-        self, text: str, limit: int = 5, fits: Callable[[Named], bool] = lambda _entry: True
+        self, text: str, limit: int | None = 5, fits: Callable[[Named], bool] = lambda _entry: True
     ) -> list[Named]:
         """Return the known objects that `fits` accepts and whose name, id or email contains `text`.
 

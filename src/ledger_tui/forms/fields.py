@@ -19,6 +19,7 @@ from textual.widgets import Input, OptionList, Static
 from ledger_tui.client.names import AccountName, Directory, UserName
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.invoices import (
+    ONE_BLANK_LINE,
     TypedLine,
     column_at_fault,
     dump_lines,
@@ -118,6 +119,7 @@ class PickerField(Vertical):
         self._value = value
         self._hint = hint
         self._matches: list[AccountName | UserName] = []
+        self._more_matches = 0  # the number of matches that the list has no room for
         self._is_browsing = False  # whether an empty input offers objects too
         # The chosen object. If the input no longer shows this object's name, the choice does not count.
         self._choice: AccountName | UserName | None = None
@@ -141,6 +143,8 @@ class PickerField(Vertical):
             beside = (
                 f"{literal(choice.name)} · {literal(_distinguishing_detail(choice))} · {literal(choice.id)}"
             )
+        elif self._more_matches:
+            beside = f"and {self._more_matches} more: type more of the name"
         elif source is not None and text and self._has_only_others(text):
             beside = f"No other account in {literal(source.currency)} has this in its name."
         line = self.query_one(".chosen", Static)
@@ -203,7 +207,9 @@ class PickerField(Vertical):
     def _offer(self, text: str) -> None:
         match = self._directory.get(text)
         is_searching = (text and not match) or (self._is_browsing and self.has_focus_within)
-        matches = self._directory.search(text, _MOST_SHOWN, self._fits) if is_searching else []
+        found = self._directory.search(text, None, self._fits) if is_searching else []
+        matches = found[:_MOST_SHOWN]
+        self._more_matches = len(found) - len(matches)
         if matches == self._matches:
             return  # keep the highlight
         self._matches = matches
@@ -244,6 +250,7 @@ class PickerField(Vertical):
         else:
             self._is_browsing = True
             self._offer("")
+            self._show_choice()
             self.post_message(FieldChanged(self.id))  # the key bar shows that enter chooses now
 
     @on(OptionList.OptionSelected)
@@ -335,6 +342,11 @@ class LinesField(Vertical):
         return dump_lines(row.line for row in self.rows)
 
     @property
+    def value_to_send(self) -> str:
+        """The rows as one text. If all rows are empty, the text has one empty row, so that it is refused."""
+        return self.value or (ONE_BLANK_LINE if self.has_rows else "")
+
+    @property
     def has_rows(self) -> bool:
         return any(True for _row in self.rows)
 
@@ -384,9 +396,9 @@ class LinesField(Vertical):
 
     def focus_fault(self) -> bool:
         """Focus the first input with an invalid value; return False if all values are valid."""
-        currency = self._currency()
+        currency, are_blank = self._currency(), not self.value
         for row in self.rows:
-            if row.line.blank or currency is None:
+            if (row.line.blank and not are_blank) or currency is None:
                 continue
             column = column_at_fault(row.line, currency)
             if column is not None:

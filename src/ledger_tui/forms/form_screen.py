@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from textual import events, on
@@ -12,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 from textual.widgets.input import Selection
@@ -24,7 +22,7 @@ from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import amount_hint
 from ledger_tui.forms.editing import ChangedScreen, OtherChanges
 from ledger_tui.forms.fields import ChoiceField, FieldChanged, FieldList, LinesField, PickerField
-from ledger_tui.forms.outcomes import outcome_of_form
+from ledger_tui.forms.outcomes import Created, outcome_of_form
 from ledger_tui.forms.questions import movement_effect, question_of_form
 from ledger_tui.forms.submission import (
     FormRefused,
@@ -40,18 +38,6 @@ from ledger_tui.resources.base import Field
 from ledger_tui.ui.dialogs import LEAVE, ConfirmScreen, Dialog
 from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.view import Context, NamesLoaded
-
-
-@dataclass
-class Created(Message):
-    """A form has created or changed an object."""
-
-    record: Record | None  # None if an earlier request created the object, and the form cannot read it
-    sentence: str
-    secret: str | None = None  # to show once
-    _: KW_ONLY
-    edited: bool = False  # whether the form has changed an object instead of creating one
-
 
 _TYPING_SECONDS = 0.3  # after the user stops typing for this time, the form asks the server for unknown names
 
@@ -215,14 +201,26 @@ class FormScreen(Dialog[Created | None]):
     def action_next(self) -> None:
         """Choose the object that the picker highlights, and move to the next field.
 
-        In the last field, send the form, unless there was an object to choose.
+        An error keeps the focus in its field. In the last field, send the form, unless there was an object to choose.
         """
         picker = self.focused_picker()
         took = picker is not None and picker.take_offered()
         if not took and self._in_last_field():
             self.action_send()
-        else:
+        elif not self._shows_fault(self._field_around(self.focused)):
             self.action_go(1)
+
+    def _shows_fault(self, field: Field | None) -> bool:
+        """Check the value of a field, and return whether the field shows an error now.
+
+        Return False for the lines of an invoice, because enter moves inside a line too.
+        """
+        if field is None or field.kind == "lines":
+            return False
+        if field.name not in self._form.either:
+            self._show_fault(field, missing(field, self._form, self.typed()))
+        self._check_value(field)
+        return self.query_one(f"#error-{field.name}").display
 
     def _field_around(self, widget: Widget | None) -> Field | None:
         """Return the field that a widget belongs to."""
@@ -265,6 +263,8 @@ class FormScreen(Dialog[Created | None]):
         self._show_errors({})
         self.note("Sending…")
         values = self.typed()
+        for lines in self.query(LinesField):
+            values["lines"] = lines.value_to_send
         self._has_dropped = False
         self._focus_as_sent = self.focused or self._focus_after
         if isinstance(self.focused, Input):
@@ -560,6 +560,9 @@ class FormScreen(Dialog[Created | None]):
         # sent.
         if field is None or self.focused is None or field is self._field_around(self.focused):
             return
+        self._check_value(field)
+
+    def _check_value(self, field: Field) -> None:
         entry = self.query_one(f"#field-{field.name}")
         if isinstance(entry, PickerField) and entry.is_unknown:
             self._check(field, entry.value)

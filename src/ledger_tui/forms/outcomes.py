@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import KW_ONLY, dataclass
+
+from textual.message import Message
 
 from ledger_client.errors import ApiError, LedgerError, NotConnected, Unreadable
 from ledger_tui.client.names import AccountNames
@@ -16,6 +19,17 @@ from ledger_tui.resources.webhooks import amount_of, events_of, items_of
 _CONFLICT = 409
 _NAMED_IDS = re.compile(r"\b(?:acc|usr)_[0-9a-z]+")
 _FACT_CELLS = 40  # the maximum width of each name or fact in a sentence
+
+
+@dataclass
+class Created(Message):
+    """A form has created or changed an object."""
+
+    record: Record | None  # None if an earlier request created the object, and the form cannot read it
+    sentence: str
+    secret: str | None = None  # to show once
+    _: KW_ONLY
+    edited: bool = False  # whether the form has changed an object instead of creating one
 
 
 def outcome(

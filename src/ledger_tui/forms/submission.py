@@ -187,7 +187,7 @@ class Submission:
         text = in_words(error, self._names, edited.get("id"), words)
         # The server's sentence begins with the field's name in the request. The user knows only the label, so
         # replace the name with the label.
-        labels = {field.name: field.label.removeprefix("→ ") for field in self.form.fields}
+        labels = {field.name: field.label for field in self.form.fields}
         name, space, rest = text.partition(" ")
         return f"{labels.get(name, name)}{space}{rest}"
 

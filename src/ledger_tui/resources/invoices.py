@@ -63,6 +63,9 @@ def dump_lines(rows: Iterable[TypedLine]) -> str:
     return json.dumps(texts, ensure_ascii=False) if texts else ""
 
 
+ONE_BLANK_LINE = json.dumps([["", "", ""]])  # `dump_lines` leaves out blank rows
+
+
 def load_lines(text: str) -> list[TypedLine]:
     """Return the rows from a text that `dump_lines` returned."""
     return [TypedLine(*row) for row in json.loads(text)] if text else []

@@ -243,7 +243,7 @@ TRANSFER = Form(
     path="/v1/transactions",
     fields=(
         Field("account", "From", "account", hint="part of a name, or an id"),
-        Field("destination", "→ To", "account", hint="↓ or part of a name; an account of the same currency"),
+        Field("destination", "To", "account", hint="↓ or part of a name; an account of the same currency"),
         Field("amount", "Amount", "amount", hint="in the currency of the account"),
         _DESCRIPTION,
     ),

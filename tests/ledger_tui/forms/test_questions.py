@@ -255,7 +255,7 @@ def test_a_transfer_names_where_the_money_comes_from_and_where_it_goes() -> None
     text, _ = asked_of_form(TRANSFER, Mode.LIVE, typed, {**typed, "type": "debit", "amount": 1250})
     assert text.splitlines()[2:] == [
         "From           Till",
-        "→ To           acc_9",
+        "To             acc_9",
         "Amount         12.50 EUR",
     ]
 

@@ -68,7 +68,7 @@ async def test_keys_that_come_while_the_machine_is_busy_wait_for_the_form_that_o
 
     monkeypatch.setattr(FormScreen, "_show_amount_or_lines", open_slowly)
     async with dashboards.open() as driver:
-        await driver.press("x", sees="To *         Card ")
+        await driver.press("x", sees="To *           Card ")
         await driver.sees("From *         Till ")
 
 

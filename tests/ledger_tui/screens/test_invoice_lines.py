@@ -41,3 +41,16 @@ async def test_lines_are_entered_summed_removed_sent_and_edited(own_project: Add
         assert driver.app.focused is driver.app.screen.query_one("#field-amount", Input)
         await driver.type("3", "ctrl+s", sees=("is a draft: 3.00 EUR", "3.00  EUR  Ada"))
         assert (driver.view.selected or {})["lines"] is None
+
+
+async def test_an_empty_line_is_reported_and_the_focus_is_in_it(own_project: Address) -> None:
+    async with dashboard_on(own_project, (80, 24)) as driver:
+        await driver.sees("● online")
+        await driver.app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        await until(lambda: driver.app.names.search("till"))
+        await driver.press("3", "n", sees="New invoice")
+        await driver.type("till", "enter")
+        await driver.type("Ada", "enter", "ctrl+n", sees="sum 0.00 EUR")
+        await driver.press("ctrl+s", sees="✕ Line 1: A description is required.")
+        assert driver.app.focused is driver.app.screen.query(".description").results(Input).__next__()
+        await driver.type("Beans", "tab", gone="✕ Line 1")
