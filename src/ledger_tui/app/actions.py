@@ -87,6 +87,7 @@ def ask_action(navigation: Navigation, message: ActionRequested) -> None:
     final = ends_access or (action.final and mode is not Mode.TEST)
     text_to_type, what = confirmation_of(record, context.names) if final else (None, "")
     act = partial(_act, navigation, message)
+    navigation.app.clear_notifications()  # such as the message that asked the user to press the key again
     confirm(navigation.app, text, text_to_type, mode, lambda: _start(navigation, "act", act()), what)
 
 

@@ -82,7 +82,7 @@ class BulkScreen(Dialog[list[Record]]):
     is_question = True
 
     BINDINGS = [
-        Binding("enter", "typed", "begin", show=False, priority=True),
+        Binding("enter", "typed", "confirm", show=True, priority=True),
         Binding("y", "yes", "yes", show=True),
         Binding("escape,n", "close", "no", show=True),
         Binding("ctrl+c", "screen.close", show=False),

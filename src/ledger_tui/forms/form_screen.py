@@ -64,11 +64,11 @@ class FormScreen(Dialog[Created | None]):
     BINDINGS = [
         Binding("enter", "next", "next", show=True, priority=True),
         Binding("tab", "go(1)", "next field", show=False, priority=True),
-        Binding("shift+tab", "go(-1)", "previous field", show=False, priority=True),
         Binding("ctrl+s", "send", "send", show=True, priority=True),
         Binding("ctrl+n", "add_line", "add a line", show=True, priority=True),
         Binding("ctrl+r", "remove_line", "remove it", show=True, priority=True),
         Binding("escape", "cancel", "cancel", show=True),
+        Binding("shift+tab", "go(-1)", "previous field", show=True, priority=True),
         Binding("ctrl+c", "screen.cancel", show=False),
     ]
 
@@ -201,7 +201,8 @@ class FormScreen(Dialog[Created | None]):
     def action_next(self) -> None:
         """Choose the object that the picker highlights, and move to the next field.
 
-        An error keeps the focus in its field. In the last field, send the form, unless there was an object to choose.
+        An error keeps the focus in its field. In the last field, send the form, unless there was an object
+        to choose.
         """
         picker = self.focused_picker()
         took = picker is not None and picker.take_offered()

@@ -172,6 +172,7 @@ class ConfirmScreen(Dialog[bool]):
     is_question = True
 
     BINDINGS = [
+        Binding("enter", "compare", "confirm", show=True, priority=True),
         Binding("y", "dismiss(True)", "yes", show=True),
         Binding("escape,n", "dismiss(False)", "no", show=True),
         Binding("ctrl+c", "screen.dismiss(False)", show=False),
@@ -209,14 +210,17 @@ class ConfirmScreen(Dialog[bool]):
 
     def key_text(self, binding: Binding) -> str:
         """Return the label of a key in the key bar."""
+        if binding.action == "compare":
+            return binding.description
         return self.labels.yes if binding.action == "dismiss(True)" else self.labels.no
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "compare":
+            return self._text_to_type is not None
         return parameters != (True,) or self._text_to_type is None
 
-    @on(Input.Submitted)
-    def compare(self, event: Input.Submitted) -> None:
-        if event.value.strip() == self._text_to_type:
+    def action_compare(self) -> None:
+        if self.query_one(Input).value.strip() == self._text_to_type:
             self.dismiss(True)
         else:
             self.note(f"The {self._what} does not match.", problem=True)

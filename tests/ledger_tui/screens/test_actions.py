@@ -448,3 +448,23 @@ async def test_a_greyed_key_says_why(
 ) -> None:
     async with dashboards.open(size=(80, 24)) as driver:
         await driver.press(*keys, sees=reason)
+
+
+async def test_a_question_names_its_keys_also_after_a_capital_letter(driver: Driver) -> None:
+    await draft_an_invoice(driver)
+    await driver.press("F", sees="Finalize ")
+    await driver.press("N", sees="Press y to confirm, n to cancel.")
+    await driver.press("n")
+    driver.turn_live()
+    await driver.press("F", sees=("Type 12.5", "⏎ confirm", "esc no"))
+
+
+async def test_a_question_removes_the_messages_above_it(driver: Driver) -> None:
+    await draft_an_invoice(driver)
+    driver.app.notify("A newer row came under the cursor.")
+    await driver.sees("A newer row")
+    await driver.press("F", sees="Finalize ", gone="A newer row")
+
+
+async def test_the_bar_of_a_form_names_the_key_that_goes_back(driver: Driver) -> None:
+    await driver.press("1", "n", sees="shift+tab previous field")
