@@ -33,7 +33,7 @@ from ledger_tui.forms.outcomes import in_words, outcome, uncertain
 from ledger_tui.forms.questions import confirmation_of, named, question
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Resource, ResourceAction, words_for
-from ledger_tui.resources.registry import BY_KIND, RESOURCES
+from ledger_tui.resources.registry import BY_KIND, RESOURCES, TEST_HELPERS
 from ledger_tui.settings.config import write_private
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
 from ledger_tui.ui.dialogs import ChooseScreen, ShownOnceScreen, confirm
@@ -264,6 +264,29 @@ async def _run(navigation: Navigation, command: OwnCommand, variables: Mapping[s
     navigation.notify(await run(command, variables, navigation.context.key_variables), markup=False)
 
 
+# The beginnings of the names of actions that change data.
+CHANGES = (
+    "create",
+    "transfer",
+    "edit",
+    "act(",
+    "send_again",
+)
+_NO_OBJECT = "There is no object under the cursor."
+# The reasons why a key does nothing now, for actions whose key works on all screens. For any other action,
+# the view gives the reason.
+WHY_NOT = {
+    "trace": "Choose an object, an event or a request first: T traces it.",
+    "step(1)": "The screen shows the present; , goes back.",
+    "travel(-1)": "No view comes before this one.",
+    "travel(1)": "No view comes after this one.",
+    "screen.compare": "Mark two to five accounts with space first: d compares them.",
+    "export": "There is no list here to export.",
+    "raw": _NO_OBJECT,
+    "screen.copy_id": _NO_OBJECT,
+    "ids": "There is no id in this record.",
+    f"show('{TEST_HELPERS.kind}')": MISSING,
+}
 CHOOSE_PROVEN = "Choose a transaction or an event first: only they have a proof."
 
 

@@ -24,7 +24,7 @@ from ledger_tui.client.records import FoundId, Record, ids_in
 from ledger_tui.client.session import ConnectionState, Mode
 from ledger_tui.client.traffic import KEY_VARIABLE, as_curl
 from ledger_tui.features.past.machine import TimeMachine
-from ledger_tui.features.test_helpers import MISSING, PART, HelperLineRequested
+from ledger_tui.features.test_helpers import PART, HelperLineRequested
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Form, Place, ResourceAction
@@ -76,31 +76,8 @@ class FirstViewShown(Message):
     """The dashboard shows its first view. Textual can end the application from now on."""
 
 
-# the beginnings of the names of actions that change data
-_CHANGES = (
-    "create",
-    "transfer",
-    "edit",
-    "act(",
-    "send_again",
-)
 _ON_SCREENS = {"compare": ("accounts",), "group": SUMMED}  # actions that work only on these screens
 _COMPARED = range(2, 6)  # how many accounts can be compared: two to five
-_NO_OBJECT = "There is no object under the cursor."
-# The reasons why a key does nothing now, for actions whose key works on all screens. For any other action,
-# the view gives the reason.
-_WHY_NOT = {
-    "trace": "Choose an object, an event or a request first: T traces it.",
-    "step(1)": "The screen shows the present; , goes back.",
-    "travel(-1)": "No view comes before this one.",
-    "travel(1)": "No view comes after this one.",
-    "screen.compare": "Mark two to five accounts with space first: d compares them.",
-    "export": "There is no list here to export.",
-    "raw": _NO_OBJECT,
-    "screen.copy_id": _NO_OBJECT,
-    "ids": "There is no id in this record.",
-    f"show('{TEST_HELPERS.kind}')": MISSING,
-}
 _TICK_SECONDS = 0.5
 _LOAD_SECONDS = 1.0  # from the start to the import of the other views; by then the first screen is drawn
 
@@ -338,8 +315,8 @@ class Dashboard(Layer[None]):
             return actions.CHOOSE_PROVEN if LOG_PART not in self._session.missing_parts else NO_LOG
         if action == "trace" and self._is_own_trace:
             return "You are already looking at the trace of this object."
-        why = self._session.forbids_changes if action.startswith(_CHANGES) else ""
-        return why or _WHY_NOT.get(action, "") or self.view.why_not(binding)
+        why = self._session.forbids_changes if action.startswith(actions.CHANGES) else ""
+        return why or actions.WHY_NOT.get(action, "") or self.view.why_not(binding)
 
     def action_take_back(self) -> None:
         actions.take_back(self.navigation)
@@ -555,7 +532,7 @@ class Dashboard(Layer[None]):
         elif self._is_list_loading and isinstance(view, ResourceView):
             view.when_loaded(partial(self._trace_first, view))
         else:
-            self.notify(_WHY_NOT["trace"])
+            self.notify(actions.WHY_NOT["trace"])
 
     async def _trace_first(self, view: ResourceView) -> None:
         """Trace the first row of a list that was still loading when the key was pressed."""

@@ -105,7 +105,7 @@ async def test_an_empty_line_separates_each_reason_from_the_key_before_it(own_pr
         await drafted(driver)
         await driver.press("F", "y", "p", "y", sees="INV-000001 is paid")
         await driver.press("question_mark", sees=("Not now. INV-000001 is paid.", "V  proof in the log"))
-        group = [line[39:].strip("│ ▇") for line in driver.text().splitlines() if line.startswith("│")]
+        group = [line[39:].strip("│ ▁▂▃▄▅▆▇█") for line in driver.text().splitlines() if line.startswith("│")]
         reasons = [number for number, line in enumerate(group) if line.startswith("Not now.")]
         assert [group[number - 1] for number in reasons] == ["", ""]
         assert group[reasons[0] + 1 : reasons[1] - 1] == ["F  finalize   p  pay", "v  void       e  edit"]
@@ -124,6 +124,7 @@ async def test_a_help_that_fits_shows_no_rest(own_project: Address) -> None:
 async def test_the_bar_of_the_accounts_names_the_transfer_on_80_columns(own_project: Address) -> None:
     async with dashboard_on(own_project, (80, 24)) as driver:
         await drafted(driver)
+        await driver.app.api.write("POST", "/v1/accounts", {"name": "Bank", "currency": "EUR"}, "second")
         await driver.press("1", sees=" ⏎ open   / filter   n new   x transfer   h statement   , past ")
 
 
