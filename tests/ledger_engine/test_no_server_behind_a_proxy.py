@@ -9,10 +9,12 @@ import re
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
+from typing import ClassVar
 
 import httpx
 import pytest
@@ -89,6 +91,24 @@ class EndingServer(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
+class HangingServer(EndingServer):
+    """A server that passes health checks until it gets another request, and then answers nobody."""
+
+    hung: ClassVar[Event]
+    ended: ClassVar[Event]
+
+    def do_GET(self) -> None:
+        if self.path != "/api/health":
+            self.hung.set()
+        if self.hung.is_set():
+            self.ended.wait()
+        else:
+            super().do_GET()
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+
 @contextlib.contextmanager
 def proxied(name: str, folder: Path, server: int) -> Iterator[str]:
     """Run a proxy; yield its address."""
@@ -140,6 +160,28 @@ async def test_clients_get_the_error_of_the_interface_if_a_server_ends_before_it
         with proxied(name, tmp_path, server.server_port) as url:
             await check_answers(url, NO_ANSWER, tuple(path for path in PATHS if path not in STATES))
     finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.mark.parametrize("name", [name for name, program in PROXIES.items() if program == "haproxy"])
+async def test_clients_need_not_wait_for_a_hung_server_until_the_timeout(name: str, tmp_path: Path) -> None:
+    (timeout_s,) = re.findall(r"(?m)^ +timeout server (\d+)s", (DEPLOY / name).read_text(encoding="utf-8"))
+
+    class Handler(HangingServer):
+        hung, ended = Event(), Event()
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        with proxied(name, tmp_path, server.server_port) as url:
+            started = time.monotonic()
+            await check_answers(url, NO_ANSWER, tuple(path for path in PATHS if path not in STATES))
+            assert time.monotonic() - started < int(timeout_s)
+    finally:
+        Handler.ended.set()
         server.shutdown()
         server.server_close()
         thread.join()
