@@ -9,13 +9,16 @@ cd /var/lib/prometheus/node-exporter || exit 1
 answers=0
 curl -sSf --max-time 20 --output /dev/null --resolve ledger.example:443:127.0.0.1 https://ledger.example/api/health && answers=1
 # The age of the oldest finished file of the log that archive_command has not copied. A failed command is not enough: it
-# may also hang.
+# may also hang. If archiving is set up, but off or not measurable, the age is infinite, so that LedgerArchiveStops
+# reports this.
 archive=$(timeout 20 runuser -u postgres -- psql -XAtc "SELECT coalesce(extract(epoch FROM now() - min(modification)), 0)
     FROM pg_ls_archive_statusdir() WHERE name LIKE '%.ready' HAVING current_setting('archive_mode') <> 'off'")
+[ -e /etc/ledger/archive.sh ] && archive=${archive:-+Inf}
 newest=$(ls -1t /var/backups/ledger/*.dump | head -n 1)
 end=$(openssl s_client -connect 127.0.0.1:443 -servername ledger.example < /dev/null 2> /dev/null |
     openssl x509 -noout -enddate)
-# If the script cannot measure a time, it leaves out that line, and LedgerMetricsMissing reports this.
+# If the script cannot measure the dump's or the certificate's time, it leaves out that line, and LedgerMetricsMissing
+# reports this.
 cat > ledger.new << METRICS
 ledger_proxies_up $answers
 ${archive:+ledger_archive_wait_seconds $archive}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import gzip
+import math
 import os
 import re
 import shlex
@@ -121,10 +122,14 @@ class Archive:
 
     def waits_s(self) -> float:
         """Return the delay that metrics.sh writes for LedgerArchiveStops."""
+        (value,) = self.delays()
+        return value
+
+    def delays(self) -> list[float]:
+        """Return the values of that delay, one or none."""
         subprocess.run(self.metrics, check=True, stderr=subprocess.DEVNULL)
         written = (self.reader._folder / "ledger.prom").read_text()
-        (value,) = re.findall(r"(?m)^ledger_archive_wait_seconds (\S+)$", written)
-        return float(value)
+        return [float(value) for value in re.findall(r"(?m)^ledger_archive_wait_seconds (\S+)$", written)]
 
     def last_failure(self) -> object:
         """Return the time that pg_stat_archiver has."""
@@ -248,3 +253,11 @@ async def test_the_delay_of_a_lost_copy_is_measured(archive: Archive) -> None:
     await asyncio.to_thread(wait_until, lambda: archive.waits_s() == 0)
     assert not (archive.folder / "cut").exists()
     assert len(gzip.decompress((wal / f"{file}.gz").read_bytes())) == SEGMENT_BYTES
+
+
+async def test_an_archive_that_is_off_or_not_measurable_has_an_infinite_delay(archive: Archive) -> None:
+    assert not archive.delays(), "nothing archives"
+    await archive.follow(archive.connect)
+    assert archive.waits_s() == math.inf, "archive_mode is off"
+    archive.postgres.stop()
+    assert archive.waits_s() == math.inf, "PostgreSQL does not answer"

@@ -463,13 +463,17 @@ def test_an_alert_reports_that_the_proxies_do_not_answer(answers: int, lost: boo
 
 @pytest.mark.process
 @needs_promtool
-@pytest.mark.parametrize(("wait_s", "stops"), [(590, False), (610, True)])
-def test_an_alert_reports_an_archive_that_stops(wait_s: int, stops: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("wait_s", "reported"), [(590, None), (610, "10m 10s"), ("Inf", "+Inf")])
+def test_an_alert_reports_an_archive_that_stops(
+    wait_s: int | str, reported: str | None, tmp_path: Path
+) -> None:
     labels = {"severity": "page", "instance": "a"}
-    summary = "The archive of a lacks the log of 10m 10s."
-    fired = {"exp_labels": labels, "exp_annotations": {"summary": summary}}
-    series = {'ledger_archive_wait_seconds{instance="a"}': wait_s}
-    check_alert("LedgerArchiveStops", series, [fired] if stops else [], tmp_path)
+    fired = {
+        "exp_labels": labels,
+        "exp_annotations": {"summary": f"The archive of a lacks the log of {reported}."},
+    }
+    series = {'ledger_archive_wait_seconds{instance="a"}': " ".join([str(wait_s)] * 61)}
+    check_alert("LedgerArchiveStops", series, [fired] if reported else [], tmp_path)
 
 
 @pytest.mark.process
