@@ -100,7 +100,7 @@ class Archive:
         self.metrics = ["env", *(f"{name}={value}" for name, value in environment.items())]
         self.metrics += ["sh", str(folder / "deploy" / "postgres" / "metrics.sh")]
         self.reader = Reader(folder, environment, self.stands_for, seen={})
-        self.connect, self.archive, self.restore, self.choose, self.start = (
+        self.connect, self.archive, self.restore, self.choose, self.start, self.check = (
             next(block for block in blocks(PAGE) if text in block.text)
             for text in (
                 "ssh-keygen",
@@ -108,6 +108,7 @@ class Archive:
                 "restore_command",
                 "recovery_target_action",
                 "until runuser",
+                "ledger-engine verify --database",
             )
         )
 
@@ -195,6 +196,7 @@ async def test_the_archive_restores_a_moment_and_the_end(archive: Archive, to_a_
     if to_a_moment:
         with pytest.raises(AssertionError, match=r"the last \d+ were removed"):
             await archive.follow(archive.start)
+        await archive.follow(archive.check)
     else:
         await archive.follow(archive.start)
     assert {"Before", "After"} & archive.names() == ({"Before"} if to_a_moment else {"Before", "After"})
