@@ -244,7 +244,10 @@ class PickerField(Vertical):
         return self._fits(match) and bool(match.name.casefold() != text.casefold())
 
     def action_pick(self, step: int) -> None:
-        """Highlight the next object; below an empty input, list the newest objects first."""
+        """Highlight the next (`step` is 1) or the previous object (-1).
+
+        If the input is empty and no objects are listed, list the newest objects instead.
+        """
         if self._matches or self.value:
             self.query_one(Offers).step(step)
         else:

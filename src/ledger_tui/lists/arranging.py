@@ -113,7 +113,9 @@ def _has_text(resource: Resource, text: str, names: AccountNames) -> Keep:
 
 
 def contains_besides(resource: Resource, word: str, filter_: Filter, context: FilterContext) -> Keep:
-    """Return a test for records that contain a value of the filter as a word of another text.
+    """Return a test for records that contain `word` outside the column of the filter.
+
+    `word` is a value of the filter. It must be a whole word of the other column's text.
 
     `Open Air GmbH` contains `open` in this way, the status `open` and the name `Copenhagen` do not. If the
     dashboard applies the filter, the test returns False for all records that pass the filter.
