@@ -201,7 +201,8 @@ def with_progress(work: Callable[[], T], look: Callable[[], tuple[str, int, int]
 def require_database(database: Location) -> None:
     """Raise ClickException if the file of a ledger does not exist.
 
-    Raises StorageUnavailable if the name leads to no regular file, or if only the ledger's log exists.
+    Raises StorageUnavailable if the name leads to a folder or a special file, such as a pipe, or if the
+    ledger's log exists, but the ledger's file is missing.
     """
     if isinstance(database, str):
         return  # a PostgreSQL database exists, or opening it raises an error

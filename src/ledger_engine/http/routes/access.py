@@ -160,7 +160,7 @@ async def exchange_code(call: Call, body: OAuthTokenRequest) -> OAuthTokens:
 
 @oauth_routes.add("POST", "/revoke", public=True)
 async def revoke_oauth_token(call: Call, body: RevocationRequest) -> RevokedKeys:
-    """End the grant of a token, with all its tokens, at the request of its app (RFC 7009)."""
+    """Revoke a token for its app (RFC 7009): the token's grant and all tokens of this grant end."""
     client_id = _client_id(call, body.client_id).get("client_id")
     work = partial(authorization.revoke_token, token=body.token, client_id=client_id)
     refusal = await call.engine.write(work)

@@ -102,7 +102,7 @@ class Committer(GroupCommitter[PostgresUnit]):
         self.seen = seen_commits
         self.confirmations = confirmations
         self.counts = Counts()
-        # What the last confirmed transaction of this server read when it began.
+        # The locks of this server's last confirmed transaction, and the time that it read under them.
         self.last_confirmation: Reached | None = None
         self.meets_others_until = 0.0
         self._connect = connect
@@ -251,11 +251,10 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         committer, connection, locks = self._committer, self._connection, self._committer.locks
         assert connection is not None, "it has begun"
         if not wrote and not self._rests_on_unconfirmed():
-            # Drop the cache, because this transaction stores no time for its locks, so `_unit_of` could miss
-            # a commit of another server. `_unit_of` compares the latest time of all the locks. Another server
-            # may commit under a lock with an earlier time than that, and then the latest time stays the same.
-            # A transaction that commits stores its own time for each lock, so any later commit of another
-            # server raises the latest time.
+            # Drop the cache, because this transaction stores no time for its locks, and `_unit_of` compares
+            # only the latest time of all locks. For example, lock A has the time 10, and lock B the time 20.
+            # If another server then commits under A at the time 15, the latest time is still 20. This cannot
+            # happen after a commit, because a commit stores one time, later than both, for all its locks.
             committer.forget()
             connection.send(_ROLLBACK)
             locks.release(connection)
@@ -321,7 +320,8 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
 
         The cache of the last transaction is still valid if this transaction locks the same books, and if
         `moment` is unchanged. A commit of another server under one of these locks would have changed
-        `moment`, because each commit under a lock stores a later time than the previous commit.
+        `moment`, because each commit under a lock stores a later time than the previous commit. After a
+        transaction without a commit, the cache is empty (see `commit`).
         """
         committer = self._committer
         if moment is not None:

@@ -148,7 +148,7 @@ def is_of_others(error: BaseException) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return PostgreSQL's message for the middle of a sentence. Do not show it to clients."""
+    """Return PostgreSQL's message without its full stop, as part of a sentence. Do not show it to clients."""
     return (str(error) or type(error).__name__).rstrip(".")
 
 
