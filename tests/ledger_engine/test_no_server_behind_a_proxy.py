@@ -112,19 +112,24 @@ class HangingServer(EndingServer):
 @contextlib.contextmanager
 def proxied(name: str, folder: Path, server: int) -> Iterator[str]:
     """Run a proxy; yield its address."""
-    port = free_port()
     environment = {**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
-    words = words_of(name, folder, port, server)
-    process = subprocess.Popen(words, stderr=subprocess.DEVNULL, env=environment)
+    errors = folder / "errors"
 
-    def listens() -> bool:
-        assert process.poll() is None
+    def listens_or_has_ended() -> bool:
         with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
             return True
-        return False
+        return process.poll() is not None
 
+    for _ in range(5):
+        port = free_port()
+        words = words_of(name, folder, port, server)
+        with errors.open("w") as file:
+            process = subprocess.Popen(words, stderr=file, env=environment)
+        wait_until(listens_or_has_ended)
+        if process.poll() is None:
+            break  # otherwise another program has taken the free port
     try:
-        wait_until(listens)
+        assert process.poll() is None, errors.read_text(encoding="utf-8")
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
