@@ -129,6 +129,7 @@ class Submission:
         try:
             await self._require_user(values)
             currency = await self._currency(values)
+            await self._require_destination(values)
             self._require_same_currency(values)
             if self.form.method == "PATCH":
                 # This first call reports wrong values, before the form shows the changes of other people.
@@ -260,12 +261,22 @@ class Submission:
             if self.form.moves_money:
                 await self.read_balance(account_id)
             return self._names.currency(account_id)
+        await self._read_account("account", account_id)
+        return self._names.currency(account_id)
+
+    async def _require_destination(self, values: Mapping[str, str]) -> None:
+        """Raise FieldErrors if the form's destination is an unknown account."""
+        account_id = values.get("destination", "").strip()
+        if account_id and self._names.get(account_id) is None:
+            await self._read_account("destination", account_id)
+
+    async def _read_account(self, name: str, account_id: str) -> None:
+        """Read the account in the field `name`. Raises FieldErrors if the server has no such account."""
         try:
             self._learn_account((await self._api.read(ACCOUNTS.object_path(account_id))).record)
         except NotFound:
             several = self._names.search(account_id)
-            raise FieldErrors({"account": _SEVERAL_ACCOUNTS if several else _NO_ACCOUNT}) from None
-        return self._names.currency(account_id)
+            raise FieldErrors({name: _SEVERAL_ACCOUNTS if several else _NO_ACCOUNT}) from None
 
     def _learn_account(self, record: Record) -> None:
         self._names.learn([record])

@@ -134,6 +134,21 @@ async def test_a_transfer_goes_the_way_that_its_form_says(
     assert sent == {"account": till["id"], "destination": bank["id"], "amount": 500, "type": "debit"}
 
 
+async def test_a_transfer_to_an_unknown_account_is_refused_before_the_question(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    till = server.add_account("Main till")
+    server.add_account("Bank")
+    server.post(till, 1250)
+    async with dashboards.open() as driver:
+        await driver.sees("Main till")
+        await driver.press("down", "x", sees="Main till · EUR")
+        await driver.type("nobody", "tab", sees="✕ There is no such account.")
+        await driver.type("5", "ctrl+s", sees="✕ There is no such account.")
+        await driver.press("escape", sees="Leave the form?", gone="Transfer?")
+        assert not any(each.body for each in driver.app.traffic)
+
+
 async def test_a_transfer_to_an_account_of_another_currency_is_refused_with_their_names(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
