@@ -102,12 +102,16 @@ async def test_a_series_stopped_midway_counts_the_objects_not_tried(
     assert [user["status"] for user in server.users].count("deactivated") == 1
 
 
+async def two_drafts(driver: Driver) -> list[Record]:
+    till = await made(driver, "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+    body = {"account": till["id"], "customer": "Ada", "amount": 1000}
+    return [await made(driver, "/v1/invoices", body, f"i{number}") for number in range(2)]
+
+
 async def test_a_series_that_changes_nothing_leaves_the_change_before_undoable(own_project: Address) -> None:
     async with dashboard_on(own_project, (80, 30)) as driver:
         await driver.sees("● online")
-        till = await made(driver, "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
-        body = {"account": till["id"], "customer": "Ada", "amount": 1000}
-        drafts = [await made(driver, "/v1/invoices", body, f"i{number}") for number in range(2)]
+        drafts = await two_drafts(driver)
         await driver.press("2", "n", sees="Post a transaction")
         await driver.type("till", sees="EUR  acc_")
         await driver.press("enter", "tab")
@@ -127,9 +131,7 @@ async def test_a_series_that_changes_nothing_leaves_the_change_before_undoable(o
 async def test_marks_of_rows_that_have_left_the_list_go_and_offer_no_action(own_project: Address) -> None:
     async with dashboard_on(own_project, (100, 30)) as driver:
         await driver.sees("● online")
-        till = await made(driver, "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
-        body = {"account": till["id"], "customer": "Ada", "amount": 1000}
-        invoices = [await made(driver, "/v1/invoices", body, f"i{number}") for number in range(2)]
+        invoices = await two_drafts(driver)
         for invoice in invoices:
             await made(driver, f"/v1/invoices/{invoice['id']}/finalize")
         await driver.press("3", sees="◐ open")
