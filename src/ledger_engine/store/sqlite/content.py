@@ -53,18 +53,13 @@ class FileContent:
         `log_lock` is a descriptor of the log. A checkpoint also changes the header, so if the content belongs
         to the log, this method accepts the new header.
         """
-        with FileIO(log_lock, closefd=False) as file:
-            file.seek(0)
-            frames = log.read_frames(file)
         content = self._read(_PAGE_MAX)
         size = self._size()
         if content is None or size is None:
             return None
-        if frames is None:  # the log contains nothing to compare, for example after a rollback
-            is_ours = content[18:20] == _WITH_LOG
-            reason = None if is_ours else "it is a copy without a log, such as a backup"
-        else:
-            reason = log.difference(content[: frames.page_size], size, frames)
+        reason = _difference(content, size, log_lock, verified=False)
+        if reason is not None:
+            reason = _difference(content, size, log_lock, verified=True)
         if reason is None:
             self._header = content[:_HEADER]
         return reason
@@ -99,3 +94,17 @@ class FileContent:
         except OSError:
             return False
         return (status.st_dev, status.st_ino) == self._identity
+
+
+def _difference(content: bytes, size: int, log_lock: int, *, verified: bool) -> str | None:
+    """Return why a file of `size` bytes that begins with `content` does not belong to the log.
+
+    `verified` is as in `log.read_log`.
+    """
+    with FileIO(log_lock, closefd=False) as file:
+        file.seek(0)
+        frames = log.read_frames(file, verified=verified)
+    if frames is None:  # the log contains nothing to compare, for example after a rollback
+        is_ours = content[18:20] == _WITH_LOG
+        return None if is_ours else "it is a copy without a log, such as a backup"
+    return log.difference(content[: frames.page_size], size, frames)

@@ -14,9 +14,11 @@ import pytest
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store.engine import open_engine
 from ledger_engine.store.sqlite.backup import copy, read_copy
-from ledger_engine.store.sqlite.log import read_log, why_not_its_own
+from ledger_engine.store.sqlite.database import open_database
+from ledger_engine.store.sqlite.log import log_file, read_log, why_not_its_own
 from ledger_engine.verify import audit
 from tests import auditing
+from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.store.conftest import note
 
 
@@ -172,3 +174,36 @@ def test_a_log_knows_which_pages_are_nowhere_else(ledger: Path) -> None:
     young_log = read_log(young)
     assert young_log is not None
     assert young_log.missing(0) == 0
+
+
+async def test_frames_that_a_failed_commit_left_do_not_make_the_file_foreign(tmp_path: Path) -> None:
+    ledger, source, killed = (tmp_path / f"{name}.db" for name in ("ledger", "source", "killed"))
+
+    def copy_both(file: Path, target: Path) -> None:
+        for end in ("", "-wal"):
+            shutil.copy(f"{file}{end}", f"{target}{end}")
+
+    engine = open_engine(source, serving=True)
+    await engine.write(lambda unit: unit.execute("CREATE TABLE notes (text TEXT)"))
+    copy_both(source, ledger)
+    await engine.write(note("long " * 100_000))
+    failed = log_file(source).read_bytes()
+    await engine.close()
+
+    database = open_database(ledger, ManualClock(1_700_000_000_000), checkpoints=True)
+    for number in range(9):
+        await database.write(note(f"short {number} " * 1000))
+    with log_file(ledger).open("ab") as file:  # the last frames of the failed commit, behind the valid frames
+        file.write(failed[file.tell() :])
+    log = read_log(ledger)
+    assert log is not None
+    assert log.missing(ledger.stat().st_size), "the log contains not all pages of the failed commit"
+    copy_both(ledger, killed)
+    await database.between_groups(lambda writer: writer.execute("PRAGMA wal_checkpoint").fetchone())
+    await database.write(note("after a checkpoint"))
+    await database.check()
+    await database.close()
+
+    engine = open_engine(killed, serving=True)
+    assert (await engine.read(lambda unit: unit.execute("SELECT count(*) FROM notes")))[0][0] == 9
+    await engine.close()
