@@ -350,8 +350,8 @@ class ExportScreen(Dialog[str | None]):
 
     def action_cancel(self) -> None:
         if self.working and self._at_work is not None:
-            if self._at_work.state is WorkerState.SUCCESS:  # the last message of the worker may still arrive
-                return
+            if self._at_work.state is WorkerState.SUCCESS:
+                return  # the export is complete; the message that closes the dialog is on its way
             self._at_work.cancel()
         self.dismiss(None)
 

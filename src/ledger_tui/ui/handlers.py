@@ -122,7 +122,8 @@ class KeyOrder:
         self._keys = 0  # the number of keys dispatched
         self._path_followed: tuple[MessagePump, ...] = ()  # the widgets that the current callback passes
         self._rounds = 0  # how often the callback of the current key has passed all these widgets
-        self._answer: tuple[Layer[Any], events.Key] | None = None  # the last key, and the open question
+        # The question that was open when the last key was dispatched, and this key; None without a question.
+        self._answer: tuple[Layer[Any], events.Key] | None = None
 
     @property
     def all_done(self) -> bool:

@@ -119,11 +119,12 @@ class HelpScreen(Dialog[None]):
         all_ours = [each for each in bindings if each.binding.id or _is_palette(each.binding.action)]
         enabled_count = sum(each.enabled for each in all_ours)
         ours = sorted(all_ours, key=lambda each: usefulness(each.binding.action) or enabled_count)
-        # Undo stays in the list: without a change to undo, its key explains itself.
+        # Keep undo in the list even without a change to undo: its key then shows why it does nothing.
         self._shown_keys = [
             each.binding for each in ours if each.enabled or each.binding.action == "take_back"
         ]
-        # A screen that the server lacks has a key that works nowhere, so the search leaves it out.
+        # If the server does not offer the data of a screen, the screen's key works nowhere, and the search
+        # leaves it out.
         self._lacking = {
             each.binding.description
             for each in ours

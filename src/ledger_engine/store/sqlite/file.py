@@ -57,9 +57,9 @@ log = logging.getLogger("ledger_engine.store")
 class DatabaseFile:
     """Opens connections to one file, and creates the file if necessary.
 
-    This object keeps one connection open. While any connection is open, SQLite keeps the index of the log and
-    does not read the log again. So a commit that failed halfway cannot become valid when the database opens
-    the writer's connection again.
+    If a commit fails halfway, the log may contain all its frames, and SQLite would accept them if it read the
+    log again. So this object keeps one connection open: while any connection is open, SQLite keeps its index
+    of the log, and does not read the log again, even if the database opens the writer's connection again.
     """
 
     def __init__(self, path: Path, *, checkpoints: bool) -> None:
