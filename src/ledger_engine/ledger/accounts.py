@@ -21,10 +21,11 @@ from ledger_engine.store.rows import any_of, insert, reader
 # Callers store two kinds of text: the description of a transaction, and the metadata of an object, which are
 # up to 20 pairs of texts (docs/interface.md#account).
 #
-# The index by account includes the column `description`, so that the database reads an account's transactions
-# from the index alone. But the database would store a long description twice, in the table and in the index,
-# and only a few entries would fit on a page of the index. So the ledger stores a long description in the
-# column `long_description`, which is in no index. The column `description` then contains `ELSEWHERE`.
+# The index by account and type includes the column `description`, so that the database reads an account's
+# transactions from the index alone. But the database would store a long description twice, in the table and
+# in the index, and only a few entries would fit on a page of the index. So the ledger stores a long
+# description in the column `long_description`, which is in no index. The column `description` then contains
+# `ELSEWHERE`.
 
 
 SHORT_MAX = 100  # characters of a short description
@@ -69,15 +70,15 @@ def parse_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 NAME_MAX = 255
 
 
-# The index by account contains all these columns, so the database reads the transactions of one account from
-# the index alone. The database reads only long descriptions from the table.
+# The index by account and type contains all these columns, so the database reads the transactions of one
+# account from the index alone. The database reads only long descriptions from the table.
 _FROM_INDEX = f"""SELECT book, id, account, amount, type, description, balance_after, destination, transfer,
     reverses, created, CASE description WHEN '{ELSEWHERE}' THEN (SELECT r.long_description
         FROM transactions AS r WHERE r.book = t.book AND r.id = t.id) END AS long_description
 FROM transactions AS t"""
-# This text follows FROM in SQL statements that read the transactions of one account. The index by account and
-# type contains all credits in the order of their ids, then all debits in the order of their ids. SQLite
-# merges the two lists if the SQL statement selects the id.
+# This text follows FROM in SQL statements that read the transactions of one account. For each account, the
+# index by account and type contains all credits in the order of their ids, then all debits in the order of
+# their ids. SQLite merges the two lists if the SQL statement selects the id.
 TRANSACTIONS = (
     f"({_FROM_INDEX} WHERE type = 'credit' UNION ALL {_FROM_INDEX} WHERE type = 'debit') AS of_both_types"
 )

@@ -76,8 +76,9 @@ class Session:
         self._answered_at = 0.0
         self.known_ledger = False  # whether an answer of this server had a ledger's form
         self._foreign = False  # whether an answer did not have a ledger's form
-        # The number of credentials used so far. A list that a credential is not allowed to read stores this
-        # number. If the number is higher later, another credential is in use.
+        # The number of credentials used so far. If the server refuses a list to the credential, the list
+        # remembers this number. If the number has changed since, another credential is in use, and the
+        # dashboard reads the list again.
         self.credentials = 0
         self.missing_parts: set[str] = set()
         self._lacks_scope = False
@@ -329,7 +330,8 @@ class Session:
 
         with suppress(ValueError, OverflowError):
             ahead = parsedate_to_datetime(headers.get("date", "")).timestamp() - time.time()
-            # The header is rounded down to whole seconds, so the largest difference is closest to the truth.
+            # The header is rounded down to whole seconds, so each difference is up to a second too small.
+            # Keep the largest one, unless the new one is so different that a clock must have been set.
             if not ahead <= self._server_ahead < ahead + 1:
                 self._server_ahead = ahead
 

@@ -45,8 +45,8 @@ class HelperState(NamedTuple):
 async def read_helpers(api: Api, root: str, part: str) -> HelperState:
     """Read the clock, the snapshots and the faults.
 
-    `root` is the path of the test helpers, and `part` their name among the parts that a server may lack.
-    Raises NotOffered if the server offers no test helpers.
+    `root` is the path of the test helpers. `part` is the name under which the session remembers that a server
+    lacks them (`Session.missing_parts`). Raises NotOffered if the server lacks them.
     """
     clock = (await api.read(f"{root}/clock", part=part)).record
     snapshots = (await api.read(f"{root}/snapshots", _PAGE)).record.get("data")

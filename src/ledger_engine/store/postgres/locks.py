@@ -1,7 +1,8 @@
 """Locks of writers: one server at a time writes a book, and each new id is greater than all ids in the book.
 
-The transaction of a group of works acquires the lock of the whole ledger, or the locks of books that no other
-server has locked. A transaction that waits for the lock of a book either holds no other lock of a book, or
+The transaction of a group of works acquires the lock of the whole ledger, or the locks of books. It may wait
+for some of these books (`waits_for`), and leaves out other books that another server has locked. A
+transaction that waits for the lock of a book either holds no other lock of a book, or
 acquires all its locks in the order of their numbers. So transactions never wait for each other in a circle.
 
 For each lock, the table `heads` stores the time up to which ids were issued, and the server that issued them.
@@ -88,10 +89,11 @@ def lock_of(book: tuple[str, bool]) -> int:
 class Locks:
     """The locks of the server with the number `server`.
 
-    `own` is the lock number of the book `OWN`, whose rows no other server writes. It equals the first number
-    of this server, and does not change when the server gets a new number after an accepted loss (`seen`). If
-    `rows_apart` is true, PostgreSQL tracks reads by rows, and all transactions are serializable. If
-    `rows_apart` is false, only transactions of the whole ledger are serializable.
+    `own` is the lock number of the server's book `OWN` (`ledger_engine.store`), whose rows no other server
+    writes. It is the number that the server got at its start. After an accepted loss the server gets a new
+    number, `server` (`seen`), but `own` stays. If `rows_apart` is true, PostgreSQL tracks reads by rows, and
+    all transactions are serializable. If `rows_apart` is false, only transactions of the whole ledger are
+    serializable.
     """
 
     server: int
