@@ -23,8 +23,8 @@ from ledger_tui.client.records import Record
 from ledger_tui.formats import times
 from ledger_tui.formats.money import as_number
 from ledger_tui.lists.window import Keep, Order
-from ledger_tui.resources.base import Column, Filter, FilterContext, Filters, Resource
-from ledger_tui.resources.filtering import complete_value
+from ledger_tui.resources.base import Column, FilterContext, Filters, Resource
+from ledger_tui.resources.filtering import WordMeaning, complete_value
 from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.settings.config import BadConfig, ListSettings
 from ledger_tui.ui.dialogs import Dialog
@@ -112,16 +112,19 @@ def _has_text(resource: Resource, text: str, names: AccountNames) -> Keep:
     return has_text
 
 
-def contains_besides(resource: Resource, word: str, filter_: Filter, context: FilterContext) -> Keep:
-    """Return a test for records that contain `word` outside the column of the filter.
+def contains_besides(resource: Resource, word: str, meaning: WordMeaning, context: FilterContext) -> Keep:
+    """Return a test for records that contain the typed word outside the column of the filter that it means.
 
-    `word` is a value of the filter. It must be a whole word of the other column's text.
+    It must be a whole word of the other column's text, or the beginning of a word if the user typed only the
+    beginning of the filter's value.
 
     `Open Air GmbH` contains `open` in this way, the status `open` and the name `Copenhagen` do not. If the
     dashboard applies the filter, the test returns False for all records that pass the filter.
     """
-    pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
-    value = complete_value(word, filter_)
+    end = "" if meaning.is_beginning else r"(?!\w)"
+    pattern = re.compile(rf"(?<!\w){re.escape(word)}{end}", re.IGNORECASE)
+    filter_ = meaning.filter
+    value = complete_value(meaning.value, filter_)
 
     def contains(record: Record) -> bool:
         if filter_.matches is not None and filter_.matches(record, value, context):

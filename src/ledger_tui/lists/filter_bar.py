@@ -27,8 +27,8 @@ from ledger_tui.resources.filtering import (
     BadLine,
     UnknownName,
     filter_line,
-    filter_of,
     is_filter_line,
+    meaning_of,
     parse_filters,
     usage,
 )
@@ -432,16 +432,16 @@ class FilterBar(Vertical):
 
     def _as_filter(self, word: str) -> str:
         """Return the filter that a word on the screen means, such as `status:4xx` for `4xx`; otherwise ""."""
-        filter_ = filter_of(word, self._filters)
-        return f"{filter_.name}:{word}" if filter_ is not None else ""
+        meaning = meaning_of(word, self._filters)
+        return meaning.line if meaning is not None else ""
 
     def _is_also_text(self, word: str) -> bool:
         """Return whether a shown row contains a filter's value as a text, such as `Open Air GmbH`."""
-        filter_, model = filter_of(word, self._filters), self._model
-        if filter_ is None:
+        meaning, model = meaning_of(word, self._filters), self._model
+        if meaning is None:
             return False
         context = FilterContext(model.context.names, model.context.session.today)
-        contains = contains_besides(model.resource, word, filter_, context)
+        contains = contains_besides(model.resource, word, meaning, context)
         return any(contains(record) for _row, record in model.window.at_hand())
 
     def _find(self) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from ledger_tui.client.names import AccountName, AccountNames, UserName
 from ledger_tui.client.records import Record
 from ledger_tui.resources.base import Filter, FilterContext
 
 _NAMES_SAID = 3
+_LETTERS_OF_A_BEGINNING = 3  # the beginning of a value means the value if it has at least this many letters
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*")+')
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
 
@@ -74,18 +76,51 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
     return params
 
 
-def filter_of(word: str, filters: Sequence[Filter]) -> Filter | None:
+class WordMeaning(NamedTuple):
+    """The filter that a word stands for; `is_beginning` if the user typed only the beginning of the value."""
+
+    filter: Filter
+    value: str
+    is_beginning: bool = False
+
+    @property
+    def line(self) -> str:
+        return f"{self.filter.name}:{self.value}"
+
+
+def meaning_of(word: str, filters: Sequence[Filter]) -> WordMeaning | None:
     """Return the filter that a word on the screen means, such as `status` for `4xx`; otherwise None.
 
     The word means a filter if exactly one filter has the word as a value. The values of a yes/no filter do
-    not count.
+    not count. The unique beginning of a value, or of the name of a yes/no filter, means the same filter.
     """
-    fitting = [
-        each
-        for each in filters
-        if not each.is_yes_no and word.casefold() in map(str.casefold, (*each.suggests(), *each.words))
-    ]
-    return fitting[0] if len(fitting) == 1 else None
+    typed = word.casefold()
+    fitting = [each for each in filters if typed in _words_of(each)]
+    if not fitting and len(word) >= _LETTERS_OF_A_BEGINNING:
+        return _meaning_of_beginning(typed, filters)
+    if len(fitting) == 1 and not fitting[0].is_yes_no:
+        return WordMeaning(fitting[0], word)
+    return None
+
+
+def _meaning_of_beginning(typed: str, filters: Sequence[Filter]) -> WordMeaning | None:
+    """Return the filter of the only word that begins with `typed`, or None.
+
+    If this word is both a yes/no filter and a value, such as `failed`, the yes/no filter counts.
+    """
+    fitting = [(each, word) for each in filters for word in _words_of(each) if word.startswith(typed)]
+    if len({word for _filter, word in fitting}) != 1:
+        return None
+    filter_, word = next((each for each in fitting if each[0].is_yes_no), fitting[0])
+    if filter_.is_yes_no:
+        return WordMeaning(filter_, "yes", True)
+    return WordMeaning(filter_, complete_value(word, filter_), True) if len(fitting) == 1 else None
+
+
+def _words_of(filter_: Filter) -> set[str]:
+    """Return the words that mean a value of the filter; for a yes/no filter, its name."""
+    words = [filter_.name] if filter_.is_yes_no else [*filter_.suggests(), *filter_.words]
+    return {word.casefold() for word in words}
 
 
 def complete_value(value: str, filter_: Filter) -> str:

@@ -62,6 +62,12 @@ async def test_where_nothing_is_offered_the_keys_that_choose_change_nothing() ->
         ("invoices", "overdue", {"overdue": "yes"}),
         ("orders", "shipped", {"status": "shipped"}),
         ("transactions", "debit", {"type": "debit"}),
+        ("deliveries", "fail", {"failed": "yes"}),
+        ("events", "Fail", {"failed": "yes"}),
+        ("deliveries", "pend", {"status": "pending"}),
+        ("deliveries", "deliv", {"status": "succeeded"}),
+        ("invoices", "dra", {"status": "draft"}),
+        ("invoices", "over", {"overdue": "yes"}),
     ],
 )
 async def test_a_state_on_the_screen_means_its_filter(kind: str, word: str, filters: dict[str, str]) -> None:
@@ -108,6 +114,18 @@ async def test_a_state_that_a_row_contains_in_a_name_stays_a_text_and_the_filter
     ]
     said = "1 of 2 loaded rows match “open”; enter keeps them. As a filter: status:open"
     assert await applied_to(rows, "open") == (said, {}, "open")
+
+
+async def test_the_beginning_of_a_state_means_its_filter_unless_a_word_in_a_row_begins_with_it() -> None:
+    rows: list[Record] = [
+        {"id": "inv_1", "status": "draft", "customer": "Ada"},
+        {"id": "inv_2", "status": "paid", "customer": "Operating GmbH"},
+    ]
+    said = "1 of 2 loaded rows match “dra”; enter filters the list: status:draft"
+    assert await applied_to(rows, "dra") == (said, {"status": "draft"}, "")
+    said = "1 of 2 loaded rows match “ope”; enter keeps them. As a filter: status:open"
+    assert await applied_to(rows, "ope") == (said, {}, "ope")
+    assert (await applied_to(rows, "dr"))[1:] == ({}, "dr")  # two letters are too few
 
 
 async def test_a_text_that_no_row_contains_names_the_filters() -> None:
