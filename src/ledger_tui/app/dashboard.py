@@ -40,6 +40,7 @@ from ledger_tui.resources.registry import (
     is_id,
     resource_of_id,
 )
+from ledger_tui.resources.transactions import why_no_transfer
 from ledger_tui.settings.config import LastPlace
 from ledger_tui.ui.dialogs import ChooseScreen, ShownOnceScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
@@ -343,8 +344,7 @@ class Dashboard(Layer[None]):
         if has_partner:
             self.call_later(self._open_form, form, record)
         else:
-            why = f"{literal(source.name)} is the only account in {literal(source.currency)}"
-            self.notify(f"{why}, and a transfer needs two. Create another first: 1, then n.", markup=False)
+            self.notify(why_no_transfer(source), markup=False)
 
     def action_edit(self) -> None:
         view, record = self.navigation.resource_view, self._record_being_read()

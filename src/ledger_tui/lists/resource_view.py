@@ -20,6 +20,7 @@ from ledger_tui.lists.list_model import ListModel
 from ledger_tui.lists.paged_table import PagedTable
 from ledger_tui.lists.record_list import PageFailed, RecordList
 from ledger_tui.resources.base import Resource, ResourceAction, offers, why_not, words_for
+from ledger_tui.resources.transactions import why_no_transfer
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.keys import RESOURCE_KEYS, letter_of
 from ledger_tui.ui.view import ActionRequested, BulkRequested, Context, LinkFollowed, View, recent_of
@@ -530,6 +531,10 @@ class ResourceView(View):
                 has_marks = bool(self.model.marks) and not self.opened
                 name, record = argument.strip("'"), self.selected
                 return why_not(self.resource, name, record, has_marks=has_marks, key_of=self._key_of)
+            case "transfer" if (form := self.resource.transfer) is not None:
+                account_id = form.prefill(self.selected, self.model.filters).get("account")
+                source, names = self.context.names.get(account_id), self.context.names
+                return why_no_transfer(source) if source and names.lacks_partner(account_id) else ""
             case "program":
                 return f"There is no {self.resource.singular} here to show."
             case "widen":

@@ -12,7 +12,7 @@ from ledger_client.errors import LedgerError
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.lists import fetch_page
-from ledger_tui.client.names import AccountNames
+from ledger_tui.client.names import AccountName, AccountNames
 from ledger_tui.client.records import Record, Want
 from ledger_tui.formats.money import MINUS, decimals, localised
 from ledger_tui.formats.text import literal
@@ -252,6 +252,13 @@ TRANSFER = Form(
     way_back=REVERSE,
     sends=(("type", "debit"),),  # the transaction debits the account that the money leaves
 )
+
+
+def why_no_transfer(source: AccountName) -> str:
+    """Return the sentence about an account that has no other account of its currency."""
+    why = f"{literal(source.name)} is the only account in {literal(source.currency)}"
+    return f"{why}, and a transfer needs two. Create another first: 1, then n."
+
 
 TRANSACTIONS = Resource(
     kind="transactions",

@@ -132,7 +132,8 @@ class HelpScreen(Dialog[None]):
         }
         self._impossible_keys: dict[str, list[Binding]] = {}  # by the reason
         for binding in (each.binding for each in ours if not each.enabled):
-            if _group_of(binding.action) == "on this object" and (why := why_not(binding)):
+            is_on_object = _group_of(binding.action) == "on this object" or binding.action == "transfer"
+            if is_on_object and (why := why_not(binding)):
                 self._impossible_keys.setdefault(why, []).append(binding)
 
     def compose(self) -> ComposeResult:

@@ -192,6 +192,8 @@ async def test_without_a_second_account_of_its_currency_an_account_has_no_transf
         await driver.press("x")
         await until(lambda: told in [each.message for each in driver.app._notifications])
         assert driver.app.screen is driver.app.dashboard
+        await driver.press("question_mark", sees=("Not now. Yen box is the only account", "x  transfer"))
+        await driver.press("escape")
         server.add_account("Yen safe", "JPY")
         await driver.sees("Yen safe")
         await driver.press("down", sees="x transfer")
