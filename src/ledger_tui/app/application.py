@@ -42,7 +42,7 @@ from ledger_tui.client.session import ConnectionState, Session
 from ledger_tui.client.traffic import Traffic, masked
 from ledger_tui.features.test_helpers import PART
 from ledger_tui.formats import times
-from ledger_tui.formats.text import literal
+from ledger_tui.formats.text import literal, plain
 from ledger_tui.lists.arranging import check_lists
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.registry import OVERVIEW, PLACES
@@ -149,13 +149,16 @@ class LedgerApp(App[int]):
             await super().on_event(event)
 
     async def _dispatch(self, event: events.Event) -> None:
-        """Hand a key or pasted text to Textual. A field gets only the first pasted line that is not empty."""
+        """Hand a key or pasted text to Textual. A field gets only the first pasted line that is not empty,
+        without control characters.
+        """
         if isinstance(event, events.Paste) and isinstance(self.focused, Input):
-            lines = [line for line in event.text.splitlines() if line.strip()]
+            text = plain(event.text)
+            lines = [line for line in text.splitlines() if line.strip()]
             if len(lines) > 1:
                 sentence = f"Only the first of the {len(lines):,} pasted lines was taken."
                 self.notify(sentence, severity="warning")
-            event = events.Paste(lines[0]) if lines else event
+            event = events.Paste(lines[0] if lines else text)
         await super().on_event(event)
 
     def on_paste(self, event: events.Paste) -> None:

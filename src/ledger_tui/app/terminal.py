@@ -14,48 +14,71 @@ from typing import Any, TextIO
 from textual._xterm_parser import XTermParser
 from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
+from textual.events import Paste
 from textual.message import Message
 
 _LOOK_EVERY_S = 2.0
 _ESC = "\x1b"
 _SEQUENCE = "[O"  # what a terminal sends for a key like ↑ begins with esc and one of these characters
-_PIECE = re.compile(rf"(?s){_ESC}\[200~.*?(?:{_ESC}\[201~|\Z)|{_ESC}(?=[^{_ESC}{re.escape(_SEQUENCE)}])")
+_KEY_AFTER_ESC = re.compile(rf"(?s){_ESC}(?=[^{_ESC}{re.escape(_SEQUENCE)}])")
+_PASTE, _END_OF_PASTE = f"{_ESC}[200~", f"{_ESC}[201~"
+_BEGUN_PASTE = re.compile(rf"{_ESC}\[2(?:0(?:0)?)?\Z")  # a read can end in the middle of `_PASTE`
 
 
 class KeyParser(XTermParser):
-    """Textual's parser, changed so that esc and a key right after it are two keys.
+    """Textual's parser, changed so that esc and a key right after it are two keys, and a paste is one text.
 
     Textual reads both as one key with alt or ctrl. If one read contains esc, a key and esc, Textual turns the
     first esc into `^`. A slow connection delivers several keys in one read, so keys that the user pressed
     would be lost. The dashboard does not need these combined keys: it uses no letter with alt.
+
+    If a pasted text contains esc, Textual drops the following characters, or reads these as keys.
     """
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
-        self._after_escape = self._pasting = False
+        self._after_escape = False
+        self._begun_paste = ""  # the beginning of `_PASTE` at the end of the last read
+        self._pasted: str | None = None  # the pasted text so far; None if no paste is under way
 
     def feed(self, data: str) -> Iterable[Message]:
+        if not data:
+            yield from super().feed(data)
+            return
+        data = self._begun_paste + data
+        begun = _BEGUN_PASTE.search(data) if self._pasted is None else None
+        self._begun_paste = begun[0] if begun else ""
+        data = data[: len(data) - len(self._begun_paste)]
+        while data:
+            if self._pasted is None:
+                keys, paste, data = data.partition(_PASTE)
+                yield from self._feed_keys(keys)
+                if paste:
+                    yield from self._take_escape() if self._after_escape else ()
+                    self._after_escape, self._pasted = False, ""
+            else:
+                searched = max(0, len(self._pasted) - len(_END_OF_PASTE))
+                self._pasted += data
+                end = self._pasted.find(_END_OF_PASTE, searched)
+                if end < 0:
+                    return
+                data = self._pasted[end + len(_END_OF_PASTE) :]
+                text, self._pasted = self._pasted[:end], None
+                yield Paste(text)
+
+    def _feed_keys(self, data: str) -> Iterable[Message]:
+        if not data:
+            return
         if self._after_escape and data[:1] not in (_ESC, *_SEQUENCE):
             yield from self._take_escape()
         self._after_escape = data.endswith(_ESC)
         fed = 0
-        for piece in _PIECE.finditer(data, self._end_of_paste(data)):
-            if piece[0] == _ESC:
-                yield from super().feed(data[fed : piece.end()])
-                yield from self._take_escape()
-                fed = piece.end()
-            else:
-                self._pasting = not piece[0].endswith(f"{_ESC}[201~")
-        if fed < len(data) or not data:
+        for piece in _KEY_AFTER_ESC.finditer(data):
+            yield from super().feed(data[fed : piece.end()])
+            yield from self._take_escape()
+            fed = piece.end()
+        if fed < len(data):
             yield from super().feed(data[fed:])
-
-    def _end_of_paste(self, data: str) -> int:
-        """Return the position at which pasted text from an earlier read ends."""
-        if not self._pasting:
-            return 0
-        end = data.find(f"{_ESC}[201~")
-        self._pasting = end < 0
-        return len(data) if self._pasting else end + 1
 
     def _take_escape(self) -> Iterable[Message]:
         """Report the preceding esc as a key of its own, as Textual does when a pause follows esc."""

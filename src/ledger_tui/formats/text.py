@@ -1,4 +1,4 @@
-"""Makes text from the server safe to draw.
+"""Makes text from the server and from the clipboard safe to draw.
 
 A terminal obeys control characters in any text, and Textual passes them on even if markup is off. So each
 text from the server goes through `literal` before it is drawn.
@@ -62,6 +62,26 @@ def _visible_character(character: str) -> str:
     if unicodedata.category(character) in _UNSAFE_CATEGORIES:
         return _REPLACEMENT
     return character
+
+
+# Sequences that a program sends to a terminal: colours and moves of the cursor (CSI), texts such as titles
+# and links (OSC and others) up to their end, and the choice of a character set. Esc before any other
+# character may be a lone esc, so only the esc is removed.
+_TERMINAL_SEQUENCE = re.compile(
+    r"(?s)(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x1b\x07\x9c]*(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[()][0-2AB]"
+)
+# Controls, marks of the direction of text, and characters without width. The characters that join the parts
+# of an emoji stay, and so do the ends of lines.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+
+
+def plain(pasted: str) -> str:
+    """Return a pasted text without the characters that a terminal would obey. A tab becomes a space."""
+    return _INVISIBLE.sub("", _TERMINAL_SEQUENCE.sub("", pasted)).replace("\t", " ")
 
 
 def sentence(text: str) -> str:

@@ -51,3 +51,25 @@ def test_esc_and_a_key_right_after_it_are_two_keys(reads: list[str], keys: str) 
     parsed = [event for data in reads for event in parser.feed(data)]
     names = [event.key if isinstance(event, events.Key) else "paste" for event in parsed]
     assert " ".join(names) == keys
+
+
+@pytest.mark.parametrize(
+    ("reads", "texts"),
+    [
+        (["\x1b[200~a\x1b[31mred\x1b[0m\x1b[201~"], ["a\x1b[31mred\x1b[0m"]),
+        (["\x1b[200~a\x1bb\x00\x1b[201~c"], ["a\x1bb\x00"]),
+        (["\x1b[200~a\x1b", "[31mb\x1b[20", "1~\x1b[200~d\x1b[201~"], ["a\x1b[31mb", "d"]),
+        (["x\x1b[20", "0~a\x1b[31mb\x1b[201~"], ["a\x1b[31mb"]),
+        (["\x1b", "\x1b[200~a\x1b[201~"], ["a"]),
+    ],
+)
+def test_a_pasted_text_is_one_text_whatever_it_contains(reads: list[str], texts: list[str]) -> None:
+    parser = KeyParser()
+    parsed = [event for data in reads for event in parser.feed(data)]
+    assert [event.text for event in parsed if isinstance(event, events.Paste)] == texts
+
+
+def test_a_function_key_whose_beginning_ends_a_read_stays_a_key() -> None:
+    parser = KeyParser()
+    parsed = [event for data in ("\x1b[20", "~", "\x1b[2", "~") for event in parser.feed(data)]
+    assert [event.key for event in parsed if isinstance(event, events.Key)] == ["f9", "insert"]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ledger_tui.formats.text import breakable, fit, literal
+from ledger_tui.formats.text import breakable, fit, literal, plain
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,20 @@ def test_a_url_is_broken_after_a_slash_a_question_mark_or_an_ampersand() -> None
     ]
     assert breakable(url, 80) == url
     assert breakable("x" * 40, 30) == "x" * 40
+
+
+@pytest.mark.parametrize(
+    ("pasted", "text"),
+    [
+        ("\x1b[1;31mred\x1b[0m and \x9b32mgreen", "red and green"),
+        ("\x1b]8;;https://example.com\x1b\\a link\x1b]8;;\x07", "a link"),
+        ("a\x1bb\x00c\x7f\x1f", "abc"),
+        ("\x1b(Bplain", "plain"),
+        ("abc\u202edef\u200e \u2066x\u2069\ufeff\u200b", "abcdef x"),
+        ("12,50\tEUR\r\nnext", "12,50 EUR\r\nnext"),
+        ("👨\u200d👩 نمی\u200cخواهم", "👨\u200d👩 نمی\u200cخواهم"),
+        ("Café 東京 [31m ^[31m", "Café 東京 [31m ^[31m"),
+    ],
+)
+def test_a_pasted_text_loses_only_what_a_terminal_would_obey(pasted: str, text: str) -> None:
+    assert plain(pasted) == text

@@ -290,6 +290,18 @@ async def test_of_several_pasted_lines_a_field_says_that_it_kept_the_first(serve
         await until(lambda: form_of(driver).typed()["name"] == "Safe")
 
 
+async def test_pasted_text_loses_its_control_sequences_in_a_field_and_in_the_filter(
+    with_till: Driver,
+) -> None:
+    pasted = "\x1b[31mTi\x1b[0mll\x1b\x00\u202e"
+    with_till.app.post_message(key_event("slash"))
+    with_till.app.post_message(Paste(pasted))
+    await with_till.sees("1 of 1 loaded rows match “Till”")
+    await with_till.press("escape", "n")
+    with_till.app.post_message(Paste(pasted))
+    await until(lambda: form_of(with_till).typed()["name"] == "Till")
+
+
 async def test_pasted_text_that_no_field_takes_is_reported_and_acts_as_no_key(with_till: Driver) -> None:
     ignored = "Nothing was pasted, because no text field has the focus."
     with_till.app.post_message(Paste("y\nn\nq"))
