@@ -311,7 +311,7 @@ class Dashboard(Layer[None]):
         if past.PART in self._session.missing_parts and action.startswith("step"):
             return past.NOT_OFFERED
         if action == "take_back":
-            return actions.why_no_undo(self.navigation)
+            return self._session.forbids_changes or actions.why_no_undo(self.navigation)
         if action == "prove":
             return actions.CHOOSE_PROVEN if LOG_PART not in self._session.missing_parts else NO_LOG
         if action == "trace" and self._is_own_trace:

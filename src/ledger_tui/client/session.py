@@ -146,10 +146,10 @@ class Session:
     def forbids_changes(self) -> str:
         """Why the dashboard can change nothing now; "" if it can make changes."""
         if self.moment_ms is not None:
-            return "this is the past: nothing can be changed; esc returns to now"
+            return "This is the past: nothing can be changed. Press esc to return to now."
         if self.read_only:
-            return "read-only: this dashboard changes nothing"
-        return f"read-only: this credential lacks {_WRITES}" if self._lacks_scope else ""
+            return "Read-only: this dashboard changes nothing."
+        return f"Read-only: this credential lacks {_WRITES}." if self._lacks_scope else ""
 
     # ------------------------------------------------------------------ connection
 

@@ -102,12 +102,12 @@ def test_why_nothing_can_be_changed() -> None:
     session = Session()
     assert session.forbids_changes == ""
     session.saw_scopes(["read:projects"])
-    assert session.forbids_changes == "read-only: this credential lacks write:projects"
+    assert session.forbids_changes == "Read-only: this credential lacks write:projects."
     session.saw_scopes(["read:projects", "write:projects"])
     assert session.forbids_changes == ""
     session.saw_scopes(None)
     assert session.forbids_changes == ""
-    assert Session(read_only=True).forbids_changes == "read-only: this dashboard changes nothing"
+    assert Session(read_only=True).forbids_changes == "Read-only: this dashboard changes nothing."
 
 
 def test_the_servers_time_is_one_that_a_date_can_have() -> None:

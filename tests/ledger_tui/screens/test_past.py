@@ -106,9 +106,13 @@ async def test_nothing_is_written_in_the_past(driver: Driver, story: dict[str, A
     await step(driver, "comma")
     await driver.press("n")
     assert len(driver.app.screen_stack) == 1
-    await driver.sees("n creates an account.", "nothing can be changed; esc returns to now")
+    why = "This is the past: nothing can be changed."
+    await driver.sees("n creates an account.", why, "Press esc to return to now.")
     driver.app.clear_notifications()
-    await driver.press("x", sees=("x moves money between two accounts.", "nothing can be changed; esc"))
+    await driver.press("x", sees=("x moves money between two accounts.", why))
+    driver.app.clear_notifications()
+    await driver.press("u", sees=why)
+    assert "Nothing to undo" not in driver.text()
     with pytest.raises(ReadOnly):
         await driver.app.api.write("POST", "/v1/accounts", {"name": "x", "currency": "EUR"}, None)
     await driver.press("escape", "n")

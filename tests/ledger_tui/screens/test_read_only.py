@@ -60,7 +60,7 @@ async def test_a_key_or_a_command_that_changes_something_says_why_it_does_not(
 ) -> None:
     server.add_account("Till")
     async with dashboards.open(read_only=True) as driver:
-        await driver.press(*keys, sees="read-only: this dashboard changes nothing")
+        await driver.press(*keys, sees="Read-only: this dashboard changes nothing.")
 
 
 async def test_a_key_without_the_scope_says_so(driver: Driver) -> None:
@@ -70,12 +70,12 @@ async def test_a_key_without_the_scope_says_so(driver: Driver) -> None:
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         reader = Driver(app, pilot)
         await reader.sees("Till", "online  read-only")
-        await reader.press("n", sees="read-only: this credential lacks write:projects")
+        await reader.press("n", sees="Read-only: this credential lacks write:projects.")
         assert app.screen is app.dashboard
 
 
 async def test_an_exchange_of_the_key_is_not_possible(server: ContractServer, dashboards: Dashboards) -> None:
     async with dashboards.open(read_only=True) as driver:
         await driver.press("6", sees="Every request sends the API key itself.")
-        await driver.press("n", sees="read-only: this dashboard changes nothing")
+        await driver.press("n", sees="Read-only: this dashboard changes nothing.")
     assert {method for method, _path, _args in server.requests} == {"GET"}
