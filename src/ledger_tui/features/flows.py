@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Container
 from textual.content import Content
 
@@ -255,7 +254,6 @@ SPANS = (
 )
 _WIDE_COLUMNS = 110
 _PAGES = 20
-_ABOUT_OTHERS = '"others" is the sum of the smaller flows. A higher terminal shows each of them.'
 _LEAST_NAME = 6
 
 
@@ -297,7 +295,7 @@ async def read_since(api: Api, start_ms: int, known_rows: Sequence[Record], page
 
 class FlowsView(TimedTiles):
     """The screen of flows, which draws them as bands and as a list. Enter on a row of the list leads to the
-    flow's postings.
+    flow's postings. Enter on the row of "others" shows the smaller flows that this row sums, until esc.
     """
 
     BINDINGS = FLOW_KEYS
@@ -315,6 +313,9 @@ class FlowsView(TimedTiles):
         # the transactions of the last read, so that the next read can stop at them
         self._known_rows: Sequence[Record] = ()
         self._flows: list[Flow] = []
+        # While the smaller flows of a currency are shown: the currency, and the numbers of its largest flows
+        # that were left out, one number for each press of enter.
+        self._left_out: tuple[str, list[int]] = ("", [])
         self._list = Tile("flows", self._draw_list, Link("", "transactions"), id="flow-list")
         self._bands = Tile("money", self._draw_bands, Link("", "transactions"), id="flow-bands")
         self.tiles = (self._list, self._bands)
@@ -429,7 +430,7 @@ class FlowsView(TimedTiles):
         """
         rows, bands = (tile.content_size.height - 1 for tile in (self._list, self._bands))  # below the title
         by_currency: dict[str, list[Flow]] = {}
-        for flow in self._flows:
+        for flow in self._smaller_flows() or self._flows:
             by_currency.setdefault(flow.currency, []).append(flow)
         most = max(1, bands // _ROWS_EACH)
         numbers = shares([min(most, len(flows)) for flows in by_currency.values()], rows)
@@ -439,10 +440,15 @@ class FlowsView(TimedTiles):
             for flow in largest(flows, number)
         ]
 
+    def _smaller_flows(self) -> list[Flow]:
+        """Return the flows that the last chosen row of "others" summed; [] if no such row was opened."""
+        currency, numbers = self._left_out
+        return [flow for flow in self._flows if flow.currency == currency][numbers[-1] :] if numbers else []
+
     def _draw_bands(self, width: int, height: int) -> TileContent:
         if not self._flows:
             return sentence(self._why_empty(), width)
-        choice = self._chosen or self._flows[0]
+        choice = self._chosen or self._listed()[0]
         flows = [flow for flow in self._listed() if flow.currency == choice.currency]
         lines = draw(flows, self._named, choice, width, height)
         return TileContent([TileRow(line) for line in lines], [Cell(choice.currency, "dim")])
@@ -473,7 +479,11 @@ class FlowsView(TimedTiles):
                 Cell(f" {flow.count:>{widest},}×", "dim"),
             )
             rows.append(TileRow(cells, _row_link(flow)))
-        return TileContent(rows)
+        if not (smaller := self._smaller_flows()):
+            return TileContent(rows)
+        number, shown = self._left_out[1][-1], sum(flow.source != OTHERS for flow in flows)
+        places = f"{number + 1}–{number + shown} of {number + len(smaller)}"
+        return TileContent(rows, [Cell(places, "dim")], "smaller flows")
 
     def _link(self, flow: Flow) -> Link:
         """Return the link to the postings of a flow."""
@@ -485,20 +495,42 @@ class FlowsView(TimedTiles):
     # ------------------------------------------------------------------ keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "open" and (choice := self._chosen) is not None and choice.source == OTHERS:
-            return None
+        if action == "back" and self._smaller_flows() and self.context.session.moment_ms is None:
+            return True
         return super().check_action(action, parameters)
-
-    def why_not(self, binding: Binding) -> str:
-        """Return the reason why enter does nothing on the row of "others"; "" for any other key."""
-        return _ABOUT_OTHERS if binding.action == "open" else ""
 
     def action_open(self) -> None:
         choice = self._chosen
         if choice is not None and choice.source == OTHERS:
-            self.notify(_ABOUT_OTHERS)
+            self._show_smaller(choice.currency)
         elif choice is not None:
             self.post_message(LinkFollowed(self._link(choice)))
+
+    def action_back(self) -> None:
+        """Show the larger flows again; if these are shown, go back to another screen."""
+        currency, numbers = self._left_out
+        if not self._smaller_flows():
+            super().action_back()
+            return
+        numbers.pop()
+        self.draw()
+        listed = self._listed()
+        self._choose(next((n for n, flow in enumerate(listed) if _is_rest(flow, currency)), 0))
+
+    def _show_smaller(self, currency: str) -> None:
+        """Show the flows that the row "others" of this currency sums."""
+        numbers = self._left_out[1] if self._smaller_flows() else []
+        listed = [flow for flow in self._listed() if flow.currency == currency and flow.source != OTHERS]
+        self._left_out = currency, [*numbers, (numbers[-1] if numbers else 0) + len(listed)]
+        self.draw()
+        self._choose(0)
+
+    def _choose(self, row: int) -> None:
+        """Choose this row of the list."""
+        self._list.move(-len(self._flows))
+        self._list.move(row)
+        self._bands.show_changes()
+        self.refresh_bindings()
 
     def action_choose(self, step: int) -> None:
         super().action_choose(step)
@@ -515,6 +547,10 @@ def name_widths(source: int, target: int, room: int) -> tuple[int, int]:
     """
     left = max(_LEAST_NAME, min(source, max(room // 2, room - target)))
     return left, max(_LEAST_NAME, min(target, room - left))
+
+
+def _is_rest(flow: Flow, currency: str) -> bool:
+    return flow.source == OTHERS and flow.currency == currency
 
 
 def _row_link(flow: Flow) -> Link:
