@@ -15,7 +15,7 @@ from textual.widgets import Input, Static
 
 from ledger_tui.formats.text import literal
 from ledger_tui.ui.dialogs import FRAME, Dialog
-from ledger_tui.ui.keys import SCREENS, spelled, split_keys, usefulness
+from ledger_tui.ui.keys import BY_ID, SCREENS, spelled, split_keys, usefulness
 
 _FEW_SCREENS = 4  # if a key works on more screens, its sentence says "many screens" instead of their names
 # Keys with a sentence of their own: the effect of the key, and what the user needs first.
@@ -82,7 +82,19 @@ _ON_OBJECT = (
     "screen.compare",
 )
 _IN_TIME = ("step(", "past(")
-_EVERYWHERE = ("show(", "command", "help", "take_back", "travel(", "themes", "app.", "suspend_process")
+# The group "everywhere" has this order on every screen.
+_EVERYWHERE = (
+    "take_back",
+    "command_line",
+    "show(",
+    "command_palette",
+    "travel(",
+    "themes",
+    "help",
+    "app.quit",
+    "app.",
+    "suspend_process",
+)
 # Two actions share one line in the help if the names of both begin with the same text of this list. The
 # number keys, which open the screens, also share a line.
 _FAMILIES = ("move(", "choose(", "tile(", "window(", "widen(", "travel(", "step(", "program(")
@@ -238,7 +250,12 @@ class HelpScreen(Dialog[None]):
         """Return the lines of a group that contain `text`."""
         # A line of the help shows a family of actions. For each family: its descriptions, each with its keys.
         families: dict[str, dict[str, list[str]]] = {}
-        for binding in self._shown_keys:
+        keys_shown = self._shown_keys
+        if group == "everywhere":
+            keys_shown = sorted(
+                [each for each in keys_shown if _group_of(each.action) == group], key=_place_everywhere
+            )
+        for binding in keys_shown:
             action, key = binding.action, self.app.get_key_display(binding)
             if _group_of(action) != group:
                 continue
@@ -269,6 +286,13 @@ def _in_pairs(keys: Sequence[str], width: int) -> Iterator[str]:
 
 def _is_palette(action: str) -> bool:
     return action.endswith("command_palette")
+
+
+def _place_everywhere(binding: Binding) -> tuple[int, int, str]:
+    """Return the place of a binding in the group "everywhere"."""
+    place = next((n for n, each in enumerate(_EVERYWHERE) if binding.action.startswith(each)), -1)
+    ids = [*BY_ID]
+    return place, ids.index(binding.id) if binding.id in BY_ID else len(ids), binding.action
 
 
 def _group_of(action: str) -> str:

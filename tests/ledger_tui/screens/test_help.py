@@ -33,6 +33,20 @@ async def test_undo_is_among_the_keys_that_work_everywhere(own_project: Address,
         assert "Everywhere" in driver.text()
 
 
+async def test_the_keys_that_work_everywhere_have_one_order_on_all_screens(own_project: Address) -> None:
+    orders = []
+    async with dashboard_on(own_project, (79, 90)) as driver:  # one column
+        await driver.sees("● online")
+        for keys in ("1", "2", "3", "6", "7", "8", "0"):
+            await driver.press(*keys, "question_mark", sees="Everywhere")
+            lines = [line.strip("│ ▁▂▃▄▅▆▇█") for line in driver.text().splitlines()]
+            everywhere = lines[lines.index("Everywhere") + 1 : lines.index("In time")]
+            orders.append([line for line in everywhere if "view" not in line])  # only if there is one
+            await driver.press("escape")
+    assert orders[0][:3] == ["u  undo the last change", ":  command line", "1234567890  the screens"]
+    assert [order for order in orders if order != orders[0]] == []
+
+
 MOVES = ("↑ k ↓ j  up, down", "PgUp ^b  page up", "PgDn ^f  page down", "Home  newest", "End G  oldest")
 
 
@@ -103,7 +117,8 @@ async def test_the_help_shows_the_keys_that_the_object_forbids_below_the_possibl
 async def test_an_empty_line_separates_each_reason_from_the_key_before_it(own_project: Address) -> None:
     async with dashboard_on(own_project, (80, 24)) as driver:
         await drafted(driver)
-        await driver.press("F", "y", "p", "y", sees="INV-000001 is paid")
+        await driver.press("F", "y", sees="INV-000001 is open")
+        await driver.press("p", "y", sees="INV-000001 is paid")
         await driver.press("question_mark", sees=("Not now. INV-000001 is paid.", "V  proof in the log"))
         group = [line[39:].strip("│ ▁▂▃▄▅▆▇█") for line in driver.text().splitlines() if line.startswith("│")]
         reasons = [number for number, line in enumerate(group) if line.startswith("Not now.")]
