@@ -469,7 +469,7 @@ def effect_of(navigation: Navigation, binding: Binding) -> str:
 def _why_not_here(navigation: Navigation, resource: Resource, action: ResourceAction) -> str:
     """Return why the chosen row does not allow the action; "" if no row of this resource is chosen."""
     view = navigation.view
-    if not isinstance(view, ResourceView) or view.resource is not resource or view.selected is None:
+    if not isinstance(view, ResourceView) or view.place.kind != resource.kind or view.selected is None:
         return ""
     return view.why_not(BY_ID[f"act.{action.name}"])
 

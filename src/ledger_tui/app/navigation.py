@@ -99,6 +99,7 @@ _VIEWS = {
     "comparison": ("compare", "ComparisonView"),
     "flows": ("flows", "FlowsView"),
     "events": ("events", "EventsView"),
+    "webhook_endpoints": ("endpoints", "EndpointsView"),
     "requests": ("requests", "RequestsView"),
 }
 

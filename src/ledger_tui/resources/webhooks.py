@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 from urllib.parse import quote
@@ -156,6 +157,48 @@ ENDPOINTS = Resource(
     invites="Press n to register one.",
     under="events",
 )
+
+
+class FailingEndpoints:
+    """The endpoints whose newest attempted delivery has not arrived, as far as the dashboard knows."""
+
+    def __init__(self) -> None:
+        self._errors: dict[str, str] = {}  # the last error, by the endpoint's id
+
+    def note(self, errors: Mapping[str, str]) -> bool:
+        """Replace the failing endpoints and their last errors; return whether they have changed."""
+        changed, self._errors = errors != self._errors, dict(errors)
+        return changed
+
+    def error_of(self, endpoint: Record) -> str | None:
+        """Return the last error of an endpoint that is enabled and fails; otherwise None."""
+        is_enabled = endpoint.get("status") == "enabled"
+        return self._errors.get(str(endpoint.get("id"))) if is_enabled else None
+
+
+def endpoints_resource(failing: FailingEndpoints) -> Resource:
+    """Return the screen of endpoints, which marks the endpoints in `failing`."""
+
+    def status(record: Record) -> Cell:
+        if failing.error_of(record) is None:
+            return status_of(record, _LOOKS)
+        glyph, tone = LOOKS["failed"]
+        return Cell(f"{glyph} failing", tone)
+
+    def detail(record: Record, names: AccountNames) -> Detail:
+        shown, error = _detail(record, names), failing.error_of(record)
+        if error is None:
+            return shown
+        glyph, tone = LOOKS["failed"]
+        last = Fact("last delivery", Cell(f"{glyph} {literal(error) or 'not delivered'}", tone))
+        first = shown.sections[0]
+        return replace(shown, sections=(replace(first, facts=(first.facts[0], last, *first.facts[1:])),))
+
+    columns = (
+        replace(each, cell=lambda r, _n: status(r)) if each.name == "status" else each
+        for each in ENDPOINTS.columns
+    )
+    return replace(ENDPOINTS, columns=tuple(columns), detail=detail)
 
 
 _BODIES_SHOWN = 3  # the number of latest attempts whose answers are shown in full

@@ -187,6 +187,24 @@ async def test_a_failing_delivery_waits_for_its_next_attempt_and_is_resent_from_
     await driver.press("escape", "s", sees=("Sending account.created again", "✓ succeeded"))
 
 
+async def test_an_endpoint_that_fails_is_marked_in_its_list_until_a_delivery_arrives(
+    driver: Driver, receiver: str
+) -> None:
+    Receiver.status = 500
+    await open_log(driver)
+    await register(driver, receiver)
+    await make_account(driver, "Fails")
+    await driver.sees("✕ failing")
+    view = driver.view
+    assert view.failing_endpoint == (view.selected or {}).get("id")
+    await driver.press("enter", sees=("status        ● enabled", "last delivery ✕ "))
+    await driver.press("escape", "h", sees="◔ pending")
+    Receiver.status = 200
+    await driver.press("s", sees="✓ succeeded")
+    await driver.press("escape", sees="● enabled", gone="✕ failing")
+    assert view.failing_endpoint is None
+
+
 async def test_an_endpoint_is_disabled_enabled_rolled_and_deleted(driver: Driver, receiver: str) -> None:
     await open_log(driver)
     first = await register(driver, receiver)
