@@ -287,6 +287,15 @@ WHY_NOT = {
     "ids": "There is no id in this record.",
     f"show('{TEST_HELPERS.kind}')": MISSING,
 }
+_TRACED = "T traces accounts, transactions, invoices, users, orders, events, deliveries and requests."
+
+
+def no_trace(resource: Resource) -> str:
+    """Return the sentence about an object that the dashboard cannot trace, such as an API key."""
+    article = "An" if resource.singular[0] in "aeioA" else "A"
+    return f"{article} {resource.singular} has no trace. {_TRACED}"
+
+
 CHOOSE_PROVEN = "Choose a transaction or an event first: only they have a proof."
 
 

@@ -316,6 +316,8 @@ class Dashboard(Layer[None]):
             return actions.CHOOSE_PROVEN if LOG_PART not in self._session.missing_parts else NO_LOG
         if action == "trace" and self._is_own_trace:
             return "You are already looking at the trace of this object."
+        if action == "trace" and isinstance(self.view, ResourceView) and self.view.selected is not None:
+            return actions.no_trace(self.view.resource)
         why = self._session.forbids_changes if action.startswith(actions.CHANGES) else ""
         return why or actions.WHY_NOT.get(action, "") or self.view.why_not(binding)
 

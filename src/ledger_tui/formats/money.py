@@ -14,6 +14,28 @@ _WRONG_SIGN = re.compile(r"[0-9]+,[0-9]{1,2}")
 # A currency before or after an amount: 12.50 EUR, EUR12.50.
 _CODE_BEFORE = re.compile(r"([A-Za-z]{3})\s*(?=[-.,\d])")
 _CODE_AFTER = re.compile(r"(?<=[.,\d])\s*([A-Za-z]{3})$")
+# A currency's sign before or after an amount: €12.50, 12.50 €. A minus can come before the sign.
+_SIGN_BEFORE = re.compile(r"^(-?)([^\w\s])\s*(?=[-.,\d])")
+_SIGN_AFTER = re.compile(r"(?<=[.,\d])(\s*)([^\w\s])$")
+# The currencies that people write with each sign.
+_CURRENCIES_OF_SIGN = {
+    "$": "USD ARS AUD BBD BMD BND BSD BZD CAD CLP COP CUP DOP FJD GYD HKD JMD KYD LRD MXN NAD NZD SBD SGD SRD"
+    " TTD TWD UYU XCD",
+    "£": "GBP EGP FKP GIP LBP SDG SHP SSP SYP",
+    "¥": "JPY CNY",
+    "€": "EUR",
+    "₦": "NGN",
+    "₩": "KRW KPW",
+    "₪": "ILS",
+    "₫": "VND",
+    "₱": "PHP",
+    "₴": "UAH",
+    "₹": "INR",
+    "₺": "TRY",
+    "₽": "RUB",
+    "₿": "",
+    "฿": "THB",
+}
 _SEPARATOR = re.compile(r"\d[,'’_\s]\d")  # a character that separates thousands in some countries
 _SWAPPED = str.maketrans(",.", ".,")
 MINUS = "−"  # U+2212, as wide as a plus
@@ -80,15 +102,15 @@ _TOO_SMALL = "The amount must be more than zero."
 
 
 def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
-    """Return `1250` for `12.50` or `12.50 EUR`, exactly. The text must use the decimal sign of the user's
-    locale.
+    """Return `1250` for `12.50`, `12.50 EUR` or `€12.50`, exactly. The text must use the decimal sign of the
+    user's locale.
 
     Raises BadAmount for a text that is not an amount of this currency, and for an amount below `least`.
     """
     places = decimals(currency)
     if places is None:
         raise BadAmount(f"The number of decimals of {currency} is not known.")
-    text_written = localised(_without_currency(text.strip(), currency))
+    text_written = localised(_without_sign(_without_currency(text.strip(), currency), currency))
     if _WRONG_SIGN.fullmatch(text_written) and places:
         signs = ("comma", "point") if decimal_comma() else ("point", "comma")
         example = localised(text_written.replace(",", "."))
@@ -123,6 +145,19 @@ def _without_currency(text: str, currency: str) -> str:
     if decimals(code) is None:
         return text
     raise BadAmount(f"The amount is in {code}, but the account is in {currency}.")
+
+
+def _without_sign(text: str, currency: str) -> str:
+    """Return an amount without the sign of its currency, such as `€`.
+
+    Raises BadAmount for the sign of other currencies.
+    """
+    match = _SIGN_BEFORE.match(text) or _SIGN_AFTER.search(text)
+    if match is None or (currencies := _CURRENCIES_OF_SIGN.get(match[2])) is None:
+        return text
+    if currency.upper() in currencies.split():
+        return text[: match.start()] + match[1].strip() + text[match.end() :]
+    raise BadAmount(f"The amount is in {match[2]}, but the account is in {currency}.")
 
 
 def editable_amount(minor: int, currency: str) -> str:

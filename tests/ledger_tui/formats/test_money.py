@@ -58,6 +58,27 @@ def test_an_amount_is_read_in_major_units(typed: str, currency: str, minor: int)
 
 
 @pytest.mark.parametrize(
+    ("typed", "currency", "minor"),
+    [
+        ("€25", "EUR", 2500),
+        ("25€", "EUR", 2500),
+        ("25.50 €", "EUR", 2550),
+        ("€ .5", "EUR", 50),
+        ("EUR 25", "EUR", 2500),
+        ("€25 EUR", "EUR", 2500),
+        ("$5", "USD", 500),
+        ("$5", "CAD", 500),
+        ("¥1250", "JPY", 1250),
+        ("£5", "GBP", 500),
+    ],
+)
+def test_an_amount_may_have_the_sign_or_the_code_of_its_currency(
+    typed: str, currency: str, minor: int
+) -> None:
+    assert parse_amount(typed, currency) == minor
+
+
+@pytest.mark.parametrize(
     ("typed", "currency", "sentence"),
     [
         ("12.505", "EUR", "EUR has 2 decimals: write an amount like 12.50."),
@@ -79,6 +100,15 @@ def test_an_amount_is_read_in_major_units(typed: str, currency: str, minor: int)
         ("25 EUR EUR", "EUR", "Write an amount like 12.50."),
         ("25 usd", "EUR", "The amount is in USD, but the account is in EUR."),
         ("JPY 25", "EUR", "The amount is in JPY, but the account is in EUR."),
+        ("$5", "EUR", "The amount is in $, but the account is in EUR."),
+        ("5 £", "USD", "The amount is in £, but the account is in USD."),
+        ("₿1", "EUR", "The amount is in ₿, but the account is in EUR."),
+        ("-€5", "EUR", "The amount must be more than zero."),
+        ("€€5", "EUR", "Write an amount like 12.50."),
+        ("€", "EUR", "Write an amount like 12.50."),
+        ("€25,50", "EUR", "Write 25.50: a decimal point, not a comma."),
+        ("€1,250.00", "EUR", "Write an amount like 12.50, without thousands separators."),
+        ("%5", "EUR", "Write an amount like 12.50."),
         ("25,50 EUR", "EUR", "Write 25.50: a decimal point, not a comma."),
         ("-5 EUR", "EUR", "The amount must be more than zero."),
         ("90071992547409.92", "EUR", "The largest amount is 90,071,992,547,409.91."),

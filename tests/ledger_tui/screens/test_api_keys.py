@@ -34,6 +34,11 @@ async def test_a_key_is_created_and_its_value_shown_once(driver: Driver) -> None
     assert value not in repr([*driver.app.traffic])
 
 
+async def test_a_key_has_no_trace_and_the_sentence_names_what_has(driver: Driver) -> None:
+    await driver.press("9", sees="1 of 1")
+    await driver.press("T", sees=("An API key has no trace.", "T traces accounts, transactions,"))
+
+
 async def test_a_key_is_revoked_after_asking(driver: Driver) -> None:
     value = await create(driver)
     await driver.press("escape", sees=("reports", f"sk_test_…{value[-4:]}"))  # a question holds the list
