@@ -8,7 +8,7 @@ from ledger_client.errors import LedgerError
 from ledger_tui.client.figures import ENDPOINTS_READ, PassedPages, read_health
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Place
-from ledger_tui.resources.webhooks import ENDPOINTS, FailingEndpoints, endpoints_resource
+from ledger_tui.resources.endpoints import ENDPOINTS, FailingEndpoints, endpoints_resource
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.view import Context
 

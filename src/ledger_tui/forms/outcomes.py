@@ -14,7 +14,8 @@ from ledger_tui.formats.text import fit, literal, sentence
 from ledger_tui.forms.questions import Movement
 from ledger_tui.resources.api_keys import scopes_of
 from ledger_tui.resources.base import Form, Resource, ResourceAction, words_for
-from ledger_tui.resources.webhooks import amount_of, events_of, items_of
+from ledger_tui.resources.endpoints import events_of
+from ledger_tui.resources.webhooks import amount_of, items_of
 
 _CONFLICT = 409
 _NAMED_IDS = re.compile(r"\b(?:acc|usr)_[0-9a-z]+")

@@ -7,7 +7,8 @@ these views. Until the user has chosen, the width of the screen decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -143,6 +144,10 @@ _MORE_KEPT = 50
 # In requests per minute. With a smaller rate limit, the pane reads figures beyond the record only after the
 # user opens the detail.
 _GENEROUS_LIMIT = 600
+# While the user holds a key down, the detail is drawn again after a pause of this many times the duration of
+# its last drawing. So the drawings leave most of the time to the keys.
+_PAUSE_PER_DRAWING = 3
+_LONGEST_PAUSE_SECONDS = 0.3
 _ON_ONE_LINE = 100_000  # columns, enough that no line of a drawing wraps
 _DETAIL_DESCRIPTIONS = {"newest": "top", "oldest": "bottom"}
 
@@ -184,6 +189,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         self._drawn_last: tuple[Detail | None, str, int] | None = None
         # The link that the last key went to; None if the last key scrolled.
         self._link_reached: int | None = None
+        self._follows_at = 0.0  # the pane follows the moving cursor again from this time on
 
     def compose(self) -> ComposeResult:
         yield Static(id="facts")
@@ -203,6 +209,22 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
             self._show_detail(None, note, "")
         else:
             self._show_detail(self._detail_of(record), "", str(record.get("id")))
+
+    def follow(self, draw: Callable[[], None]) -> None:
+        """Call `draw`, which shows the row that the cursor passes, if the last drawing was long enough ago.
+
+        When the cursor rests, the view draws the detail in any case.
+        """
+        now = time.monotonic()
+        if now >= self._follows_at:
+            self._follows_at = now + _LONGEST_PAUSE_SECONDS
+            draw()
+            self.call_after_refresh(self._note_drawing, now)
+
+    @while_running
+    def _note_drawing(self, begun: float) -> None:
+        now = time.monotonic()
+        self._follows_at = now + min(_PAUSE_PER_DRAWING * (now - begun), _LONGEST_PAUSE_SECONDS)
 
     def _show_detail(self, detail: Detail | None, note: str, about: str) -> None:
         links_before = self._detail.links if self._detail else ()

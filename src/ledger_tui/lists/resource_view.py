@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Iterator
 
 from textual import events
@@ -22,7 +21,7 @@ from ledger_tui.lists.paged_table import PagedTable
 from ledger_tui.lists.record_list import PageFailed, RecordList
 from ledger_tui.resources.base import Resource, ResourceAction, offers, why_not, words_for
 from ledger_tui.resources.transactions import why_no_transfer
-from ledger_tui.ui.handlers import handles, while_running
+from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.keys import RESOURCE_KEYS, letter_of
 from ledger_tui.ui.view import ActionRequested, BulkRequested, Context, LinkFollowed, View, recent_of
 
@@ -31,10 +30,6 @@ _AGES_SECONDS = 10.0  # the interval between two drawings of relative times
 
 # If the credential is not allowed to read the list, the next poll comes after this many poll intervals.
 _REFUSED_PAUSES = 4
-# While the user holds a key down, the detail is drawn again after a pause of this many times the duration of
-# its last drawing. So the drawings leave most of the time to the keys.
-_PAUSE_PER_DRAWING = 3
-_LONGEST_PAUSE_SECONDS = 0.3
 _LOADING = "The list is still loading: the key was dropped."
 
 
@@ -45,7 +40,6 @@ class ResourceView(View):
     """
 
     _ages_drawn_at = 0.0
-    _draws_detail_at = 0.0  # the detail follows the moving cursor again from this time on
 
     BINDINGS = RESOURCE_KEYS
 
@@ -230,24 +224,9 @@ class ResourceView(View):
         if message.by_hand:
             self.model.pin(None)
             self.record_list.reach_end()
-            self._follow_cursor()
+            if self.wide:
+                self.detail.follow(self._show_detail)
         self.changed()
-
-    def _follow_cursor(self) -> None:
-        """Draw the detail of the row that the cursor passes, if the last drawing was long enough ago.
-
-        `at_rest` draws the detail of the row on which the cursor stays.
-        """
-        now = time.monotonic()
-        if self.wide and now >= self._draws_detail_at:
-            self._draws_detail_at = now + _LONGEST_PAUSE_SECONDS
-            self._show_detail()
-            self.call_after_refresh(self._note_drawing, now)
-
-    @while_running
-    def _note_drawing(self, begun: float) -> None:
-        now = time.monotonic()
-        self._draws_detail_at = now + min(_PAUSE_PER_DRAWING * (now - begun), _LONGEST_PAUSE_SECONDS)
 
     @handles(PagedTable.OldestWanted)
     def go_to_oldest(self) -> None:

@@ -9,10 +9,11 @@ from ledger_tui.resources.api_keys import API_KEYS
 from ledger_tui.resources.base import KIND_OF_OBJECT, Place, Resource
 from ledger_tui.resources.difference import DIFFERENCE
 from ledger_tui.resources.directory import ORDERS, USERS
+from ledger_tui.resources.endpoints import ENDPOINTS
 from ledger_tui.resources.invoices import INVOICES
 from ledger_tui.resources.requests import REQUESTS
 from ledger_tui.resources.transactions import TRANSACTIONS
-from ledger_tui.resources.webhooks import DELIVERIES, ENDPOINTS, EVENTS
+from ledger_tui.resources.webhooks import DELIVERIES, EVENTS
 
 OVERVIEW = Place("overview", "Overview", "0", "Home")
 TOKEN = Place("token", "Token", "6", "Token")

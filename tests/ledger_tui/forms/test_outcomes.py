@@ -9,9 +9,9 @@ from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.api_keys import API_KEYS
 from ledger_tui.resources.base import Form, Resource, ResourceAction, why_not, words_for
 from ledger_tui.resources.directory import ORDERS, USERS
+from ledger_tui.resources.endpoints import ENDPOINTS
 from ledger_tui.resources.invoices import INVOICES
 from ledger_tui.resources.transactions import TRANSACTIONS, TRANSFER
-from ledger_tui.resources.webhooks import ENDPOINTS
 from ledger_tui.ui.keys import letter_of
 
 Fields = dict[str, object]

@@ -12,10 +12,11 @@ from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.api_keys import API_KEYS
 from ledger_tui.resources.base import Form, Resource
 from ledger_tui.resources.directory import ORDERS, USERS
+from ledger_tui.resources.endpoints import ENDPOINTS
 from ledger_tui.resources.invoices import INVOICES, TypedLine, dump_lines, parse_lines
 from ledger_tui.resources.registry import RESOURCES
 from ledger_tui.resources.transactions import TRANSACTIONS, TRANSFER
-from ledger_tui.resources.webhooks import DELIVERIES, ENDPOINTS, WebhookLog, events_resource
+from ledger_tui.resources.webhooks import DELIVERIES, WebhookLog, events_resource
 
 
 def question_for(resource: Resource, action: str, record: dict[str, object]) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from ledger_tui.client.records import ListPage, Record
 from ledger_tui.client.session import ConnectionState
-from ledger_tui.lists import record_list, resource_view
+from ledger_tui.lists import detail_pane, record_list
 from ledger_tui.lists.detail_pane import RecordFailed, RecordLoaded
 from ledger_tui.lists.filter_bar import FilterBar
 from ledger_tui.lists.paged_table import TableHeader
@@ -235,11 +235,11 @@ async def test_the_detail_follows_the_cursor_while_a_key_is_held_down_but_not_at
         view.table.focus()
         await pilot.press("j")
         await until(lambda: view.detail._about == id_at_cursor(view), "the detail of the passed row")
-        monkeypatch.setattr(resource_view, "_LONGEST_PAUSE_SECONDS", 1000.0)
-        view._note_drawing(-1000.0)  # a drawing that took very long
+        monkeypatch.setattr(detail_pane, "_LONGEST_PAUSE_SECONDS", 1000.0)
+        view.detail._note_drawing(-1000.0)  # a drawing that took very long
         before = view.detail._about
         await pilot.press("j")
         assert view.detail._about == before != id_at_cursor(view)
-        view._draws_detail_at = 0.0
+        view.detail._follows_at = 0.0
         await pilot.press("j")
         await until(lambda: view.detail._about == id_at_cursor(view), "the detail of the passed row")

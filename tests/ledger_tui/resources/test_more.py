@@ -9,8 +9,8 @@ from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.base import Resource
 from ledger_tui.resources.directory import USERS, UserOrders
+from ledger_tui.resources.endpoints import ENDPOINTS
 from ledger_tui.resources.requests import REQUESTS
-from ledger_tui.resources.webhooks import ENDPOINTS
 
 
 def facts(resource: Resource, found: Any) -> list[str]:

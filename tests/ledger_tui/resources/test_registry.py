@@ -4,8 +4,8 @@ from textual.binding import Binding
 from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.accounts import TO_STATEMENT
 from ledger_tui.resources.base import RelatedView, Resource
+from ledger_tui.resources.endpoints import ENDPOINTS
 from ledger_tui.resources.registry import PLACE_OF_KIND, PLACES, RESOURCES, resource_of_id
-from ledger_tui.resources.webhooks import ENDPOINTS
 from ledger_tui.ui.keys import GLOBAL_KEYS, RESOURCE_KEYS, TABLE_KEYS, TOKEN_KEYS
 
 
