@@ -316,7 +316,7 @@ class FlowsView(TimedTiles):
         # While the smaller flows of a currency are shown: the currency, and the numbers of its largest flows
         # that were left out, one number for each press of enter.
         self._left_out: tuple[str, list[int]] = ("", [])
-        self._list = Tile("flows", self._draw_list, Link("", "transactions"), id="flow-list")
+        self._list = Tile("flows", self._draw_list, Link("", "transactions"), id="flow-list", scrolls=True)
         self._bands = Tile("money", self._draw_bands, Link("", "transactions"), id="flow-bands")
         self.tiles = (self._list, self._bands)
 

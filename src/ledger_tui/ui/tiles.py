@@ -92,6 +92,9 @@ class Tile(Widget):
     Enter opens the link of the chosen row, or the tile's own link if no row has a link. A chosen row stays
     chosen when other rows appear above it. But a chosen first row gives its choice to the new first row in
     two cases: in a tile that `follows`, and in a tile that is not the current one.
+
+    If a tile is too low for all rows, it leaves out the last rows. A tile that `scrolls` instead shows the
+    rows around the chosen row.
     """
 
     DEFAULT_CSS = "Tile { width: 1fr; height: 1fr; padding: 0 1; }"
@@ -103,8 +106,12 @@ class Tile(Widget):
         tile: Tile
         at: int
 
-    def __init__(self, title: str, draw: Draw, link: Link, *, id: str, follows: bool = False) -> None:
+    def __init__(
+        self, title: str, draw: Draw, link: Link, *, id: str, follows: bool = False, scrolls: bool = False
+    ) -> None:
         super().__init__(id=id)
+        self._scrolls = scrolls
+        self._top = 0  # the number of rows above the first visible row
         self._follows = follows
         self._title = title
         self._draw = draw
@@ -148,7 +155,8 @@ class Tile(Widget):
         A click on the row that was already chosen opens this row. A click on a line without a link opens the
         tile's own link if the tile has no row to choose; otherwise it does nothing.
         """
-        row = self._rows[line] if 0 <= line < len(self._rows) else None
+        at = line + self._top
+        row = self._rows[at] if line >= 0 and at < len(self._rows) else None
         before = self.chosen
         if row is None or row.link is None:
             return before is None
@@ -220,10 +228,13 @@ class Tile(Widget):
         if height < 2 or width < _LEAST_WIDTH:  # the tile gets no width until the screen is laid out
             return [self._head(TileContent(()), width)]
         content = self._draw(width - MARGIN, height - 1)
-        self._keep_chosen(content.rows[: max(0, height - 1)])
+        room = height - 1
+        self._keep_chosen(content.rows if self._scrolls else content.rows[:room])
         choice = self.chosen if self.current else None
+        at = next((n for n, row in enumerate(self._rows) if row is choice), 0)
+        self._top = max(0, min(max(self._top, at - room + 1), at, len(self._rows) - room))
         lines = [self._head(content, width)]
-        for row in self._rows:
+        for row in self._rows[self._top : self._top + room]:
             margin = (_MARK, "title of current") if row is choice else (" " * MARGIN, "plain")
             cells = ((cell.text, cell.tone) for cell in row.cells)
             lines.append(_Line((margin, *cells), _CHOSEN if row is choice else ""))

@@ -128,6 +128,35 @@ async def test_the_others_of_the_list_are_those_of_the_bands_and_a_count_stands_
         await until(lambda: driver.app.dashboard.view is not view, "the screen before")
 
 
+async def test_a_list_that_is_too_low_for_all_currencies_scrolls_to_the_chosen_flow(
+    own_project: Address,
+) -> None:
+    async with dashboard_on(own_project, (80, 24)) as driver:
+        await driver.sees("● online")
+        for currency in ("EUR", "USD", "GBP", "CHF", "SEK", "NOK"):
+            for number in range(3):
+                body = {"name": f"Shop {number}", "currency": currency}
+                shop = str((await driver.app.api.write("POST", "/v1/accounts", body, None)).record["id"])
+                await post(driver, shop, "credit", 1_000_000 + number)
+        await driver.press("colon")
+        await driver.type("flows", "enter", sees="18 postings")
+        view = flows_of(driver)
+        count = len(view._listed())
+        assert count > view._list.content_size.height
+        seen = []
+        for _row in range(count):
+            assert view._chosen is not None
+            seen.append((view._chosen.currency, view._chosen.source))
+            (line,) = [line for line in driver.text(view._list).splitlines() if "▸" in line][1:]
+            assert view._chosen.currency in line
+            await driver.press("down")
+        assert len(set(seen)) == count
+        assert [source for _currency, source in seen].count("…") == 6
+        await driver.press("enter", sees="smaller flows")
+        await driver.press("escape", *["up"] * count, sees="▸ outside")
+        assert view._list._top == 0
+
+
 async def test_the_bar_of_the_flows_names_esc_and_enter_at_80_columns_now_and_in_the_past(
     own_project: Address,
 ) -> None:
