@@ -175,7 +175,7 @@ class LongWork(Generic[T]):
 
 
 # Books that belong to no project. A work of a project never writes rows of these books.
-OWN: BookKey = ("", False)  # rows that only one server writes, such as the server's log of requests
+OWN: BookKey = ("", False)  # rows that each server writes for itself, such as its log of requests
 LOG: BookKey = ("log", False)  # the signed logs
 ATTEMPTS: BookKey = ("attempts", False)  # the outcomes of webhook attempts
 LEASES: BookKey = ("leases", False)

@@ -273,7 +273,8 @@ def open_snapshot(
 def open_source(database: Location) -> AbstractContextManager[Source]:
     """Open a ledger for copying it to another engine, and keep other writers out.
 
-    Raises Conflict if the ledger is in use, and StorageUnavailable.
+    If the ledger is in use, this raises StorageUnavailable for a SQLite file, and Conflict for a PostgreSQL
+    database. Raises StorageUnavailable if the ledger cannot be read.
     """
     if isinstance(database, str):
         postgres.require_driver(database)

@@ -22,9 +22,9 @@ def _lock_folder(folder: Path) -> int | None:
     Returns None if another process holds the lock or has removed the folder. Raises OSError if the system
     fails.
 
-    The lock is on the folder and not on the file inside, because SQLite locks the file, and on some systems
-    the two kinds of locks exclude each other. The system releases the lock when the process ends, even if it
-    is killed.
+    The lock is on the folder and not on the database file inside, because SQLite locks this file, and on some
+    systems the two kinds of locks exclude each other. The system releases the lock when the process ends,
+    even if the process is killed.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

@@ -200,7 +200,7 @@ class CachingUnit(ABC):
 
     @abstractmethod
     def set_savepoint(self) -> None:
-        """Begin a part of the transaction that `undo_savepoint` can undo by itself."""
+        """Begin a part of the transaction. `undo_savepoint` undoes only this part."""
 
     @abstractmethod
     def release_savepoint(self) -> None:

@@ -32,9 +32,9 @@ def get(unit: Unit) -> KeptTime:
 def reach(unit: Unit, past: int | None = None) -> int:
     """Store the time of this work as `reached`, and return this time.
 
-    If the stored `reached` is already this time or later, nothing is stored. Some callers only need that the
-    clock continues after an earlier time when the server starts again. They pass this earlier time as `past`.
-    Then nothing is stored if the stored `reached` is already `past` or later.
+    If the stored `reached` is already this time or later, nothing is stored. A caller passes `past`, an
+    earlier time, if the clock of a restarted server need only continue after `past`. With `past`, nothing is
+    stored if the stored `reached` is already `past` or later.
     """
     past = unit.now if past is None else past
     unit.execute(

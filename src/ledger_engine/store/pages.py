@@ -1,7 +1,7 @@
 """Pages of lists, ordered by id with the newest object first.
 
-A page begins after a cursor, which is the id of an object. So paging repeats no object and omits none. See
-docs/decisions.md#lists.
+A page begins after a cursor, which is the id of an object. New objects do not move the place of a cursor. So
+paging repeats no object and omits none, even while others create objects. See docs/decisions.md#lists.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ LIMIT_DEFAULT = 20
 SHORT_MAX = 20_000
 TOGETHER_MAX = 500_000
 # To find out the length of a long text, a statement must read the text. So for a large page that may be
-# returned in parts, the first statement reads only FIRST_ROWS rows. If the texts of these rows fit, another
-# statement reads all rows of the page.
+# returned in parts, the first statement reads only FIRST_ROWS rows. If TOGETHER_MAX allows the texts of all
+# these rows, another statement reads all rows of the page.
 FIRST_ROWS = 4
 LOOKED_AT_MAX = 2000  # a search without an index ends after this many rows, which take some milliseconds
 
@@ -226,7 +226,10 @@ class Listing(Generic[R]):
         return whole_rows
 
     def require_cursors(self, unit: Unit, tenant: Tenant, request: PageRequest) -> None:
-        """Raise InvalidRequest `invalid_cursor` for an id that never existed in this project and mode."""
+        """Raise InvalidRequest `invalid_cursor` for a cursor that is no id of the tenant's list.
+
+        A cursor that `was_listed` accepts is valid too.
+        """
         for cursor, param in ((request.after, request.cursor), (request.before, "ending_before")):
             if cursor is None or self.has(unit, tenant, cursor):
                 continue

@@ -24,7 +24,7 @@ from ledger_engine.store.group_commit import GroupCommit
 
 ANSWER_S = 10  # if a work of a server takes more seconds than this, it fails (docs/storage.md)
 CHECK_S = 3  # if a check takes more seconds than this, it fails
-CLOSE_S = 20  # seconds for the readers to finish, and then for the writer
+CLOSE_S = 20  # `close` waits this many seconds for the readers, and then as long again for the writer
 # If this many works wait for the readers, or this many works of an event loop wait for the writer, further
 # works are refused.
 WAITING_MAX = 4096

@@ -1,9 +1,9 @@
 """The ledger on PostgreSQL: the second implementation of the database interface in `store/__init__.py`.
 
-From the network up: `connection.py` sends statements and reads their results, with `rendering.py` and
-`errors.py`; `hosts.py` opens connections, and `seen.py` refuses a database that has lost commits.
-`migrations.py` creates the tables, and `locks.py` lets one server at a time write a book. `unit.py` is the
-transaction of a work, `committer.py` commits a group of works, and `readers.py` runs works that read.
+The modules, beginning at the network: `connection.py` sends statements and reads their results, with
+`rendering.py` and `errors.py`; `hosts.py` opens connections, and `seen.py` refuses a database that has lost
+commits. `migrations.py` creates the tables, and `locks.py` lets one server at a time write a book. `unit.py`
+is the transaction of a work, `committer.py` commits a group of works, and `readers.py` runs works that read.
 `notifications.py` notifies servers of each other's commits, and `database.py` puts everything together.
 `leases.py` uses the database to decide which server runs the tasks that only one server may run.
 `snapshot.py` reads for the audit, and `transfer.py` copies a ledger in and out. The driver psycopg is

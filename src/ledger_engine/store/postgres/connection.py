@@ -33,8 +33,9 @@ from ledger_engine.store.postgres.rendering import RenderedRow, SqlStatement, re
 CONNECT_S = 5
 SILENT_S = 2  # seconds without an answer, after which the connection checks whether the host has stopped
 _LOOKS_EVERY_S = 0.5  # how often a waiting connection checks whether it may still be used
-# An administrator can set these time limits for a role or a database. They would end the long transactions of
-# a command, or the idle sessions of a server. Older versions of PostgreSQL lack some of these settings.
+# Switches off two time limits that an administrator can set for a role or a database. These limits would end
+# the long transactions of a command, or the idle sessions of a server. Older versions of PostgreSQL lack some
+# of these settings, so the statement sets only the settings that exist.
 ENDLESS = (
     "SELECT set_config(name, '0', false) FROM pg_settings"
     " WHERE name IN ('idle_session_timeout', 'transaction_timeout') AND setting <> '0'"
@@ -213,7 +214,11 @@ class PostgresConnection:
 
     @property
     def process(self) -> int:
-        """Return the number of the database's process for this connection; a pooler sends another number."""
+        """Return the process number that was sent when the connection was opened.
+
+        It is the number of the database's process for this connection. Behind a pooler, it may be another
+        number.
+        """
         return self._pg.backend_pid
 
     @property

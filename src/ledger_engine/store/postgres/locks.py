@@ -1,13 +1,14 @@
 """Locks of writers: one server at a time writes a book, and each new id is greater than all ids in the book.
 
 The transaction of a group of works acquires the lock of the whole ledger, or the locks of books. It may wait
-for some of these books (`waits_for`), and leaves out other books that another server has locked. A
-transaction that waits for the lock of a book either holds no other lock of a book, or
-acquires all its locks in the order of their numbers. So transactions never wait for each other in a circle.
+for the locks of some of these books (`waits_for`), and leaves out other books that another server has locked.
+A transaction that waits for the lock of a book either holds no other lock of a book, or acquires all its
+locks in the order of their numbers. So transactions never wait for each other in a circle.
 
-For each lock, the table `heads` stores the time up to which ids were issued, and the server that issued them.
-Before a server makes an id, it advances its clock past the times of other servers. So the ids of a book are
-in the order of its commits, even if the servers' clocks differ.
+For each lock, the table `heads` stores the time up to which ids were issued under this lock, and the server
+that issued them. Before a server makes an id, it advances its clock past the times that other servers have
+stored for the same locks. So the ids of a book are in the order of its commits, even if the servers' clocks
+differ.
 
 `heads` also contains a row for each server, which each commit of the server updates. The row stores the time
 that the server has reached, and in `announced` how many of its commits announced something, such as new

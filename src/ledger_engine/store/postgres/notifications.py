@@ -1,6 +1,7 @@
-"""Follows the commits of other servers that announced a topic, such as new events (`Unit.announce`).
+"""Follows other servers' commits that announced a topic, such as new events (`Unit.announce`).
 
-The server that made such a commit sends a notification (NOTIFY) and counts the commit in its row of `heads`.
+The server that made such a commit sends a notification (NOTIFY), and counts the commit in its row of the
+table `heads` (`locks`).
 A notification arrives sooner than the next look at `heads`, but a notification can be lost. So this module
 also reads at intervals how many commits of other servers announced something. If this count differs from the
 number of notifications, some topics are unknown, so this module calls the listeners with all topics. Nothing

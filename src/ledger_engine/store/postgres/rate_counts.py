@@ -89,7 +89,7 @@ class CountResult(NamedTuple):
 
 
 class RateCounts:
-    """Counts in the table. `connect` opens a connection with the given time limit and settings."""
+    """Counts requests in the table. `connect` opens a connection with a time limit and settings."""
 
     def __init__(
         self,

@@ -157,7 +157,10 @@ class PostgresTarget:
 
 @contextmanager
 def open_source(url: str) -> Iterator[PostgresSource]:
-    """Open a database to copy it. Raises Conflict while a server uses it, and StorageUnavailable."""
+    """Open a database to copy it.
+
+    Raises Conflict while a server or a command that writes uses the database. Raises StorageUnavailable.
+    """
     with _errors(url), ExitStack() as stack:
         connection, watch = (stack.enter_context(_connected(url)) for _ in range(2))
         with closing(connect(url, CONNECT_S, UNLIMITED)) as own:

@@ -28,7 +28,7 @@ class PostgresUnit(CachingUnit):
     """The `Unit` of a PostgreSQL connection.
 
     It does not wait for the results of statements that write. If such a statement fails, the next statement
-    that returns rows raises the error.
+    that returns rows raises the error, or the commit raises it.
     """
 
     __slots__ = ("_connection", "_numeric")

@@ -318,5 +318,6 @@ class SqliteRewinder:
         await self._database.between_groups(replace)
 
     async def forget_newest(self) -> None:
-        # The step does nothing, but after such a step the database forgets the newest event that it has seen.
+        # The step does nothing. But after every step except `_look` the database forgets the newest event
+        # that it has seen.
         await self._database.between_groups(lambda _: None)

@@ -57,9 +57,10 @@ log = logging.getLogger("ledger_engine.store")
 class DatabaseFile:
     """Opens connections to one file, and creates the file if necessary.
 
-    If a commit fails halfway, the log may contain all its frames, and SQLite would accept them if it read the
-    log again. So this object keeps one connection open: while any connection is open, SQLite keeps its index
-    of the log, and does not read the log again, even if the database opens the writer's connection again.
+    A commit writes frames, the copies of the changed pages, to the log. If the commit fails halfway, the log
+    may contain all frames of the commit, and SQLite would accept them if it read the log again. So this
+    object keeps one connection open. While any connection is open, SQLite keeps its index of the log, and
+    does not read the log again, even if the database opens the writer's connection again.
     """
 
     def __init__(self, path: Path, *, checkpoints: bool) -> None:

@@ -68,9 +68,10 @@ def read_log(database: Path, *, verified: bool = False) -> WriteAheadLog | None:
 
     SQLite writes the log again from its beginning after a checkpoint; the salts distinguish the current
     frames from the old frames behind them. If a commit fails, for example because memory is short, SQLite
-    writes the next transaction over its frames, and the frames that remain have the current salts too. Only
-    the checksums distinguish them. With `verified`, this checks the checksums as SQLite does, which takes
-    about 0.1 s for 4 MB.
+    writes the next transaction over the frames of the failed commit. If this transaction is shorter, the last
+    frames of the failed commit remain. They have the current salts too, so only the checksums show that they
+    are not valid. With `verified`, this checks the checksums as SQLite does, which takes about 0.1 s for
+    4 MB.
     """
     try:
         file = log_file(database).open("rb", buffering=0)
