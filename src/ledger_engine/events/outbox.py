@@ -4,8 +4,8 @@ See docs/decisions.md#events-recorded.
 
 Most events are stored with their body, the JSON text that webhooks send. The event of a posting
 (`transaction.created`) is stored without a body: a transaction never changes, so each read renders the body
-from the transaction, always with the same bytes. So this module lists the fields of a posting's body itself,
-instead of using the fields of the interface's `transaction`: a field that `transaction` gets later must not
+from the transaction, always with the same bytes. Therefore this module itself lists the fields of a posting's
+body. It does not use the fields of the class `Transaction`: a field that this class gets later must not
 appear in the bodies of old events.
 """
 
@@ -339,7 +339,7 @@ def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Mes
     The next cursor is the id of the last event that was read, or `cursor` if no events follow. Events about
     users are left out if the tenant may not see them. If a long run of consecutive events is left out, the
     list is empty although more events follow. The function stops adding events once the bodies in the list
-    have `TOGETHER_MAX` characters in total.
+    have `pages.TOGETHER_MAX` characters in total.
     """
     condition = _shown_to(tenant)
     (looked_at,) = unit.execute(

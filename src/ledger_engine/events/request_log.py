@@ -34,9 +34,9 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest, bad_cursor, expires_with
 from ledger_engine.store.rows import reader
 
-# The search for the events that a request caused ends at the time at which the request ended. An event gets
-# its time from the ledger's clock, but the duration of a request is measured with another clock. The two
-# clocks may differ by this much.
+# The search for the events that a request caused ends this many milliseconds after the end of the request. An
+# event gets its time from the ledger's clock, but the duration of a request is measured with another clock,
+# and the two clocks may differ by this much.
 _CLOCKS_DIFFER_MS = 50
 # A range is used instead of LIKE, because LIKE would read characters of the path, such as `_`, as wildcards.
 _AT_OR_BELOW = "(path = :path OR (path >= :below AND path < :beyond))"

@@ -2,8 +2,8 @@
 
 For each request Quart starts two tasks and sets up a context, a session and signals. An operation needs none
 of this, only its `Call`: posting a transaction takes a third less time without Quart. So the dispatcher
-looks up every path in the application's URL map, and passes only requests for browser pages, such as the
-sign-in page, to Quart.
+itself finds the operation for each path, and passes only requests for browser pages, such as the sign-in
+page, to Quart.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class Dispatcher:
             endpoint = self._endpoints.get(("/".join(pieces), method))
             if endpoint is not None:
                 return endpoint, {"id": id}
-        # Methods are case-sensitive (RFC 9110, 9.1), but the URL map would treat `get` as `GET`. So look up a
-        # method that no rule has.
+        # Methods are case-sensitive (RFC 9110, 9.1), but the URL map would treat `get` as `GET`. So for a
+        # method that is not in capital letters, look up a method that no rule has.
         return self._urls.match(path, method if method.isupper() else "no method")
 
 

@@ -137,8 +137,8 @@ async def _parts(
     """Yield the parts of the page for `request`, each with its own request; `page` is the first part.
 
     The request for a part asks for about twice as many rows as the previous part contained. It does not ask
-    for all remaining rows, because a read looks up the length of every long text in its rows
-    (`pages.FIRST_ROWS`).
+    for all remaining rows, because the database would then read the long texts of all these rows for every
+    part, to find out their lengths (`pages.FIRST_ROWS`).
     """
     rows_left = request.limit
     yield request, page

@@ -242,9 +242,9 @@ class Operation:
 
     `answer` is the class of the records in the answer. If the operation is `paged`, the answer is a list
     envelope with such records. `also_as` lists the media types other than JSON in which the answer can be
-    sent. An operation `of_log` reads the transparency log. It answers 409 until a signed checkpoint covers
-    the requested event. `in_contract` marks the operations of docs/interface.md. A `secret` answer must not
-    be cached (RFC 6749, 5.1).
+    sent. An operation `of_log` reads the transparency log. It answers 409 until the log has a signed
+    checkpoint; if an event is requested, the checkpoint must cover this event. `in_contract` marks the
+    operations of docs/interface.md. A `secret` answer must not be cached (RFC 6749, 5.1).
 
     The answer of a `tagged` operation depends only on the book (the test or the live mode of a project), and
     not on the time, so the answer gets an ETag. An answer with one object gets an ETag too, unless the object
@@ -416,8 +416,8 @@ def _annotated_options(handler: Callable[..., Any]) -> dict[str, Any]:
 async def _refuse_second_use(call: Call) -> None:
     """Raise DuplicateIdempotencyKey if the request's idempotency key was already used.
 
-    Call this when something else is wrong with the request, because a second use of a key must be reported
-    even then (docs/decisions.md#idempotency).
+    Call this before reporting another error in the request, because a second use of a key must be reported
+    instead of the other error (docs/decisions.md#idempotency-second).
     """
     if call.idempotency_key is None or call.tenant is None:
         return

@@ -27,8 +27,8 @@ class Verdict:
     """The decision about a request: the request is refused if `wait` is more than 0.
 
     `wait` is the number of seconds after which the caller may try again. `limit` is how many requests a
-    minute allows, and `remaining` is how many of them are left in the current minute. `reset` is the end of
-    the current minute, in seconds since 1970.
+    minute allows, and `remaining` is how many of them are left in the current minute; for a refused request,
+    `remaining` is always 0. `reset` is the end of the current minute, in seconds since 1970.
     """
 
     limit: int
@@ -53,8 +53,8 @@ class RateLimits(Protocol):
 class Semaphore(NamedTuple):
     """A semaphore that may be acquired `most` times at once.
 
-    `name` begins with the semaphore's kind. If the semaphore is for one address or project, `/` and this
-    address or project follow in the name.
+    `name` begins with the semaphore's kind. If the semaphore is for one address or project, the name
+    continues with `/` and this address or project.
     """
 
     name: str
@@ -81,8 +81,8 @@ class Leases(Protocol):
     rely on its leases until the time `until` of the monotonic clock, in seconds; each renewal moves `until`.
 
     `releasing` contains the names of leases that this server must hand over to a server with fewer leases.
-    For each of these leases, this server first finishes its work. Then it calls `hold` without the name of
-    the lease, until the name is no longer in `releasing`.
+    For each of these leases, this server first finishes the work under the lease. From then on its calls of
+    `hold` leave out the name of the lease, until the name is no longer in `releasing`.
     """
 
     @property

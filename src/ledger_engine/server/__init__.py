@@ -142,7 +142,7 @@ def _require_writable(option: str, folder: Path) -> None:
 
 
 async def _accompany(url: str, database: Location, announce: Announce) -> None:
-    """Announce a new key for another server: `url` is its address, and it already serves the database.
+    """Announce a new key for the server at `url`, which already serves the database in another process.
 
     Then wait until the dashboard that started this process ends. The new key is a session key, and a server
     revokes all session keys when it starts. So if the server at `url` is restarted, the key stops working.

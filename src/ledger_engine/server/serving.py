@@ -158,8 +158,8 @@ def collect_rarely() -> None:
     """Set up the garbage collector for serving, once everything is loaded.
 
     Hardly any objects of a request refer to each other in a cycle. So reference counting frees them when the
-    request is answered, without the collector. With the usual threshold of 700, the collector would scan the
-    objects of the open requests several times and find nothing to free.
+    request is answered, without the collector. With Python's own threshold (700 in Python 3.11), the
+    collector would scan the objects of the open requests several times and find nothing to free.
     """
     gc.freeze()
     gc.enable()

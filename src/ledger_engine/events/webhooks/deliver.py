@@ -284,7 +284,7 @@ class Feeder:
                     await self._woken.wait()
 
     def look_for_events(self) -> None:
-        """Look for new events, because some were recorded."""
+        """Look for events of every endpoint, because new events were recorded."""
         if self._own.outgoing:
             self._own.expect_more()
             self._woken.set()

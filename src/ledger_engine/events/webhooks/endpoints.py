@@ -396,8 +396,8 @@ def note_outcomes(unit: Unit, id: str, enables: int, now: int, *, any_succeeded:
 
     The status 410 disables the endpoint at once. A failure disables it if no attempt has succeeded for five
     days. `enables` is the value that the endpoint's count `enables` had when the attempts were read. If the
-    stored count has another value, the endpoint was enabled or restored in the meantime. Then this function
-    ignores the attempts.
+    stored count has another value, the endpoint was enabled or restored in the meantime. In this case the
+    function ignores the attempts.
     """
     row = unit.first(
         "UPDATE webhook_endpoints SET failing_since = CASE WHEN :succeeded = 1 THEN NULL"

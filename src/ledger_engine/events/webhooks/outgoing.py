@@ -36,9 +36,8 @@ class Demand(NamedTuple):
     """How much to read from the database for one endpoint.
 
     Read events after the event `after`, until there are `firsts` events or until their bodies have `bytes`
-    characters. Read at most `retries` pending retries. If `firsts` is 0, no events are read, and if `retries`
-    is 0, no retries.
-    `retrying` are the events whose retries are in progress.
+    characters. Read at most `retries` pending retries. If `firsts` is 0, read no events; if `retries` is 0,
+    read no retries. `retrying` are the events whose retries are in progress.
     """
 
     subscription: Subscription
@@ -83,7 +82,7 @@ class Outgoing:
     # The events whose first attempts are in progress, and whether each attempt has a result.
     firsts: dict[str, bool] = field(default_factory=dict)
     unanswered: int = 0  # how many of `firsts` have no result
-    bytes: int = 0  # the total length of the bodies of these events without a result, in characters
+    bytes: int = 0  # the total length of the bodies of the `firsts` without a result, in characters
     retrying: set[str] = field(default_factory=set)  # the events whose retries are in progress
     # Events whose retries were recorded since the last demand. A read that began before the recording may
     # still return these retries as pending.

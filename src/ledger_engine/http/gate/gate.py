@@ -1,8 +1,8 @@
 """The gate: checks each request before it reaches its route, and adds the headers common to all answers.
 
 The gate checks the sizes of URL and headers, the credential and the rate limit. It is a plain ASGI
-application around the web framework, so that every answer gets the headers, including the framework's own
-error answers.
+application around the web framework, so that every answer gets the common headers, including the framework's
+own error answers.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Gate:
             return InternalError(request_id)
 
     async def _count(self, scope: AsgiScope, caller: Credential | LedgerError, *, only_look: bool) -> Verdict:
-        """Count the request and return whether its limit allows it; with `only_look`, do not count it."""
+        """Count the request and return the verdict of its rate limit; with `only_look`, do not count it."""
         address = _address(scope)
         if scope["path"] in SIGN_IN_PATHS and not only_look:
             limit = self.auth_rate_limit
@@ -261,8 +261,8 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension |
     if refusal is not None and not is_for_dispatcher:
         raise from_wire(refusal)
     if scope["path"].startswith("//"):
-        # Refuse `//path`: Quart would serve it as `/path`, but the gate would not choose the rate limit of
-        # `/path` for it.
+        # Refuse `//path`: the URL map would treat it as `/path`, but the gate would not choose the rate limit
+        # of `/path` for it.
         raise NotFound("path", scope["path"])
     # The server in `wire` already refuses a URL over the limit, but another ASGI server may pass it on.
     query = scope["query_string"]

@@ -319,7 +319,10 @@ def _pages() -> dict[str, Any]:
 
 
 def _webhook(kind: str, records: RecordSchemas) -> dict[str, Any]:
-    """Return the request that an endpoint gets for an event of this type; add its schema to `records`."""
+    """Return the request that an endpoint gets for an event of this type.
+
+    Add the schema of the event to `records`.
+    """
     subject, action = kind.split(".")
     record = _SUBJECTS[subject]
     name = "".join(word.capitalize() for word in (subject, action)) + "Event"

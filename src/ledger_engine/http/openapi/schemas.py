@@ -91,7 +91,7 @@ class RecordSchemas:
         schema = closed_object(members)
         schema["required"] = [name for name in members if name not in left_out]
         # If a class has no docstring, `dataclass` or `TypedDict` generates a docstring, which describes
-        # nothing. So the schema gets no description then.
+        # nothing. A generated docstring does not become the description of the schema.
         if kind.__doc__ and not kind.__doc__.startswith((kind.__name__ + "(", "dict(")):
             # Python's None is null in JSON.
             schema["description"] = re.sub(r"\bNone\b", "null", " ".join(kind.__doc__.split()))

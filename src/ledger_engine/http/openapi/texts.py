@@ -13,8 +13,8 @@ from ledger_engine.http.openapi import asset
 
 TEXTS: dict[str, Any] = tomllib.loads(asset("reference.toml").decode())
 # `bodies` and `records` contain examples by the name of their schema. `texts` contains examples for media
-# types other than JSON, by operation. The example of an event contains the example of its object in
-# `records`, with some fields replaced: `events` contains these fields, by the type of the event.
+# types other than JSON, by operation. `events` contains fields of an event's object, by the event's type. In
+# the example of the event, these fields replace fields of the object's example in `records`.
 EXAMPLES: dict[str, dict[str, Any]] = json.loads(asset("examples.json"))
 TERMS: dict[str, str] = TEXTS["terms"]
 

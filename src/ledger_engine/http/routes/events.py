@@ -84,7 +84,8 @@ async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     secret = endpoints.new_secret()
     sealed_secret = Seal.from_environment().seal(secret)
     # If-Match is compared with the result of `endpoints.get`, which finds no deleted endpoint. So a restore
-    # with If-Match always fails. A request that fails must change nothing, so do not end the deliveries.
+    # with If-Match always fails. A request that fails must change nothing, so call `end_deliveries`, which
+    # changes deliveries, only without If-Match.
     if call.condition is None:
         await endpoints.end_deliveries(call.engine, call.authenticate(), id)
     return await call.write(endpoints.restore, id, secret, sealed_secret, call.idempotency_key)
@@ -124,7 +125,7 @@ async def list_deliveries(call: Call, id: str, query: GenericList) -> Page[Deliv
 event_routes = Routes("events", "/v1")
 
 KEEP_ALIVE_S = 15.0  # seconds; proxies close connections after 30 to 60 silent seconds
-# Seconds between two checks of a stream's credential, because a revoked key must be refused within a second
+# Seconds between two checks of a stream's credential. A revoked key must be refused within a second
 # (docs/decisions.md#commands).
 CHECKED_EVERY_S = 1.0
 AT_ONCE = 16  # the most events that are read ahead for a client

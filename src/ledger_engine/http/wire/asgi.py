@@ -23,8 +23,8 @@ class Extension(Protocol):
     `refusal` is the reason why the server refuses the head, or None. The server passes a request with a
     `refusal` only to the application that answers refused requests (`serve(refuse=…)`).
 
-    `receive` returns http.disconnect in two cases: the rest of the body cannot be read, and `body_error` is
-    the reason; or the client has disconnected, and `body_error` is None.
+    `receive` returns http.disconnect when no more data will arrive. If the reason is an error in the body,
+    `body_error` is this error. If the client has disconnected, `body_error` is None.
 
     `whole` is true when the application can receive the whole body without waiting. For most requests `whole`
     is true from the start, because most bodies arrive together with their head.

@@ -21,7 +21,8 @@ FILES_SPARE = 128  # open files reserved for the database, the logs and webhooks
 # If at least this many connections were open, and half of them have closed, the process returns free memory
 # to the system.
 TRIM_FROM = 500
-TRIM_AFTER_S = 1  # seconds until the process returns the memory; other connections may close soon too
+# Seconds until the process returns the memory. Connections that close during this time free more memory.
+TRIM_AFTER_S = 1
 
 
 class HttpConnection(Protocol):
@@ -47,8 +48,8 @@ class Connections:
         self._most = connections_max()
         self._open: set[HttpConnection] = set()
         self._peak = 0
-        # Times of the loop's clock: when a connection became idle, and when a connection began to wait until
-        # its client sends the rest of a body or closes the connection.
+        # Times of the loop's clock: when a connection became idle, and when a connection began to wait for
+        # the rest of a body, or for its client to close the connection.
         self._idle_since: dict[HttpConnection, float] = {}
         self._unfinished_since: dict[HttpConnection, float] = {}
         self.is_stopping = False  # whether a connection is closed as soon as it becomes idle

@@ -8,7 +8,7 @@ from ledger_engine.http.wire.head import TOKEN, VALUE, BadRequest
 
 # The most chunks of one body; reading a chunk takes as long as reading a kilobyte of data.
 CHUNKS_MAX = 100_000
-FEW_CHUNKS_MAX = 100  # the most chunks of a body on a route without large bodies
+FEW_CHUNKS_MAX = 100  # the most chunks of a body if the application does not accept a large body
 LINE_MAX = 28 * 1024  # bytes of the line before a chunk, with its extensions
 TRAILER_MAX = 16 * 1024  # bytes; the content is ignored
 # The line before a chunk: the chunk's size, and extensions. The line must contain no single CR or LF, because

@@ -56,7 +56,7 @@ class HeadTooLarge(BadRequest):
 
 
 class AuthorizationTooLong(HeadTooLarge):
-    """The head is longer than the limit, and the limit falls into the Authorization header."""
+    """The head is longer than the limit, and the limit is reached within the Authorization header."""
 
 
 class Head(NamedTuple):
