@@ -214,8 +214,9 @@ class Tokens:
         self.take(pair)
         self._on_change(pair)
         if self._store is not None:
-            # Store the pair before the client uses it: after a refresh, the server no longer accepts the
-            # stored refresh token.
+            # Store the pair before the client uses it. After a refresh the store still contains the former
+            # refresh token, which the server no longer accepts. So if the process ended before it stored the
+            # pair, the stored tokens could not be refreshed any more.
             try:
                 await asyncio.to_thread(self._store.keep, pair, time.time() + pair.expires_in)
             except NotStored as error:
@@ -237,7 +238,9 @@ class Tokens:
         try:
             await asyncio.wrap_future(thread.submit(lambda: lock.enter_context(store.acquire_lock())))
             yield
-        finally:  # after a cancellation the thread may still wait for the lock; `close` then releases it
+        finally:
+            # After a cancellation the thread may still wait for the store's lock. When the thread has got the
+            # lock, it runs `lock.close`, which releases the lock.
             release = thread.submit(lock.close)
             thread.shutdown(wait=False)
         await asyncio.shield(asyncio.wrap_future(release))

@@ -25,14 +25,14 @@ _READ = (
 class UnusedKeys:
     """The keys of one book (a project's test or live mode) that are known to be unused.
 
-    For such a key, `take` needs no query. The engine commits the works of several requests as one *group*.
-    With PostgreSQL, `prefetch` in `store.group_cache` looks up the keys of all postings in a group together,
-    before the group runs. Implements the protocol `CachedValues` of `store`.
+    For such a key, the function `take` needs no query. The engine commits the works of several requests as
+    one *group*. With PostgreSQL, `prefetch` in `store.group_cache` looks up the keys of all postings in a
+    group together, before the group runs. Implements the protocol `CachedValues` of `store`.
     """
 
     # The unit drops a cache when a statement changes one of the cache's `tables`. This cache names no table,
-    # because it never becomes stale: before a row is added to `idempotency_keys`, `take` removes the row's
-    # key from the cache.
+    # because it never becomes stale: before a row is added to `idempotency_keys`, the method `take` removes
+    # the row's key from the cache.
     tables: ClassVar[frozenset[str]] = frozenset()
     __slots__ = ("_cache", "_keys", "_tenant")
 

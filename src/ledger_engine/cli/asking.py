@@ -99,8 +99,8 @@ class ServerTarget:
 def notice_of_waiting(for_what: str) -> Iterator[Callable[[], None]]:
     """Print a notice if the block still runs after NOTICE_AFTER_S; yield a function that cancels the notice.
 
-    The notice is "Waiting for" and `for_what`. If stderr is not a terminal, no notice is printed, because
-    then only errors are printed there.
+    The notice is "Waiting for" and `for_what`. If stderr is not a terminal, commands print only errors on
+    stderr, so no notice is printed.
     """
     line = partial(say, f"Waiting for {for_what} …", err=True)
     timer = asyncio.get_running_loop().call_later(NOTICE_AFTER_S, line) if sys.stderr.isatty() else None

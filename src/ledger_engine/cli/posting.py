@@ -51,7 +51,12 @@ class NotPosted(Exception):
 
 @dataclass(slots=True)
 class PostingProgress:
-    """How many transactions of the file are posted: `posted` by this run, `posted_before` by earlier runs."""
+    """How many transactions of the file are posted.
+
+    `posted` counts the transactions that the server accepted in this run. `posted_before` counts the
+    transactions that the server refused in this run, because they were already posted: by an earlier run, or
+    by an attempt of this run whose answer was lost.
+    """
 
     posted: int = 0
     posted_before: int = 0
@@ -154,7 +159,7 @@ def batches_of(postings: Iterable[Posting], name: str | None = None) -> list[Bat
     """Divide the transactions into batches, so that each batch fits into one request.
 
     `name` is the value of `--once`. The idempotency key of a batch depends on its content, its number and
-    `name`. So the content of a file is posted only once for each `name`, even from another file.
+    `name`. So with the same `name`, another file with the same transactions in the same order posts nothing.
     """
     batches: list[list[Posting]] = []
     size = 0
@@ -209,7 +214,7 @@ async def post_batches(
 
 
 async def post_batch(ledger: AsyncLedger, batch: Batch) -> bool:
-    """Post a batch; return False if an earlier run had posted it. Raises LedgerError."""
+    """Post a batch; return False if the batch was already posted (`PostingProgress`). Raises LedgerError."""
     body = {"transactions": [posting.body for posting in batch.postings]}
     try:
         await ledger.send(_BatchCall(as_it_is, "POST", _PATH, body, key=batch.key))

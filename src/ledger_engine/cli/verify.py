@@ -139,8 +139,8 @@ def _audit(
 
     with open_snapshot(database, audit.READERS, report) as snapshot:
         verify = partial(audit.verify_all, snapshot.start, outside, older)
-        # If stderr is not a terminal, only errors are printed there. With --since the number of rows to read
-        # is not known.
+        # Show no progress in two cases: stderr is not a terminal, so only errors belong there; or --since is
+        # given, so the number of rows to read is not known.
         if not sys.stderr.isatty() or older:
             result = verify()
         else:

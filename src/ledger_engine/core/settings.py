@@ -62,7 +62,8 @@ class ServeSettings:
     - `cors_origins` are the origins of web pages that may read the answers.
     - With `accept_loss` the server uses a PostgreSQL database even if acknowledged changes are missing there.
     - `metrics` is the address and port of the listener for metrics.
-    - `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
+    - With `test_helpers`, a test key with the role owner can move the clock, break connections and empty its
+      project.
     - `backup_to` is a folder: the server makes a backup there every `backup_every_s` seconds, and deletes all
       backups but the newest `backup_keep`.
     - `seed` is the name or file of a data set, which the server loads into an empty ledger. With `seed`, the

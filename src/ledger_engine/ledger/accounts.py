@@ -78,7 +78,8 @@ _FROM_INDEX = f"""SELECT book, id, account, amount, type, description, balance_a
 FROM transactions AS t"""
 # This text follows FROM in SQL statements that read the transactions of one account. For each account, the
 # index by account and type contains all credits in the order of their ids, then all debits in the order of
-# their ids. SQLite merges the two lists if the SQL statement selects the id.
+# their ids. For `ORDER BY id` SQLite merges the two lists, but only if the SQL statement also selects the id.
+# Otherwise SQLite sorts all the transactions.
 TRANSACTIONS = (
     f"({_FROM_INDEX} WHERE type = 'credit' UNION ALL {_FROM_INDEX} WHERE type = 'debit') AS of_both_types"
 )

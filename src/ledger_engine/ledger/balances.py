@@ -134,8 +134,8 @@ class Balances:
     ) -> None:
         """Add `change` to the account's `balance`, and subtract it from the balance `other`.
 
-        `movable` must have accepted both changes. `other` is the balance of the account `to`, or of a
-        settlement if `to` is None.
+        `other` is the balance of the account `to`, or of a settlement if `to` is None. `movable` must have
+        accepted the change of each account, and `movable_settlement` the change of a settlement.
         """
         balance.amount += change
         self._changes[account] = balance

@@ -166,8 +166,8 @@ def changed_page(unit: Unit, tenant: Tenant, count: ChangeCount, request: PageRe
 def next_changes(unit: Unit, tenant: Tenant, page: ChangedPage, skipped: int) -> list[str]:
     """Return the JSON texts of the page's changes, without the first `skipped` changes.
 
-    The result ends with the first change at which the texts have TOGETHER_MAX letters or more in total, or
-    else with the last change of the page.
+    The result ends with the first change at which the texts have `pages.TOGETHER_MAX` letters or more in
+    total, or else with the last change of the page.
     """
     ids = list(page.postings)[skipped:]
     past_accounts = _past_accounts(unit, tenant, ids, (page.start, page.end))

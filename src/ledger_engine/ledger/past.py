@@ -158,9 +158,9 @@ def _page(
     """Return a page of objects in their state at `at`.
 
     `equal` contains the filters. No index covers past states, so this function reads every object and
-    compares it with the filters. For this reason, a page with filters may be shorter than requested although
-    more objects follow. The page ends when this function has compared LOOKED_AT_MAX objects. The page also
-    ends if the texts of the objects are so long that a read returned only a part of the objects.
+    compares it with the filters. The page ends when this function has compared LOOKED_AT_MAX objects. The
+    page also ends if the texts of the objects are so long that a read returned only a part of the objects. So
+    a page with filters may be shorter than requested although more objects follow.
     """
     until, parameters = first_at(prefix, at + 1), {"changed": first_at("evt", at + 1)}
     filters = {name: value for name, value in equal.items() if value is not None}

@@ -71,7 +71,10 @@ class NewApp:
 
 
 def create(unit: Unit, tenant: Tenant, new: NewApp) -> App:
-    """Register an app that may ask the users of the tenant's project and mode. Raises InvalidRequest."""
+    """Register an app that may ask the users of the tenant's project and mode for authorization.
+
+    Raises InvalidRequest.
+    """
     _check(new)
     app = App(
         id=unit.new_id("app"),

@@ -131,7 +131,8 @@ def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
 def find_code(unit: Unit, code: str) -> Code | None:
     """Return the stored code with this value, used or not; None if no stored code has this value.
 
-    A code that was found to be expired stays expired, even if a restart of the server sets the clock back.
+    If the code has expired, this function stores the ledger's time. After a restart the ledger's clock
+    continues after this time, so the code stays expired even if somebody has set the machine's clock back.
     """
     row = unit.first(
         f"SELECT g.*, {_ENDED} FROM grants AS g {_OWNERS_AND_PROJECT} WHERE g.code_hash = :hash",
