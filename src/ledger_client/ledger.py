@@ -29,7 +29,7 @@ from ledger_client.tokens import Tokens, TokenStore
 T = TypeVar("T")
 
 SECONDS_MAX = 60.0  # the longest time for one whole answer
-SILENCE_S = 45.0  # the server writes to a stream every 15 seconds: a longer silence means a dead connection
+SILENCE_S = 45.0  # the server writes to a stream every 15 seconds, so after 45 the connection is dead
 # the waits before the first, second, … new connection to a stream; the last wait is repeated
 RECONNECTS_S = (0.5, 1, 2, 5, 10)
 

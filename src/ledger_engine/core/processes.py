@@ -19,7 +19,8 @@ def without_settings() -> dict[str, str]:
 
 _HEAD = struct.Struct("<I")  # the length of the message that follows
 # Every message is shorter than this. If the stream contains text instead of messages, `Messages` reads the
-# first four letters as a length. That length is above this limit, because letters are bytes from 0x40 on.
+# first four letters as a length. The fourth letter is the highest byte of that length. A letter is 0x41 or
+# more, so the length is above this limit.
 _LENGTH_MAX = 1 << 30
 
 

@@ -53,7 +53,7 @@ class ServeSettings:
     - `database` is None for a demo: the demo creates a file, and removes it at the end.
     - `trusted_proxies` is the number of proxies in front of the server. Each of these proxies must append the
       address of its client to `X-Forwarded-For`.
-    - `issuer` is the address by which apps know the server. If `issuer` is None, the server takes the address
+    - `issuer` is the address by which apps know the server. If `issuer` is None, the issuer is the address
       to which a request was sent.
     - `auth_per_minute` and `auth_per_second` limit each client address at the authentication endpoints.
     - `webhook_retries_s` are the seconds to wait before each further attempt to send a webhook.

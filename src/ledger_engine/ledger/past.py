@@ -76,7 +76,7 @@ _USERS = _listing("users", "user", _past_user, (), "*")
 def account(unit: Unit, tenant: Tenant, id: str, at: int) -> Account:
     """Return the account with its balance at the moment `at`.
 
-    Raises NotFound if the account does not exist, or did not exist yet.
+    Raises NotFound if the account does not exist, or did not exist yet at this moment.
     """
     record = accounts.get(unit, tenant, id)
     if record.created > at:

@@ -324,7 +324,7 @@ class Postings:
                     f"{new.account} is in {balance.currency} and {destination} in {other.currency}.",
                     None if prefix is None else prefix + "destination",
                 )
-        # Nothing can fail after this point, so the changes in memory are complete.
+        # Nothing can fail after this point, so `add` makes either all changes in memory or none.
         if not self._is_noted:
             self._is_noted = True
             book.cache.change(book)
