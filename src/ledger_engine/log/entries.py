@@ -19,8 +19,8 @@ from ledger_engine.log.tiles import ENTRY_MAX
 from ledger_engine.store import Row, Unit, Value
 
 SALT = 16  # bytes
-# `EntryRange.uncommitted` ends with the event at which the bodies of its events have more than this many
-# bytes in total, because one work makes the commitments to all these bodies.
+# If the bodies of the events in `EntryRange.uncommitted` have more than this many bytes in total, no further
+# event is added. This limit exists because a single work makes the commitments to all these bodies.
 COMMITTED_AT_ONCE = 4_000_000
 _EVENTS = (
     f"SELECT {outbox.SHORT_COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"
@@ -30,7 +30,7 @@ _EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class LoggedBook:
-    """A book with a log. The log's name, its origin, ends with the project and the mode of the book."""
+    """A book with a log. The name of the log (its origin) ends with the project and the mode of the book."""
 
     number: int
     project: str
@@ -113,7 +113,7 @@ def store_commitments(unit: Unit, book: LoggedBook, salts: Mapping[str, bytes]) 
 
 
 def bytes_to_check(unit: Unit, book: LoggedBook, id: str) -> bytes:
-    """Return the bytes that `Proof.check` needs to check the proof of an event.
+    """Return the bytes that `checkpoints.Proof.check` needs to check the proof of an event.
 
     These bytes are the event's body as webhooks send it. If the event's user was erased, they are the event's
     log entry instead.

@@ -186,7 +186,10 @@ class Publisher:
     async def _sign(
         self, client: BoundedClient, witness: WitnessAddress, stored_log: StoredLog
     ) -> str | None:
-        """Ask a witness to sign a checkpoint. Return None if the witness signs, else a sentence."""
+        """Ask a witness to sign a checkpoint.
+
+        Return None if the witness signs. Otherwise return the reason, as a sentence for a notice.
+        """
         import httpx
 
         checkpoint = stored_log.require()

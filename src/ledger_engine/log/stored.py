@@ -39,7 +39,7 @@ _BEHIND = (
 
 
 class BrokenLog(StorageUnavailable):
-    """The stored hashes do not lead to the last checkpoint, so the log must not be signed any more."""
+    """The log contradicts its last checkpoint or a kept checkpoint, so it must not be signed any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,9 +388,9 @@ def _most_cosigned(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | Non
 
 
 def _with_cosignatures(unit: Unit, book: LoggedBook, checkpoint: Checkpoint) -> Checkpoint:
-    """Return the checkpoint, with the stored cosignatures of a checkpoint of this size added to its note.
+    """Return a copy of the checkpoint. Its note also contains the cosignatures stored for the same size.
 
-    This leaves out unreadable cosignatures.
+    Unreadable cosignatures are left out.
     """
     rows = unit.execute(
         "SELECT witness, line FROM log_cosignatures WHERE book = :book AND size = :size ORDER BY witness",
@@ -404,7 +404,10 @@ def _with_cosignatures(unit: Unit, book: LoggedBook, checkpoint: Checkpoint) -> 
 
 
 def cosignature(row: Row) -> Signature | None:
-    """Return the signature in a row of `log_cosignatures`; None if the row's witness did not make it."""
+    """Return the signature in a row of `log_cosignatures`.
+
+    Return None if the signature cannot be read, or names another witness than the row.
+    """
     try:
         (signature,) = notes.parse_signatures(row["line"])
     except (BadNote, ValueError):

@@ -16,7 +16,7 @@ Range: TypeAlias = tuple[int, int]  # the index of the first entry, and the inde
 Subtrees: TypeAlias = Callable[[int, int], bytes]
 
 EMPTY = sha256(b"").digest()  # the root of a tree without entries
-TILE_HEIGHT = 8  # levels of the tree
+TILE_HEIGHT = 8  # there is one level of tiles for every 8 levels of the tree
 TILE_WIDTH = 1 << TILE_HEIGHT  # the number of hashes in a full tile
 
 
