@@ -418,7 +418,7 @@ class FaultySender:
         try:
             endpoint.owner = await self._engine.read(partial(_owner_of, endpoint=id))
         except LedgerError:
-            self.drop(id)  # `Deliverer`, which submitted the jobs, will submit them again
+            self.drop(id)  # the deliverer of webhooks submitted the jobs, and will submit them again
             return
         while endpoint.waiting:
             self._send(endpoint, endpoint.waiting.popleft())

@@ -159,7 +159,7 @@ class _WithheldReply:
         self.status, self._headers, self._body = status, headers, body
 
     async def send_half(self, send: Reply) -> None:
-        """Send the head of the answer, with the length of the whole body, and half of the body."""
+        """Send the head of the answer, which announces the whole body's length, and then half of the body."""
         length = (b"content-length", b"%d" % len(self._body))
         headers = [header for header in self._headers if header[0].lower() != b"content-length"]
         await send({"type": "http.response.start", "status": self.status, "headers": [*headers, length]})

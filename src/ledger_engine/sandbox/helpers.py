@@ -1,8 +1,9 @@
 """The test helpers of one server. The routes find the helpers by the server's engine (`Helpers.of`).
 
 If a test moves the clock, everything that depends on time happens as if the time had passed. During the move
-the clock stops at each moment at which a retry of a webhook is due. It goes on when the webhook is sent and
-the result is recorded. When the clock has reached the new time, retention runs and deletes expired data.
+the clock stops at each moment at which a retry of a webhook is due. The clock goes on when the webhook is
+sent and the result is recorded. When the clock has reached the new time, retention runs and deletes expired
+data.
 """
 
 from __future__ import annotations
@@ -160,9 +161,9 @@ async def _move_clock(engine: Engine, clock: MovableClock, moment: int) -> None:
     """
     all_sent = await _wait_until_all_is_sent(engine, clock)
     while (due := await engine.read(_next_due)) is not None and due <= moment:
-        # If the last wait timed out, and the time `due` has already passed, give up: the wait was for this
-        # retry too. If the last wait succeeded, and `due` has already passed, this retry became due after the
-        # wait, because the clock keeps running. So wait for this retry too.
+        # If `due` has already passed, the result of the last wait decides. A wait that timed out had included
+        # this retry, so give up. If the wait succeeded, the retry became due after the wait, because the
+        # clock keeps running. In this case wait again.
         if not all_sent and due <= clock.now():
             break
         clock.move_to(due)
