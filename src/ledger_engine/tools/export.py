@@ -133,7 +133,7 @@ class ExportRecords(Writer):
 
 
 class ExportTable(Writer):
-    """The transactions as CSV, with amounts in the smallest unit of the currency and a decimal amount."""
+    """The transactions as CSV. Each row shows its amount twice: in the smallest unit, and as a decimal."""
 
     def __init__(self, book: ExportedBook) -> None:
         self._accounts = {each.id: each for each in book.accounts}
@@ -158,11 +158,11 @@ class ExportTable(Writer):
 class Journal(Writer):
     """The transactions as entries of double-entry bookkeeping, each with a debit and an equal credit.
 
-    A positive balance is a debit in an account of assets or expenses, and a credit in every other account.
-    The two sides of a transfer are one entry. If the accounts of an entry do not balance, the *settlement*
-    account of the currency takes the rest. The rest of a plain transaction is its whole amount. A transfer
-    between two debit accounts, or between two credit accounts, leaves no rest; any other transfer leaves
-    twice its amount.
+    An account of assets or expenses is a debit account: its positive balance is a debit. Every other account
+    is a credit account. The two sides of a transfer are one entry. If the accounts of an entry do not
+    balance, the *settlement* account of the currency takes the rest. The rest of a plain transaction is its
+    whole amount. A transfer between two debit accounts, or between two credit accounts, leaves no rest; any
+    other transfer leaves twice its amount.
 
     The opening balances are dated one day before the export's first day, so that a report on the exported
     period leaves the opening balances out. The last lines assert the balance of every account.

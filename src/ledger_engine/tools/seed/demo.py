@@ -127,8 +127,8 @@ async def _status_for(path: str, by_path: dict[str, DemoReceiver], random: Rando
 
 
 DATA_SET = "roastery"  # one of the data sets in the package
-# The requests in one second that the demo allows to a key. The plan would allow 200, but the traffic should
-# exceed the limit now and then.
+# The requests in one second that the demo allows to a key. The plan of the demo's project would allow 200,
+# but the traffic should exceed the limit now and then.
 BURST = 50
 RECENT_S = 540  # the recent changes happen within this many seconds before the demo starts
 SENT_AT_START = 90  # how many of the recent changes are sent to the receivers after the start

@@ -1,8 +1,8 @@
 """The steps of a data set's history, in order, each with its time.
 
-A data set consists of entries (`reading.py`), and each entry leads to one or more steps. Each entry draws its
-random numbers from a stream of its own. So the same file always gives the same history, and an entry that is
-added at the end of a list changes no other entry's steps.
+A data set consists of entries (`reading.py`), and each entry leads to one or more steps. Each entry has its
+own random numbers, whose seed is the place of the entry in the file. So the same file always gives the same
+history, and an entry that is added at the end of a list changes no other entry's steps.
 """
 
 from __future__ import annotations
