@@ -29,8 +29,8 @@ class Background:
 
     - `seal` encrypts stored secrets.
     - `retries_s` are the seconds to wait before each further attempt to send a webhook. The ledger's clock
-      measures the waits. `monotonic` returns the time of a second clock, in seconds: if the ledger's clock
-      moves further than this clock, the ledger's clock has jumped.
+      measures the waits. `monotonic` returns the time of a second clock, in seconds. The comparison with this
+      clock shows whether the ledger's clock has jumped.
     - `make_sender` makes the sender of webhooks; None for a sender in a separate process.
     - `log_name` is the text with which the names of new transparency logs begin; None for a random name.
     - `outside` are the places outside the ledger to which the checkpoints of the logs are published.

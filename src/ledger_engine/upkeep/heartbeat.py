@@ -4,9 +4,9 @@ A session is a key that works only as long as a certain server runs, such as the
 own server. Every BEAT_S seconds a server writes a beat to the ledger, and so keeps its sessions valid. Each
 server also watches the beats of the other servers. If another server sends no beat while the watching server
 sends several beats, the other server counts as dead, and the watching server ends the other server's
-sessions. The servers count beats instead of comparing times, because their clocks may differ. Also, while a
-server is suspended, it sends no beats of its own. So after a suspension the server does not conclude that the
-other servers are dead.
+sessions. The servers count beats instead of comparing times, because their clocks may differ. There is a
+second reason: a suspended server sends no beats of its own, so it counts no silence of the other servers. If
+it compared times, all other servers would look dead after its suspension.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class ScheduledBackups:
         """Return the seconds until the next backup is due; 0 or less if it is due now."""
         if self.newest is None:
             return 0
-        # If the clock was set back, `newest` may be in the future. Even then, wait for at most `every_s`.
+        # `min` limits the wait to `every_s`: if the clock was set back, `newest` may be far in the future.
         return min(self.newest + self._every_s - _machine_s(self._engine.clock), self._every_s)
 
     async def _back_up_or_notify(self) -> bool:
