@@ -371,9 +371,9 @@ def _is_first(unit: AuditUnit, object: str, ids: list[str]) -> bool:
     """Return whether `object`, which an idempotency key names, is the object that the key must name.
 
     `ids` are the ids of all objects of the request, as `idempotency.store_ids` stores them. A key must name
-    the first of these objects. There are two exceptions: for a reversal, the first object is the reversed
-    transaction, and for the roll of an API key, the old key. In both cases the key must name the second
-    object, which the request created.
+    the first of these objects. There are two exceptions: the first object of a reversal is the reversed
+    transaction, and the first object of a roll is the old API key. In both cases the idempotency key must
+    name the second object, which the request created.
     """
     about, *objects_made = ids or [""]
     if len(objects_made) != 1:

@@ -2,8 +2,8 @@
 
 The log of a book is a tree of hashes (RFC 6962). Its leaves are the hashes of entries, one entry for each
 event. 256 hashes of one level form a tile. A checkpoint contains the size and the root of the tree, and is
-signed. The audit computes the leaves again from the events. In the log, the audit trusts only signed
-checkpoints.
+signed. The audit computes the leaves again from the events. It trusts signed checkpoints, but not the
+stored hashes.
 """
 
 from __future__ import annotations

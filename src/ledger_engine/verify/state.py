@@ -220,7 +220,7 @@ def _differing_user_columns(row: Row, unlike: list[str]) -> list[str]:
     If the user is not erased, the only further column is `email_folded`, which must follow from the email
     address. If the user is erased, the further columns are the columns of personal data that still have a
     value. In this case also remove `name` and `email` from `unlike`, the list of differences that the caller
-    has found, because the user's events may not be erased yet.
+    has found: the events of an erased user may still contain the name and the email address.
     """
     if row["erased_at"] is None:
         return [] if row["email_folded"] == emails.fold(row["email"]) else ["email_folded"]
