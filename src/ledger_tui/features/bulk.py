@@ -7,12 +7,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Input, ProgressBar, Static
+from textual.widgets import Input, Log, ProgressBar, Static
 
 from ledger_client.errors import LedgerError
 from ledger_tui.client.api import new_idempotency_key
@@ -20,47 +21,52 @@ from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import format_amount
-from ledger_tui.formats.text import literal
+from ledger_tui.formats.text import fit, literal
 from ledger_tui.forms.outcomes import in_words, uncertain
 from ledger_tui.forms.questions import named
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Resource, ResourceAction, currency_of, words_for
 from ledger_tui.resources.webhooks import known_by, subject
-from ledger_tui.ui.dialogs import YES_OR_NO, Dialog
+from ledger_tui.ui.dialogs import DIALOG_WIDTH, FRAME, YES_OR_NO, Dialog
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.view import Context
 
-_NAMED = 5  # the number of objects that the question names
+
+class BulkQuestion(NamedTuple):
+    """The question about an action on several objects.
+
+    `head` is like `Void 3 invoices?`, with the sums by currency on a second line. `objects` describes each
+    object in a line, and `notes` holds the consequences.
+    """
+
+    head: str
+    objects: list[str]
+    notes: list[str]
 
 
 def bulk_question(
     resource: Resource, action: ResourceAction, records: Sequence[Record], left_out: int, names: AccountNames
-) -> str:
-    """Return a question such as `Void 3 invoices?`, with sums by currency and the names of the first objects.
+) -> BulkQuestion:
+    """Return the question about an action on these objects.
 
     `left_out` is the number of marked objects whose state does not allow the action.
     """
     begins = action.asks or action.label.capitalize()
-    lines = [f"{begins} {_number_text(len(records), resource)}?"]
+    head = f"{begins} {_number_text(len(records), resource)}?"
     sums: Counter[str] = Counter()
     for record in records:
         currency = currency_of(record, names)
         if isinstance(record.get("amount"), int) and currency is not None:
             sums[currency] += record["amount"]
     if sums:
-        lines.append("in all " + ", ".join(f"{format_amount(s, c)} {literal(c)}" for c, s in sums.items()))
-    lines.append("")
-    for record in records[:_NAMED]:
-        facts = " · ".join(known_by(subject(record) or record, names))
-        lines.append(facts or literal(record.get("id")))
-    if len(records) > _NAMED:
-        lines.append(f"and {len(records) - _NAMED:,} more")
-    if action.effect:
-        lines += ["", f"For each: {action.effect}"]
+        head += "\nin all " + ", ".join(f"{format_amount(s, c)} {literal(c)}" for c, s in sums.items())
+    facts = (" · ".join(known_by(subject(record) or record, names)) for record in records)
+    objects = [fact or literal(record.get("id")) for fact, record in zip(facts, records, strict=True)]
+    notes = [f"For each: {action.effect}"] if action.effect else []
     if left_out:
-        objects = "object is left out: its" if left_out == 1 else "objects are left out: their"
-        lines += ["", f"{left_out:,} more marked {objects} state does not allow this."]
-    return "\n".join(lines)
+        words = "object is left out: its" if left_out == 1 else "objects are left out: their"
+        notes.append(f"{left_out:,} more marked {words} state does not allow this.")
+    return BulkQuestion(head, objects, notes)
 
 
 def _number_text(number: int, resource: Resource) -> str:
@@ -72,11 +78,45 @@ def _number_text(number: int, resource: Resource) -> str:
     return f"{number:,} {singular if number == 1 else plural}"
 
 
+class ObjectLines(Log, can_focus=False):
+    """A line for each object of a question. It draws only the visible lines.
+
+    After each scroll it calls `tell_scroll`.
+    """
+
+    def __init__(self, lines: Sequence[str], tell_scroll: Callable[[], None]) -> None:
+        super().__init__(auto_scroll=False)
+        self._texts = lines
+        self._tell_scroll = tell_scroll
+
+    def on_mount(self) -> None:
+        width = min(DIALOG_WIDTH, self.app.size.width) - FRAME - 1  # without the scroll bar
+        self.write("\n".join(fit(text, width).rstrip() for text in self._texts))
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._tell_scroll)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._tell_scroll()
+
+    @property
+    def overflows(self) -> bool:
+        """Whether the lines need more rows than the widget has."""
+        return self.max_scroll_y > 0
+
+    @property
+    def position(self) -> str:
+        """The numbers of the visible lines, such as `1 to 6 of 14`."""
+        first = round(self.scroll_y) + 1
+        last = min(len(self._texts), first + self.scrollable_content_region.height - 1)
+        return f"{first:,} to {last:,} of {len(self._texts):,}"
+
+
 class BulkScreen(Dialog[list[Record]]):
     """Asks once, then runs the action on each object. Returns the changed objects in their new state.
 
-    `question` names the change and the number of objects. With `asks_number` the user must type this number
-    to confirm.
+    The question lists all objects. With `asks_number` the user must type their number to confirm.
     """
 
     is_question = True
@@ -85,6 +125,10 @@ class BulkScreen(Dialog[list[Record]]):
         Binding("enter", "typed", "confirm", show=True, priority=True),
         Binding("y", "yes", "yes", show=True),
         Binding("escape,n", "close", "no", show=True),
+        Binding("down", "scroll('down')", "more objects", show=True),
+        Binding("up", "scroll('up')", show=False),
+        Binding("pagedown", "scroll('page_down')", show=False),
+        Binding("pageup", "scroll('page_up')", show=False),
         Binding("ctrl+c", "screen.close", show=False),
     ]
 
@@ -93,7 +137,7 @@ class BulkScreen(Dialog[list[Record]]):
         resource: Resource,
         action: ResourceAction,
         records: Sequence[Record],
-        question: str,
+        question: BulkQuestion,
         context: Context,
         *,
         asks_number: bool,
@@ -103,7 +147,7 @@ class BulkScreen(Dialog[list[Record]]):
         self._resource = resource
         self._action = action
         self._records = records
-        self._text = question
+        self._question = question
         self._api, self._names = context.api, context.names
         self._session = session
         self._asks_number = asks_number
@@ -124,23 +168,44 @@ class BulkScreen(Dialog[list[Record]]):
         return self._attempts > 0
 
     def content(self) -> ComposeResult:
-        asked, objects, *notes = self._text.split("\n\n")
-        yield Static(Content(f"{asked}\n\n{objects}"), id="bulk-question")  # one row for each object
-        yield Static(Content("".join(f"\n{note}\n" for note in notes).rstrip("\n")))
-        if self._asks_number:
-            number = str(len(self._records))
-            yield Static(Content.assemble("\nType their number, ", (number, "bold"), ", then press enter."))
-            yield Input(compact=True)
-        yield ProgressBar(total=len(self._records), show_eta=False)
-        yield self.notes
-        with VerticalScroll(id="bulk-failures", can_focus=False):
-            yield Static(id="failures")
+        yield Static(Content(f"{self._question.head}\n"), id="bulk-head")
+        yield ObjectLines(self._question.objects, self._show_position)
+        with Vertical(id="bulk-below"):
+            yield Static(id="bulk-position")
+            with Vertical(id="bulk-consequences"):
+                yield Static(Content("".join(f"\n{note}\n" for note in self._question.notes).rstrip("\n")))
+                if self._asks_number:
+                    verb = (self._action.asks or self._action.label).lower()
+                    number, objects = len(self._records), _number_text(len(self._records), self._resource)
+                    rest = f" to {verb} these {objects}, then press enter."
+                    yield Static(Content.assemble("\nType ", (str(number), "bold"), rest))
+                    yield Input(compact=True)
+            yield ProgressBar(total=len(self._records), show_eta=False)
+            yield self.notes
+            with VerticalScroll(id="bulk-failures", can_focus=False):
+                yield Static(id="failures")
 
     def on_mount(self) -> None:
         self.query_one(ProgressBar).display = False
         self.query_one("#bulk-failures").display = False
+        self.query_one("#bulk-position").display = False
+
+    @while_running
+    def _show_position(self) -> None:
+        """Show which objects are visible, if the list of objects does not fit."""
+        lines, line = self.query_one(ObjectLines), self.query_one("#bulk-position", Static)
+        line.update(Content.styled(f"{lines.position} · ↑ ↓ PgUp PgDn show the others", "$muted"))
+        if line.display != lines.overflows:
+            line.display = lines.overflows
+            self.refresh_bindings()
+
+    def action_scroll(self, way: str) -> None:
+        """Scroll the list of objects."""
+        getattr(self.query_one(ObjectLines), f"scroll_{way}")(animate=False)
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
+        if action == "scroll":
+            return self.query_one(ObjectLines).overflows
         if action == "yes":
             return not self._asks_number and not self._began
         return action != "typed" or (self._asks_number and not self._began)
@@ -164,8 +229,7 @@ class BulkScreen(Dialog[list[Record]]):
             self.note("The number does not match.", problem=True)
 
     def action_yes(self) -> None:
-        for question in self.query(Input):
-            question.disabled = True
+        self.query_one("#bulk-consequences").display = False
         self.query_one(ProgressBar).display = True
         self._began = True
         self.begin(f"0 of {len(self._records)}; esc stops after the current request.")
@@ -253,12 +317,14 @@ def act_on_all(
     """
     resource, context = view.resource, view.context
     left_out = len(view.model.marks) - len(records)
-    text = bulk_question(resource, action, records, left_out, context.names)
+    asked = bulk_question(resource, action, records, left_out, context.names)
     ends_access = action.name == "revoke" and any(map(context.tokens.is_own, records))
-    # Outside test mode the user types the number of objects if the action cannot be undone.
-    asks_number = ends_access or (action.final and context.session.mode is not Mode.TEST)
+    # Outside test mode the user types the number of objects if the action has a lasting effect; in test mode
+    # only if it moves money for ever. One object needs no number in test mode, like an unmarked object.
+    moves_money = action.moves_money and action.way_back is None and len(records) > 1
+    asks_number = ends_access or moves_money or (action.final and context.session.mode is not Mode.TEST)
     if ends_access:
-        text += "\n\nThis dashboard uses one of these keys and will lose access."
+        asked.notes.append("This dashboard uses one of these keys and will lose access.")
         # The key in use comes last: after it is revoked, the server refuses every further change.
         records = sorted(records, key=context.tokens.is_own)
 
@@ -273,5 +339,5 @@ def act_on_all(
             view.table.unmark(view.model.marks.keys() - tried_again)
             view.poll_soon()
 
-    screen = BulkScreen(resource, action, records, text, context, asks_number=asks_number)
+    screen = BulkScreen(resource, action, records, asked, context, asks_number=asks_number)
     view.app.push_screen(screen, done)

@@ -201,6 +201,7 @@ class ResourceAction:
     final: bool = (
         False  # has lasting effects: the user must confirm, outside test mode by typing a number or a name
     )
+    moves_money: bool = False  # credits or debits an account
     asks: str = ""  # the beginning of the question, if the label is not suitable
     effect: str = ""  # the consequence, in sentences that the question shows; a greyed key shows the first
     # Returns, in sentences, why the user must confirm even in test mode; "" if the object's state gives no

@@ -308,6 +308,7 @@ INVOICES = Resource(
             in_state("open"),
             after="finalize",
             final=True,
+            moves_money=True,
             effect="The account is credited at once, and the invoice stays paid.",
             creates=True,
             part="invoices.pay",

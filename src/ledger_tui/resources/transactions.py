@@ -226,6 +226,7 @@ def _reverse() -> ResourceAction:
         "reverse",
         "Reversed",
         final=True,
+        moves_money=True,
         effect="The opposite amount is posted at once, for a transfer on both accounts. Nothing is deleted.",
         creates=True,
         part="transactions.reverse",

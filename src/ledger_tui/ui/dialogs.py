@@ -141,7 +141,7 @@ class Offers(OptionList, can_focus=False):
             self.highlighted = (at + step) % count
 
 
-_DIALOG_WIDTH = 76
+DIALOG_WIDTH = 76
 FRAME = 6  # the border and the padding of a box
 YES_OR_NO = "Press y to confirm, n to cancel."
 
@@ -194,7 +194,7 @@ class ConfirmScreen(Dialog[bool]):
         self._what = what  # the word for the text to type in a message, such as "number"
 
     def content(self) -> ComposeResult:
-        width = min(_DIALOG_WIDTH, self.app.size.width) - FRAME
+        width = min(DIALOG_WIDTH, self.app.size.width) - FRAME
         yield Static(Content(breakable(self._question, width)).highlight_regex(_LOUD, style="bold $error"))
         if self._text_to_type is not None:
             yield Static(

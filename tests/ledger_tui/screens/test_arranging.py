@@ -150,7 +150,7 @@ async def test_in_live_mode_the_number_of_marked_rows_is_typed(own_project: Addr
         await _fill_invoices(driver, opened=2, drafts=0)
         await driver.press("3", sees="Customer 1")
         driver.turn_live()
-        await driver.press("ctrl+a", "v", sees=("◆ LIVE · Confirm", "Type their number, 2"))
+        await driver.press("ctrl+a", "v", sees=("◆ LIVE · Confirm", "Type 2 to void these 2 invoices, then"))
         await driver.press("y", "enter", sees="✕ The number does not match.")
         assert shown(driver, "status") == ["open", "open"]
         await driver.press("backspace", "2", "enter", sees="Voided: 2")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from ledger_tui.client.records import Record
+from ledger_tui.features.bulk import ObjectLines
 from ledger_tui.server.embedded import Address
 from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import ContractServer
@@ -35,10 +40,12 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
         await driver.sees(
             "Pay 2 invoices?", "in all 20.03 EUR", "Customer 2", "1 more marked object is left out: its state"
         )
-        await driver.press("enter", sees="Press y to confirm, n to cancel.")
-        await driver.press("n")
+        await driver.sees("Type 2 to pay these 2 invoices, then press enter.")
+        await driver.press("y", "enter", sees="The number does not match.")
+        await driver.press("escape")
         assert sorted(map(str, values(driver, "status"))) == ["draft", "open", "open"]
-        await driver.press("p", "y", sees=("Paid: 2", "● paid"))
+        await driver.press("p")
+        await driver.type("2", "enter", sees=("Paid: 2", "● paid"))
         await driver.press("u", sees="Nothing to undo: the last change cannot be undone (Paid: 2).")
         await until(lambda: values(driver, "status").count("paid") == 2)
         assert driver.view.model.marked == []
@@ -141,6 +148,50 @@ async def test_marks_of_rows_that_have_left_the_list_go_and_offer_no_action(own_
         await driver.press("ctrl+a", "p", sees="Pay 2 invoices?")
         for invoice in invoices:  # by another person
             await made(driver, f"/v1/invoices/{invoice['id']}/pay")
-        await driver.press("y", sees="Paid: 0, failed: 2. esc closes.")
+        await driver.type("2", "enter", sees="Paid: 0, failed: 2. esc closes.")
         await driver.press("escape", sees="Nothing matches this filter", gone="2 marked")
         await driver.sees_no_more("p pay")
+
+
+@pytest.mark.parametrize("rows", [24, 40])
+async def test_every_object_of_a_question_can_be_read_in_it(
+    server: ContractServer, dashboards: Dashboards, rows: int
+) -> None:
+    server.users += [
+        {"id": f"usr_{n}", "name": f"User {n}", "email": f"u{n}@a.com", "role": "member", "status": "active"}
+        for n in range(40)
+    ]
+    async with dashboards.open((80, rows)) as driver:
+        await driver.press("4", sees="User 39")
+        await driver.press("ctrl+a", "X", sees=("Deactivate 40 users?", "1 to ", " of 40 · ↑ ↓ PgUp PgDn"))
+        await driver.sees("↓ more objects", "For each: The user can place no orders.")
+        lines = driver.app.screen.query_one(ObjectLines)
+        listed = re.findall(r"u\d+@a.com", driver.text(lines))
+        while " to 40 of 40" not in driver.text():
+            await driver.press("pagedown")
+            listed += re.findall(r"u\d+@a.com", driver.text(lines))
+        assert len(set(listed)) == 40
+        await driver.press("up", sees=" to 39 of 40")
+        await driver.press("down", sees=" to 40 of 40")
+        await driver.press("pageup", gone=" to 40 of 40")
+        await driver.press("n", gone="Deactivate 40 users?")
+
+
+async def test_a_single_marked_invoice_and_a_series_with_a_way_back_are_confirmed_with_y(
+    own_project: Address,
+) -> None:
+    async with dashboard_on(own_project, (80, 30)) as driver:
+        await driver.sees("● online")
+        drafts = await two_drafts(driver)
+        await made(driver, f"/v1/invoices/{drafts[0]['id']}/finalize")
+        await driver.press("3", sees=("○ draft", "◐ open"))
+        await driver.rests()
+        await driver.press("ctrl+a", "p", sees="Pay 1 invoice?")
+        await driver.press("y", sees="Paid: 1")
+        till = drafts[0]["account"]
+        for key in ("t1", "t2"):
+            await made(driver, "/v1/transactions", {"account": till, "type": "credit", "amount": 5}, key)
+        await driver.press("2", sees="+0.05")
+        await driver.rests()
+        await driver.press("space", "space", "U", sees="Reverse 2 transactions?")
+        await driver.press("y", sees="Reversed: 2")
