@@ -30,14 +30,14 @@ from ledger_tui.features.past.machine import TimeMachine
 from ledger_tui.features.test_helpers import MISSING, PART, ROOT, HelperRequest, outcome_of
 from ledger_tui.formats.text import literal
 from ledger_tui.forms.outcomes import in_words, outcome, uncertain
-from ledger_tui.forms.questions import confirmation_of, named, question
+from ledger_tui.forms.questions import confirmation_of, named, question, way_back_sentence
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Resource, ResourceAction, words_for
 from ledger_tui.resources.registry import BY_KIND, RESOURCES, TEST_HELPERS
 from ledger_tui.settings.config import write_private
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
 from ledger_tui.ui.dialogs import ChooseScreen, ShownOnceScreen, confirm
-from ledger_tui.ui.keys import BY_ID, LETTERS, by_use, caption
+from ledger_tui.ui.keys import BY_ID, LETTERS, by_use, caption, key_of_binding
 from ledger_tui.ui.view import ActionRequested
 
 if TYPE_CHECKING:
@@ -79,7 +79,9 @@ def ask_action(navigation: Navigation, message: ActionRequested) -> None:
     if not (action.final or action.caution(record)) and mode is Mode.TEST:
         _start(navigation, "act", _act(navigation, message))
         return
-    text = question(message.resource, action, record, context.names)
+    key_of = partial(key_of_binding, navigation.app)
+    way_back = way_back_sentence(message.resource, action, key_of, context.session.missing_parts)
+    text = question(message.resource, action, record, context.names, way_back)
     ends_access = action.name == "revoke" and context.tokens.is_own(record)
     if ends_access:
         text += "\n\nThis dashboard uses this key and will lose access."

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from textual.app import ComposeResult
@@ -23,12 +24,13 @@ from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.forms.outcomes import in_words, uncertain
-from ledger_tui.forms.questions import named
+from ledger_tui.forms.questions import named, way_back_sentence
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Resource, ResourceAction, currency_of, words_for
 from ledger_tui.resources.webhooks import known_by, subject
 from ledger_tui.ui.dialogs import DIALOG_WIDTH, FRAME, YES_OR_NO, Dialog
 from ledger_tui.ui.handlers import asks, while_running
+from ledger_tui.ui.keys import key_of_binding
 from ledger_tui.ui.view import Context
 
 
@@ -45,11 +47,17 @@ class BulkQuestion(NamedTuple):
 
 
 def bulk_question(
-    resource: Resource, action: ResourceAction, records: Sequence[Record], left_out: int, names: AccountNames
+    resource: Resource,
+    action: ResourceAction,
+    records: Sequence[Record],
+    left_out: int,
+    names: AccountNames,
+    way_back: str = "",
 ) -> BulkQuestion:
     """Return the question about an action on these objects.
 
-    `left_out` is the number of marked objects whose state does not allow the action.
+    `left_out` is the number of marked objects whose state does not allow the action. `way_back` says how the
+    user can undo the action on one object.
     """
     begins = action.asks or action.label.capitalize()
     head = f"{begins} {_number_text(len(records), resource)}?"
@@ -62,7 +70,7 @@ def bulk_question(
         head += "\nin all " + ", ".join(f"{format_amount(s, c)} {literal(c)}" for c, s in sums.items())
     facts = (" · ".join(known_by(subject(record) or record, names)) for record in records)
     objects = [fact or literal(record.get("id")) for fact, record in zip(facts, records, strict=True)]
-    notes = [f"For each: {action.effect}"] if action.effect else []
+    notes = [f"For each: {action.effect}\n{way_back}".rstrip()] if action.effect else []
     if left_out:
         words = "object is left out: its" if left_out == 1 else "objects are left out: their"
         notes.append(f"{left_out:,} more marked {words} state does not allow this.")
@@ -317,7 +325,11 @@ def act_on_all(
     """
     resource, context = view.resource, view.context
     left_out = len(view.model.marks) - len(records)
-    asked = bulk_question(resource, action, records, left_out, context.names)
+    # The key `u` undoes only a change of one object.
+    has_key = action.way_back is None or action.way_back in resource.actions
+    key_of = partial(key_of_binding, view.app)
+    way_back = way_back_sentence(resource, action, key_of, context.session.missing_parts) if has_key else ""
+    asked = bulk_question(resource, action, records, left_out, context.names, way_back)
     ends_access = action.name == "revoke" and any(map(context.tokens.is_own, records))
     # Outside test mode the user types the number of objects if the action has a lasting effect; in test mode
     # only if it moves money for ever. One object needs no number in test mode, like an unmarked object.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -16,21 +16,53 @@ from ledger_tui.resources.base import Field, Form, Resource, ResourceAction, cur
 from ledger_tui.resources.invoices import load_lines, sum_as_typed
 from ledger_tui.resources.webhooks import known_by, subject
 
+NO_WAY_BACK = "This cannot be undone."
 
-def question(resource: Resource, action: ResourceAction, record: Record, names: AccountNames) -> str:
+
+def way_back_sentence(
+    resource: Resource, action: ResourceAction, key_of: Callable[[str], str], missing_parts: Collection[str]
+) -> str:
+    """Return how the user can undo an action, or that nobody can undo it.
+
+    Return "" for an action without a lasting effect, and if the server lacks the way back. `key_of` returns
+    the key of a binding's id.
+    """
+    way_back = action.way_back
+    if way_back is None:
+        return NO_WAY_BACK if action.final else ""
+    if way_back.part in missing_parts:
+        return ""
+    if way_back is action:
+        return f"{key_of(f'act.{action.name}')} on the reversal undoes it."
+    words = f"{way_back.label}s the {resource.singular}."
+    if way_back in resource.actions:
+        return f"{key_of(f'act.{way_back.name}')} {words}"
+    return f"Until your next change {key_of('take_back')} {words}"
+
+
+def question(
+    resource: Resource, action: ResourceAction, record: Record, names: AccountNames, way_back: str = ""
+) -> str:
     """Return a question such as `Pay INV-000202, 151.00 EUR from Market hall GmbH to Till?`.
 
     Below the question is the first of these texts that is not empty: the reason for caution, the effect of
-    the action, the object's id.
+    the action, the object's id. The sentence `way_back` stands on the line after this text.
     """
+    asked, effect = _question_and_effect(resource, action, record, names)
+    return f"{asked}?\n\n{effect}\n{way_back}".rstrip()
+
+
+def _question_and_effect(
+    resource: Resource, action: ResourceAction, record: Record, names: AccountNames
+) -> tuple[str, str]:
     if record.get("reverses") is not None:
         reversal = named(replace(resource, singular="reversal"), record, names)
-        return f"Undo {reversal}?\n\n{_effect_of_reversal(record, names)}"
+        return f"Undo {reversal}", _effect_of_reversal(record, names)
     if action.name == "reverse" and (moved := _moved_back(record, names)):
-        return f"Reverse the transfer: {moved}?\n\n{action.effect}"
+        return f"Reverse the transfer: {moved}", action.effect
     begins = action.asks or action.label.capitalize()
     effect = action.caution(record) or action.effect or literal(record.get("id"))
-    return f"{begins} {named(resource, record, names)}?\n\n{effect}"
+    return f"{begins} {named(resource, record, names)}", effect
 
 
 def _effect_of_reversal(reversal: Record, names: AccountNames) -> str:

@@ -118,7 +118,7 @@ API_KEYS = Resource(
             _is_active,
             "DELETE",
             final=True,
-            effect="Programs with this key are refused at once. A revoked key is never restored.",
+            effect="Programs with this key are refused at once.",
             why_not=_REVOKED,
         ),
     ),

@@ -147,7 +147,8 @@ USERS = Resource(
             in_state("active", None),
             "DELETE",
             final=True,
-            effect="The user can place no orders. After 30 days the name and the email are erased.",
+            effect="The user can place no orders. For 30 days the user can be restored; then the name "
+            "and the email are erased.",
             way_back=RESTORE,
         ),
         RESTORE,

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from textual import events
+from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.dom import DOMNode
@@ -443,6 +444,11 @@ SCREENS: list[tuple[str, list[Binding]]] = [
 ]
 TOGETHER: list[list[Binding]] = [bindings for _screen, bindings in SCREENS]
 BY_ID: dict[str, Binding] = {binding.id or "": binding for group in TOGETHER for binding in group}
+
+
+def key_of_binding(app: App[Any], binding_id: str) -> str:
+    """Return the key of a binding, which the user may have changed in the config file."""
+    return app.get_key_display(BY_ID[binding_id])
 
 
 def descriptions() -> dict[str, str]:

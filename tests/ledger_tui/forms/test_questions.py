@@ -7,7 +7,13 @@ import pytest
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.session import Mode
 from ledger_tui.features.bulk import bulk_question
-from ledger_tui.forms.questions import confirmation_of, movement_effect, question, question_of_form
+from ledger_tui.forms.questions import (
+    confirmation_of,
+    movement_effect,
+    question,
+    question_of_form,
+    way_back_sentence,
+)
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.api_keys import API_KEYS
 from ledger_tui.resources.base import Form, Resource
@@ -152,6 +158,34 @@ def test_each_action_with_a_lasting_effect_names_its_consequence() -> None:
     final = [action for resource in RESOURCES for action in resource.actions if action.final]
     assert final
     assert [action.name for action in final if not action.effect.endswith(".")] == []
+
+
+def test_each_action_with_a_lasting_effect_says_how_to_undo_it_or_that_nobody_can() -> None:
+    sentences = {
+        (resource.kind, action.name): way_back_sentence(resource, action, lambda name: f"<{name}>", ())
+        for resource in RESOURCES
+        for action in resource.actions
+    }
+    final = {(r.kind, a.name) for r in RESOURCES for a in r.actions if a.final}
+    assert {name for name, text in sentences.items() if text} == final
+    ways_back = {
+        ("transactions", "reverse"): "<act.reverse> on the reversal undoes it.",
+        ("users", "deactivate"): "<act.restore> restores the user.",
+        ("webhook_endpoints", "disable"): "<act.enable> enables the webhook endpoint.",
+        ("webhook_endpoints", "delete_endpoint"): (
+            "Until your next change <take_back> restores the webhook endpoint."
+        ),
+    }
+    for name, text in sentences.items():
+        if name in final:
+            assert text == ways_back.get(name, "This cannot be undone.")
+    for action in ("finalize", "pay", "void"):  # docs/decisions.md#invoices-final
+        assert sentences["invoices", action] == "This cannot be undone."
+
+
+def test_a_question_names_no_way_back_that_the_server_lacks() -> None:
+    (deactivate, _restore) = USERS.actions
+    assert way_back_sentence(USERS, deactivate, str, ["users.restore"]) == ""
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,10 @@ async def test_an_invoice_goes_from_draft_over_open_to_paid_and_its_account_is_c
         "12.50", "ctrl+s", sees=("The invoice for Ada is a draft: 12.50 EUR", "○ draft", "12.50  EUR  Ada")
     )
     await driver.press("p", sees="Still a draft: F finalizes it first.")
-    await driver.press("F", "y", sees=("INV-000001 is open: 12.50 EUR", "◐ open"))
-    await driver.press("p", "y", sees=("INV-000001 is paid: 12.50 EUR", "● paid"))
+    await driver.press("F", sees="This cannot be undone.")
+    await driver.press("y", sees=("INV-000001 is open: 12.50 EUR", "◐ open"))
+    await driver.press("p", sees=("the invoice stays paid.", "This cannot be undone."))
+    await driver.press("y", sees=("INV-000001 is paid: 12.50 EUR", "● paid"))
     for key, effect in {
         "v": "v voids an open invoice: it keeps its number, and",
         "F": "F finalizes a draft: it gets its number and can be paid.",

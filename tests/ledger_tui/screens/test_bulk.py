@@ -40,7 +40,7 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
         await driver.sees(
             "Pay 2 invoices?", "in all 20.03 EUR", "Customer 2", "1 more marked object is left out: its state"
         )
-        await driver.sees("Type 2 to pay these 2 invoices, then press enter.")
+        await driver.sees("This cannot be undone.", "Type 2 to pay these 2 invoices, then press enter.")
         await driver.press("y", "enter", sees="The number does not match.")
         await driver.press("escape")
         assert sorted(map(str, values(driver, "status"))) == ["draft", "open", "open"]
@@ -126,7 +126,7 @@ async def test_a_series_that_changes_nothing_leaves_the_change_before_undoable(o
         await driver.press("y", sees="Credited Till 5.00 EUR")
         await driver.press("3", sees="○ draft")
         await driver.press("ctrl+a", "F", sees="Finalize 2 invoices?")
-        await driver.sees("For each: It gets its number", "  more. ")  # the sentence takes two lines
+        await driver.sees("For each: It gets its number", "This cannot be undone.")
         for draft in drafts:
             await made(driver, f"/v1/invoices/{draft['id']}/finalize")
         await driver.press("y", sees="Finalized: 0, failed: 2. esc closes.")
@@ -194,4 +194,5 @@ async def test_a_single_marked_invoice_and_a_series_with_a_way_back_are_confirme
         await driver.press("2", sees="+0.05")
         await driver.rests()
         await driver.press("space", "space", "U", sees="Reverse 2 transactions?")
+        await driver.sees("U on the reversal undoes it.")
         await driver.press("y", sees="Reversed: 2")
