@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -103,11 +104,13 @@ async def _act(navigation: Navigation, request: ActionRequested) -> None:
     except NotOffered as error:
         why = f"this server does not offer the action, or the object does not exist ({literal(error)})"
         _fail(navigation, could_not + why)
+        await _read_again(navigation, request)
     except LedgerError as error:
         unknown = uncertain(error)
         names, record = navigation.context.names, request.record
         why = in_words(error, names, record.get("id"), words_for(request.resource, record, names))
         _fail(navigation, f"{unknown} Check before you try again." if unknown else could_not + why)
+        await _read_again(navigation, request)
     else:
         # Remove a secret from the record at once. One dialog shows the secret, and the dashboard stores it
         # nowhere.
@@ -115,6 +118,28 @@ async def _act(navigation: Navigation, request: ActionRequested) -> None:
         secret = record.pop(action.shows_once, None) if action.shows_once else None
         shown_once = secret if isinstance(secret, str) else None
         navigation.call_later(_show_result, navigation, request, record, shown_once)
+
+
+async def _read_again(navigation: Navigation, request: ActionRequested) -> None:
+    """Read the object of a failed action, because somebody else may have changed it, and show its state."""
+    resource, api = request.resource, navigation.context.api
+    record: Record | None = None
+    if resource.has_object_path and resource.object_part not in navigation.context.session.missing_parts:
+        with suppress(LedgerError):
+            path = resource.object_path(request.record.get("id"))
+            record = dict((await api.call("GET", path, part=resource.object_part)).record)
+    navigation.call_later(_show_again, navigation, resource, record)
+
+
+def _show_again(navigation: Navigation, resource: Resource, record: Record | None) -> None:
+    """Show the present state of an object in its list; if `record` is None, read the list's rows instead."""
+    for view in navigation.query(f"#{resource.kind}").results(ResourceView):
+        view.detail.outdate()
+        if record is not None:
+            view.show_changed(record)
+            view.changed()
+        else:
+            view.poll_rows_soon()
 
 
 def _show_result(

@@ -349,7 +349,8 @@ def act_on_all(
             # The objects that failed or were not tried stay marked for another try.
             tried_again = {str(record.get("id")) for record in records} - screen.done_ids
             view.table.unmark(view.model.marks.keys() - tried_again)
-            view.poll_soon()
+            view.detail.outdate()
+            view.poll_rows_soon()
 
     screen = BulkScreen(resource, action, records, asked, context, asks_number=asks_number)
     view.app.push_screen(screen, done)

@@ -176,6 +176,10 @@ class ListModel:
         self._poll_rows_next = not self._poll_rows_next
         return want or (None if self.resource.still else window.want_news()) or window.want(top, height)
 
+    def poll_rows_next(self) -> None:
+        """Make the next poll read the page on the screen again."""
+        self._poll_rows_next = True
+
     def page_of_moment(self) -> Want:
         """Return the request for the first page, to read the list at another moment.
 

@@ -144,6 +144,11 @@ class ResourceView(View):
         self.record_list.poll()
         return self.context.session.poll_seconds
 
+    def poll_rows_soon(self) -> None:
+        """Poll as soon as the rate limit allows it, and read the shown rows, because they may be outdated."""
+        self.model.poll_rows_next()
+        self.poll_soon()
+
     @handles(PageFailed)
     def wait_after_failure(self, message: PageFailed) -> None:
         message.stop()

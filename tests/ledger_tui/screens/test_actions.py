@@ -163,6 +163,45 @@ async def test_an_action_the_server_refuses_is_reported(driver: Driver) -> None:
     await driver.press("F", "y", sees="Could not finalize: ")
 
 
+@pytest.mark.parametrize("filters", [{}, {"status": "open"}])
+async def test_after_a_refusal_row_detail_and_keys_show_the_present_state(
+    own_project: Address, monkeypatch: pytest.MonkeyPatch, filters: dict[str, str]
+) -> None:
+    async with dashboard_on(own_project, (160, 30)) as driver:
+        await driver.sees("● online")
+        await driver.app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        await driver.sees("Till")
+        await draft_an_invoice(driver)
+        await driver.press("F", "y", sees=("◐ open", "p pay   v void"))
+        invoice = dict(driver.view.selected or {})
+        driver.view.set_filters(filters)
+        await driver.sees("◐ open")
+        await driver.rests()
+        # the row as if no event and no poll had come since another person paid the invoice
+        monkeypatch.setattr(driver.view, "may_poll", lambda: False)
+        monkeypatch.setattr(driver.view.model, "push", lambda _records: None)
+        await driver.app.api.write("POST", f"/v1/invoices/{invoice['id']}/pay", None, "other")
+        await driver.rests()
+        driver.view.show_changed(invoice)
+        await driver.press("p", "y", sees=("Could not pay: ", "● paid", "[● paid]"), gone="p pay   v void")
+        assert (driver.view.selected or {})["status"] == "paid"
+
+
+async def test_after_a_refusal_the_row_of_an_object_without_a_path_of_its_own_is_read_again(
+    driver: Driver,
+) -> None:
+    key = (
+        await driver.app.api.write("POST", "/v1/api_keys", {"name": "reports", "role": "member"}, "k")
+    ).record
+    await driver.press("9", sees="reports")
+    await driver.rests()
+    await driver.press("home", "L", sees="Roll API key reports")
+    await driver.app.api.write("DELETE", f"/v1/api_keys/{key['id']}", None, None)
+    driver.view.next_poll_at = float("inf")
+    await driver.press("y", sees=("Could not roll: ", "✕ revoked"))
+    assert driver.view.check_action("act", ("roll",)) is None
+
+
 @pytest.mark.parametrize(
     ("key", "question"), [("F", "Finalize the draft"), ("p", "Pay INV-000001"), ("v", "Void INV-000001")]
 )
