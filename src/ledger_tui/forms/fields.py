@@ -436,6 +436,8 @@ class FieldList(VerticalScroll, can_focus=False):
     @while_running
     def _show_focused(self) -> None:
         """Scroll to the row of the focused field. If the row is higher than the list, scroll to the input."""
+        if not self.is_attached:  # the form was closed in the meantime
+            return
         focused = self.screen.focused
         row = next((row for row in self.children if row.has_focus_within), None)
         if focused is None or row is None:
