@@ -18,6 +18,7 @@ from rich.text import Text
 from textual import events
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.color import Color
 from textual.notifications import SeverityLevel
@@ -92,6 +93,8 @@ class LedgerApp(App[int]):
         self._connecting = Connecting(
             self, self.connection, self.api, self.session, self.names, options.config.notice
         )
+        # the screen on which the last notification is shown, if this notification reports a problem
+        self._screen_with_problem: Screen[Any] | None = None
         self._has_begun = False
         self._exit_when_begun: Callable[[], None] | None = None
         self.failure = ""
@@ -134,7 +137,15 @@ class LedgerApp(App[int]):
     ) -> None:
         """Replace the last notification by a new one, because several would cover rows of the view."""
         self.clear_notifications()
+        is_problem = severity != "information" and bool(self.screen_stack)
+        self._screen_with_problem = self.screen if is_problem else None
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
+    def pop_screen(self) -> AwaitComplete:
+        """Close a dialog, and remove the warning that the dialog has shown."""
+        if self._screen_with_problem is self.screen:
+            self.clear_notifications()
+        return super().pop_screen()
 
     async def on_event(self, event: events.Event) -> None:
         """Handle keys and pasted text in the order in which the user typed them; leave other events to

@@ -368,6 +368,7 @@ class Dashboard(Layer[None]):
         edits = record is not None and form.method == "PATCH"
         about = named(view.resource, record or {}, self.context.names) if edits else ""
         closed = partial(self._form_closed, undo_action=form.way_back)
+        self.app.clear_notifications()  # they would cover the form
         self.app.push_screen(FormScreen(submission, self.context, about), closed)
 
     def _form_closed(self, created: Created | None, undo_action: ResourceAction | None = None) -> None:
@@ -404,6 +405,7 @@ class Dashboard(Layer[None]):
 
         resource, navigation = self.navigation.resource_view.resource, self.navigation
         end = partial(actions.offer_undo, navigation, None, resource, {})
+        self.app.clear_notifications()  # they would cover the question
         act_on_all(navigation.resource_view, message.action, message.records, end)
 
     def action_program(self, variable: str) -> None:

@@ -41,12 +41,12 @@ from ledger_tui.ui.view import Context, NamesLoaded
 
 _TYPING_SECONDS = 0.3  # after the user stops typing for this time, the form asks the server for unknown names
 
-
 # On a screen with fewer than _ROOMY_ROWS rows, a form with more than _FEW_FIELDS fields has no empty lines
 # between its fields.
 _ROOMY_ROWS, _FEW_FIELDS = 30, 4
 _DISCARD = "What you typed is lost."
 _NOT_TAKEN = "The form was being sent, so it takes no text until you press tab."
+_CHECK_NAME = "Check the name that was filled in, then send the form again."
 _LEAVE_UNANSWERED = "The change may have been made."
 _LEAVE_IN_FLIGHT = "It was sent and may still succeed."
 _LOOK_FIRST = "The change may have been made: check before you send it again."
@@ -59,7 +59,7 @@ class FormScreen(Dialog[Created | None]):
     """
 
     _looked_for: frozenset[str] = frozenset()  # parts of names that the form has asked the server for
-    _accounts_with_balance_read: frozenset[str] = frozenset()  # the accounts whose balances the form has read
+    _balances_read: frozenset[str] = frozenset()  # the accounts whose balances the form has read
 
     BINDINGS = [
         Binding("enter", "next", "next", show=True, priority=True),
@@ -85,8 +85,8 @@ class FormScreen(Dialog[Created | None]):
         # the result to return when the user leaves the form, if an earlier request succeeded
         self._result: Created | None = None
         self._typed_at_first: dict[str, str] = {}
-        # the fields' values when the form last asked the user to check an account or user that it filled in
-        self._guesses: dict[str, str] = {}
+        # the fields' values when the form last showed a note
+        self._values_with_note: dict[str, str] = {}
         self._wrong: dict[str, str] = {}  # each field's value when its error was last shown or removed
         self._focus_as_sent: Widget | None = None
         self._selection_as_sent = Selection.cursor(0)
@@ -188,13 +188,20 @@ class FormScreen(Dialog[Created | None]):
 
     async def action_add_line(self) -> None:
         await self.query_one(LinesField).add_row()
-        self._show_amount_or_lines()
+        self._lines_changed()
 
     async def action_remove_line(self) -> None:
         await self.query_one(LinesField).remove_row()
-        self._show_amount_or_lines()
+        self._lines_changed()
         if not self._lines_are_given:
             self._focus_field("amount")
+
+    def _lines_changed(self) -> None:
+        """Check the amount or the lines again, because an error may be about a removed line."""
+        self._show_amount_or_lines()
+        for field in self._form.fields:
+            if field.kind in ("amount", "lines") and field.name in self._wrong:
+                self._show_error(field, self.submission.fault_of(field, self.typed()))
 
     # ------------------------------------------------------------------ sending
 
@@ -242,6 +249,7 @@ class FormScreen(Dialog[Created | None]):
         if self.focused is None and self._focus_after is not None:
             self.set_focus(self._focus_after)
             self._focus_after = None
+            self.app.clear_notifications()  # the warning that the fields take no text until tab
         elif step > 0:
             field = self._field_around(self.focused)
             if field and field.name not in self._form.either:
@@ -257,9 +265,8 @@ class FormScreen(Dialog[Created | None]):
         guesses = [entry for entry in self.query(PickerField) if entry.take_only()]
         if guesses:  # the user sees the chosen object before the form is sent
             self.set_focus(guesses[0].query_one(Input))
-            self._guesses = self.typed()
-            question = "Check the name that was filled in, then send the form again."
-            self.notes.update(Content.styled(question, "bold $warning"))
+            self._values_with_note = self.typed()
+            self.notes.update(Content.styled(_CHECK_NAME, "bold $warning"))
             return
         self._show_errors({})
         self.note("Sending…")
@@ -289,7 +296,7 @@ class FormScreen(Dialog[Created | None]):
         self.refresh_bindings()
 
     def rest(self, text: str, *, problem: bool = False) -> None:
-        """Enable the fields again after the request, and restore the focus."""
+        """Enable the fields again, and restore the focus."""
         if self._question is not None:
             self._question.dismiss(False)
         self.query_one("#fields").disabled = False
@@ -298,6 +305,10 @@ class FormScreen(Dialog[Created | None]):
         if isinstance(self._focus_as_sent, Input):  # `set_focus` has selected all its text: undo this
             self._focus_as_sent.call_later(setattr, self._focus_as_sent, "selection", self._selection_as_sent)
         super().rest(text, problem=problem)
+
+    def note(self, text: str, *, problem: bool = False) -> None:
+        super().note(text, problem=problem)
+        self._values_with_note = self.typed() if text else {}
 
     @asks("form")
     async def _send(self, values: Mapping[str, str]) -> None:
@@ -456,9 +467,10 @@ class FormScreen(Dialog[Created | None]):
     def _leave_answered(self, leave: bool | None) -> None:
         self._question = None
         if leave:
-            if self.submission.unanswered or (self.working and self.submission.in_flight):
-                self.notify(_LOOK_FIRST, severity="warning")
+            may_be_done = self.submission.unanswered or (self.working and self.submission.in_flight)
             self.dismiss(None)
+            if may_be_done:
+                self.app.notify(_LOOK_FIRST, severity="warning")
 
     # ------------------------------------------------------------------ the fields
 
@@ -485,14 +497,12 @@ class FormScreen(Dialog[Created | None]):
                 self._show_error(field, self.submission.fault_of(field, self.typed()))
 
     def _show_effect(self) -> None:
-        """Show the effect of the form below the fields, unless another note is shown there."""
+        """Show the form's effect instead of a note about former values; but "no answer" stays."""
         values = self.typed()
-        is_note_used = self.working or self.submission.unanswered or self._result or values == self._guesses
-        if self._form.moves_money and not is_note_used:
-            self.notes.update(Content.styled(self._effect(values), "bold"))
-
-    def _effect(self, values: Mapping[str, str]) -> str:
-        return movement_effect(self._form, values, self._names, self.submission.balances)
+        is_new = values != self._values_with_note
+        if is_new and not (self.working or self.submission.unanswered or self._result):
+            effect = movement_effect(self._form, values, self._names, self.submission.balances)
+            self.notes.update(Content.styled(effect, "bold"))
 
     def _adapt_to_account(self) -> None:
         """Show an example of the amount in the account's currency.
@@ -504,12 +514,8 @@ class FormScreen(Dialog[Created | None]):
             if field.kind == "amount":
                 hint = amount_hint(account.currency) if account is not None else field.hint
                 self.query_one(f"#field-{field.name}", Input).placeholder = hint
-        if (
-            account is not None
-            and self._form.moves_money
-            and account.id not in self._accounts_with_balance_read
-        ):
-            self._accounts_with_balance_read |= {account.id}
+        if account and self._form.moves_money and account.id not in self._balances_read:
+            self._balances_read |= {account.id}
             self._read_balance(account.id)
 
     @asks("balance")

@@ -54,3 +54,39 @@ async def test_an_empty_line_is_reported_and_the_focus_is_in_it(own_project: Add
         await driver.press("ctrl+s", sees="✕ Line 1: A description is required.")
         assert driver.app.focused is driver.app.screen.query(".description").results(Input).__next__()
         await driver.type("Beans", "tab", gone="✕ Line 1")
+
+
+async def test_an_error_goes_with_the_line_that_it_is_about(own_project: Address) -> None:
+    async with dashboard_on(own_project, (80, 30)) as driver:
+        await driver.sees("● online")
+        await driver.app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        await until(lambda: driver.app.names.search("till"))
+        await driver.press("3", "n", sees="New invoice")
+        await driver.type("till", "enter")
+        await driver.type("Ada", "enter", "ctrl+s", sees="✕ Give amount or lines.")
+        await driver.press("ctrl+n", sees="sum 0.00 EUR", gone="Give amount or lines.")
+        await driver.press("ctrl+s", sees="✕ Line 1: A description is required.")
+        await driver.press("ctrl+r", sees="Amount *", gone="✕")
+        await driver.press("ctrl+n", "ctrl+n", sees="sum 0.00 EUR")
+        await driver.press("ctrl+s", sees="✕ Line 1: A description is required.")
+        await driver.type("Beans", "down")
+        await driver.type("Mug", "ctrl+s", sees="✕ Line 1: A unit amount is required.")
+        await driver.press("ctrl+r", gone="Beans")
+        await driver.sees("✕ Line 1: A unit amount is required.")  # of the line that was the second
+        await driver.press("ctrl+r", sees="Amount *", gone="✕")
+
+
+async def test_the_refusal_of_a_form_goes_when_a_field_changes(own_project: Address) -> None:
+    async with dashboard_on(own_project, (80, 30)) as driver:
+        await driver.sees("● online")
+        till = (
+            await driver.app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        ).record
+        body = {"account": till["id"], "customer": "Ada", "amount": 1000}
+        await driver.app.api.write("POST", "/v1/invoices", body, "i")
+        await driver.press("3", sees="○ draft")
+        await driver.press("e", sees="Edit the draft")
+        await driver.press("ctrl+s", sees="✕ Nothing was changed.")
+        await driver.press("tab")
+        await driver.sees("✕ Nothing was changed.")
+        await driver.type("m", gone="✕ Nothing was changed.")

@@ -271,8 +271,30 @@ async def test_of_a_text_typed_during_a_request_that_is_refused_no_letter_is_kep
         await driver.sees("✕ That is no currency.")
         await driver.type("cd", sees="takes no text until you press tab")
         assert form_of(driver).typed() == {"name": "Till", "currency": "EURX", "metadata": ""}
-        await driver.press("tab", "end", "backspace")
+        await driver.press("tab", gone="takes no text until you press tab")
+        await driver.press("end", "backspace")
         assert form_of(driver).typed()["currency"] == "EUR"
+
+
+async def test_the_warning_of_a_form_goes_with_the_form(server: ContractServer) -> None:
+    async with account_form(server) as (driver, line):
+        await driver.type("X")
+        line.hold.clear()
+        await driver.press("ctrl+s")
+        await driver.type("ab", sees="takes no text until you press tab")
+        line.hold.set()
+        await driver.sees("✕ That is no currency.")
+        await driver.press("escape", "y", gone="takes no text until you press tab")
+        driver.app.notify("The message of the list.", severity="error")
+        await driver.press("n", sees="New account", gone="The message of the list.")
+
+
+async def test_the_warning_to_look_first_stays_after_the_form(server: ContractServer) -> None:
+    async with account_form(server) as (driver, line):
+        line.hold.clear()
+        await driver.press("ctrl+s")
+        await until(lambda: posts(server))
+        await driver.press("escape", "y", sees="The change may have been made: check before")
 
 
 async def test_of_several_pasted_lines_a_field_says_that_it_kept_the_first(server: ContractServer) -> None:
