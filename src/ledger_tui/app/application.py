@@ -7,10 +7,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,6 +26,7 @@ from textual.color import Color
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.widgets import Input
+from textual.widgets.input import Selection
 from textual.worker import Worker, WorkerState
 
 from ledger_tui.app.actions import ReconnectRequested, SaveProfileRequested
@@ -95,6 +98,7 @@ class LedgerApp(App[int]):
         )
         # the screen on which the last notification is shown, if this notification reports a problem
         self._screen_with_problem: Screen[Any] | None = None
+        self._interrupted_at = -inf  # when the last key was pressed, if it was ctrl+c on a screen
         self._has_begun = False
         self._exit_when_begun: Callable[[], None] | None = None
         self.failure = ""
@@ -163,6 +167,11 @@ class LedgerApp(App[int]):
         """Hand a key or pasted text to Textual. A field gets only the first pasted line that is not empty,
         without control characters.
         """
+        if not isinstance(event, events.Key) or event.key != "ctrl+c":
+            self._interrupted_at = -inf
+        elif isinstance(self.focused, Input) and not self.focused.selection.is_empty:
+            self._copy_selection(self.focused)
+            return
         if isinstance(event, events.Paste) and isinstance(self.focused, Input):
             text = plain(event.text)
             lines = [line for line in text.splitlines() if line.strip()]
@@ -171,6 +180,15 @@ class LedgerApp(App[int]):
                 self.notify(sentence, severity="warning")
             event = events.Paste(lines[0] if lines else text)
         await super().on_event(event)
+
+    def _copy_selection(self, field: Input) -> None:
+        """Copy the selected text of a field and end the selection, so that the next ctrl+c does not copy.
+
+        A field selects its text when it gets the focus, so the user may not have meant to copy.
+        """
+        field.action_copy()
+        field.selection = Selection.cursor(field.selection.end)
+        self.notify("Copied the selected text. Press ctrl+c again to leave.")
 
     def on_paste(self, event: events.Paste) -> None:
         """Warn that no widget has taken the pasted text."""
@@ -434,13 +452,16 @@ class LedgerApp(App[int]):
             self.exit()
 
     def action_help_quit(self) -> None:
-        """Handle ctrl+c. If input in an open dialog would be lost, ask as for ctrl+q; otherwise show which
-        keys quit.
-        """
-        if any(dialog.unfinished for dialog in self._dialogs):
-            self.call_later(self.action_quit)
+        """Handle ctrl+c on a screen without a dialog: show which keys quit. A second ctrl+c quits."""
+        if self._interrupted_again():
+            self.exit()
         else:
-            self.notify("q or ctrl+q quits.")
+            self.notify("Press ctrl+c again to quit; q and ctrl+q quit too.")
+
+    def _interrupted_again(self) -> bool:
+        """Return whether the previous key was ctrl+c too, and its message is still on the screen."""
+        before, self._interrupted_at = self._interrupted_at, time.monotonic()
+        return self._interrupted_at - before < self.NOTIFICATION_TIMEOUT
 
     def exit(self, result: int | None = None, return_code: int = 0, message: Any = None) -> None:
         """End the application, and remember the user's place for the next start.

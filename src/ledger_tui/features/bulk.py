@@ -137,7 +137,6 @@ class BulkScreen(Dialog[list[Record]]):
         Binding("up", "scroll('up')", show=False),
         Binding("pagedown", "scroll('page_down')", show=False),
         Binding("pageup", "scroll('page_up')", show=False),
-        Binding("ctrl+c", "screen.close", show=False),
     ]
 
     def __init__(

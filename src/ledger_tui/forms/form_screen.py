@@ -69,7 +69,6 @@ class FormScreen(Dialog[Created | None]):
         Binding("ctrl+r", "remove_line", "remove it", show=True, priority=True),
         Binding("escape", "cancel", "cancel", show=True),
         Binding("shift+tab", "go(-1)", "previous field", show=True, priority=True),
-        Binding("ctrl+c", "screen.cancel", show=False),
     ]
 
     def __init__(self, submission: Submission, context: Context, about: str = "") -> None:

@@ -215,6 +215,7 @@ class FilterBar(Vertical):
     BINDINGS = [
         Binding("enter", "apply", "apply", show=True, priority=True, id="filter.apply"),
         Binding("escape", "close", "close", show=True, key_display="esc", id="filter.close"),
+        Binding("ctrl+c", "close", show=False),
         Binding("down", "pick(1)", "next", show=False, priority=True),
         Binding("up", "pick(-1)", "previous", show=False, priority=True),
         Binding("tab", "take", "complete", show=True, priority=True, id="filter.complete"),

@@ -35,9 +35,8 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
 
     VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-high")]  # in rows; on a low screen the box has no empty lines
 
-    # While a dialog is open, Textual ignores the application's keys, so each dialog binds ctrl+c again. If
-    # the user has selected text, Textual copies the text instead of running this action.
-    BINDINGS = [Binding("ctrl+c", "app.help_quit", show=False)]
+    # If the user has selected text, Textual copies the text instead of running this action.
+    BINDINGS = [Binding("ctrl+c", "interrupt", show=False)]
 
     def __init__(self, name: str, title: str = "", mode: Mode | None = None) -> None:
         super().__init__()
@@ -73,6 +72,11 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
         if self.answers and event.key not in self.active_bindings:
             self.notes.display = True
             self.note(self.answers)
+
+    async def action_interrupt(self) -> None:
+        """Handle ctrl+c: do the same as esc."""
+        if (active := self.active_bindings.get("escape")) is not None:
+            await self.app.run_action(active.binding.action, active.node)
 
     def note(self, text: str, *, problem: bool = False) -> None:
         """Replace the text of the line for messages with this text; a `problem` is shown as an error."""
@@ -166,7 +170,8 @@ class ConfirmScreen(Dialog[bool]):
     """Asks a question, and returns True if the user confirms.
 
     To confirm, the user types `text_to_type`; if no text is given, the user presses `y`. Only esc, `n` and
-    ctrl+c return False.
+    ctrl+c return False. If the question asks whether to leave or quit, ctrl+c returns True, because a user
+    who presses ctrl+c twice insists.
     """
 
     is_question = True
@@ -175,7 +180,6 @@ class ConfirmScreen(Dialog[bool]):
         Binding("enter", "compare", "confirm", show=True, priority=True),
         Binding("y", "dismiss(True)", "yes", show=True),
         Binding("escape,n", "dismiss(False)", "no", show=True),
-        Binding("ctrl+c", "screen.dismiss(False)", show=False),
     ]
 
     def __init__(
@@ -218,6 +222,10 @@ class ConfirmScreen(Dialog[bool]):
         if action == "compare":
             return self._text_to_type is not None
         return parameters != (True,) or self._text_to_type is None
+
+    async def action_interrupt(self) -> None:
+        """Handle ctrl+c."""
+        self.dismiss(self.labels is not CONFIRM)
 
     def action_compare(self) -> None:
         if self.query_one(Input).value.strip() == self._text_to_type:
@@ -288,6 +296,7 @@ class ShownOnceScreen(Dialog[None]):
 
     BINDINGS = [
         Binding("y", "copy", "copy", show=True),
+        Binding("ctrl+c", "copy", show=False),
         Binding("escape", "dismiss", "I have it", show=True),
     ]
 

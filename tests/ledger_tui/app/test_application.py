@@ -12,10 +12,11 @@ from ledger_tui.app.actions import ReconnectRequested
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.formats.times import TimeStyle
 from ledger_tui.settings.config import Config, ListSettings, Options, PaneChoice, config_file
+from ledger_tui.ui.dialogs import ShownOnceScreen
 from ledger_tui.ui.handlers import asks
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
-from tests.ledger_tui.driving import Driver
+from tests.ledger_tui.driving import Driver, key_event, until
 
 pytestmark = pytest.mark.dashboard
 
@@ -76,3 +77,66 @@ async def test_a_demo_shows_its_lists_as_they_are_by_default_and_saves_none(serv
     assert app.saved.save("accounts") == ""
     assert not config_file().exists() or "balance" not in config_file().read_text(encoding="utf-8")
     assert app.saved.in_config(config) == replace(config, times=TimeStyle.UTC)
+
+
+async def test_ctrl_c_twice_on_a_screen_quits(with_till: Driver) -> None:
+    await with_till.press("ctrl+c", sees="Press ctrl+c again to quit; q and ctrl+q quit too.")
+    await with_till.press("down", "ctrl+c", sees="Press ctrl+c again to quit")  # another key came between
+    assert with_till.app.is_running
+    with_till.app.post_message(key_event("ctrl+c"))
+    await until(lambda: not with_till.app.is_running)
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [
+        (["slash"], "esc close"),
+        (["colon"], "esc close"),
+        (["question_mark"], "esc"),
+        (["J"], '"name"'),
+        (["o"], "esc done"),
+        (["ctrl+t"], "Themes"),
+        (["ctrl+e", "end"], "Export to CSV or JSONL"),
+    ],
+)
+async def test_ctrl_c_closes_the_filter_and_each_dialog_like_esc(
+    with_till: Driver, keys: list[str], shown: str
+) -> None:
+    app = with_till.app
+    await with_till.press(*keys, sees=shown)
+    await with_till.press("ctrl+c", gone=shown)
+    assert app.screen is app.dashboard
+    assert not with_till.view.filter_bar.display
+    assert "again to quit" not in with_till.text()
+    await with_till.press("ctrl+c", sees="Press ctrl+c again to quit")
+    assert app.is_running
+
+
+async def test_ctrl_c_twice_at_a_question_changes_nothing_and_does_not_quit(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    ada = {"name": "Ada", "email": "ada@example.com", "role": "member", "status": "active"}
+    server.users.append({"id": server.new_id("usr"), **ada})
+    async with dashboards.open() as driver:
+        await driver.press("4", sees="ada@example.com")
+        await driver.press("X", sees="Deactivate user ")
+        await driver.press("ctrl+c", gone="Deactivate user ")
+        await driver.press("ctrl+c", sees="Press ctrl+c again to quit")
+        assert driver.app.is_running
+    assert "DELETE" not in [method for method, *_ in server.requests]
+
+
+async def test_ctrl_c_copies_the_selected_text_of_a_field_once_and_then_leaves(with_till: Driver) -> None:
+    await with_till.press("ctrl+e", sees="Export to CSV or JSONL")
+    await with_till.press("ctrl+c", sees="Copied the selected text. Press ctrl+c again to leave.")
+    assert with_till.app.clipboard.endswith(".csv")
+    await with_till.press("ctrl+c", gone="Export to CSV or JSONL")
+
+
+async def test_ctrl_c_copies_a_secret_that_is_shown_once(with_till: Driver) -> None:
+    with_till.app.push_screen(ShownOnceScreen("The key", "sk_test_1"))
+    await with_till.sees("sk_test_1")
+    await with_till.press("ctrl+c", "ctrl+c", sees="Copied; it is on your clipboard")
+    assert with_till.app.clipboard == "sk_test_1"
+    await with_till.press("ctrl+q", sees="Quit the dashboard?")
+    await with_till.press("n", sees="sk_test_1")
