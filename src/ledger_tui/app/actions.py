@@ -110,7 +110,8 @@ async def _act(navigation: Navigation, request: ActionRequested) -> None:
         names, record = navigation.context.names, request.record
         why = in_words(error, names, record.get("id"), words_for(request.resource, record, names))
         _fail(navigation, f"{unknown} Check before you try again." if unknown else could_not + why)
-        await _read_again(navigation, request)
+        if not unknown:  # without an answer, the next polls show the state
+            await _read_again(navigation, request)
     else:
         # Remove a secret from the record at once. One dialog shows the secret, and the dashboard stores it
         # nowhere.
