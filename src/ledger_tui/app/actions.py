@@ -8,7 +8,7 @@ the result.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,9 +32,11 @@ from ledger_tui.features.test_helpers import MISSING, PART, ROOT, HelperRequest,
 from ledger_tui.formats.text import literal
 from ledger_tui.forms.outcomes import in_words, outcome, uncertain
 from ledger_tui.forms.questions import confirmation_of, named, question, way_back_sentence
+from ledger_tui.forms.reversal_question import ReversalScreen, account_debited_back
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Resource, ResourceAction, words_for
 from ledger_tui.resources.registry import BY_KIND, RESOURCES, TEST_HELPERS
+from ledger_tui.resources.transactions import REVERSE
 from ledger_tui.settings.config import write_private
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
 from ledger_tui.ui.dialogs import ChooseScreen, ShownOnceScreen, confirm
@@ -89,9 +91,34 @@ def ask_action(navigation: Navigation, message: ActionRequested) -> None:
     # Outside test mode the user confirms every action, but types a text only if the action cannot be undone.
     final = ends_access or (action.final and mode is not Mode.TEST)
     text_to_type, what = confirmation_of(record, context.names) if final else (None, "")
-    act = partial(_act, navigation, message)
     navigation.app.clear_notifications()  # such as the message that asked the user to press the key again
-    confirm(navigation.app, text, text_to_type, mode, lambda: _start(navigation, "act", act()), what)
+
+    def act() -> None:
+        _start(navigation, "act", _act(navigation, message))
+
+    debited = account_debited_back(record) if action is REVERSE and text_to_type is None else None
+    if debited is None:
+        confirm(navigation.app, text, text_to_type, mode, act, what)
+    else:
+        _ask_reversal(navigation, text, record, debited, act)
+
+
+def _ask_reversal(
+    navigation: Navigation, text: str, record: Record, debited: str, act: Callable[[], None]
+) -> None:
+    """Ask before a reversal in test mode. If it overdraws the account, the user types the amount."""
+    context = navigation.context
+    screen = ReversalScreen(text, record, debited, context)
+
+    def answered(yes: bool | None) -> None:
+        if yes:
+            act()
+        elif screen.overdraft:
+            text_to_type, what = confirmation_of(record, context.names)
+            asked = f"{text}\n\n{screen.overdraft}"
+            confirm(navigation.app, asked, text_to_type, context.session.mode, act, what)
+
+    navigation.app.push_screen(screen, answered)
 
 
 async def _act(navigation: Navigation, request: ActionRequested) -> None:

@@ -315,7 +315,26 @@ async def test_a_transaction_is_reversed_once_after_asking(driver: Driver) -> No
         "y", sees=("The transaction on Till is reversed: −12.50 EUR", "↩ debit", "−12.50  EUR")
     )
     assert " · u undoes the reversal" in " ".join(driver.text().split())
-    await driver.press("down", "U", "y", sees="Could not reverse: ")
+    await driver.press("down", "U", sees="Type 12.50 to confirm")
+    await driver.type("12.50", "enter", sees="Could not reverse: ")
+
+
+async def test_in_test_mode_the_user_types_the_amount_of_a_reversal_that_overdraws_an_account(
+    driver: Driver,
+) -> None:
+    till = driver.app.names.search("till")[0].id
+    body: dict[str, object] = {"account": till, "amount": 1250, "type": "credit", "description": "in"}
+    await driver.app.api.write("POST", "/v1/transactions", body, "t1")
+    await driver.app.api.write("POST", "/v1/transactions", body | {"amount": 300, "type": "debit"}, "t2")
+    await driver.press("2", sees="+12.50")
+    await driver.press("down", "U", sees=("Till is left with −3.00 EUR, overdrawn", "Type 12.50 to confirm"))
+    await driver.press("y", "enter", sees="The amount does not match.")
+    await driver.press("escape", gone="Reverse the transaction")
+    await driver.press("home", "U", sees="Reverse the transaction, −3.00 EUR")  # a credit overdraws nothing
+    await driver.press("y", sees="The transaction on Till is reversed: +3.00 EUR")
+    await driver.press("down", "down")
+    await driver.burst("U", "y")  # the y comes before the balance
+    await driver.sees("The transaction on Till is reversed: −12.50 EUR")
 
 
 async def test_u_takes_a_posting_back_from_any_screen_after_asking(driver: Driver) -> None:
@@ -331,8 +350,10 @@ async def test_u_takes_a_posting_back_from_any_screen_after_asking(driver: Drive
     await driver.press("2", sees=("↩ credit", "+5.00  EUR  Till"))
     driver.app.clear_notifications()
     await driver.press("0", "u", sees="Undo the reversal, +5.00 EUR, Till?")
-    assert "This undoes the undo: it moves 5.00 EUR from Till to Safe again." in driver.text()
-    await driver.press("y", sees="The transaction on Till is reversed: ")
+    await driver.sees(
+        "This undoes the undo: it moves 5.00 EUR from Till to Safe again.", "Type 5.00 to confirm"
+    )
+    await driver.type("5.00", "enter", sees="The transaction on Till is reversed: ")
     rows = (await driver.app.api.read("/v1/transactions")).record["data"]
     assert sum(row["reverses"] is not None for row in rows) == 4  # a reversal is reversed too
     driver.app.clear_notifications()
@@ -356,8 +377,10 @@ async def test_u_undoes_the_last_change_whatever_object_is_chosen(driver: Driver
     await driver.press("2", sees="of another")
     await driver.press("home", "u", sees="Reverse the transfer: moves 5.00 EUR from Safe to Till?")
     await driver.press("n")
-    await driver.press("U", sees="Reverse the transaction, +7.25 EUR, of another, Till?")
-    await driver.press("n", "7", "w", sees="✕ disabled")
+    await driver.press(
+        "U", sees=("Reverse the transaction, +7.25 EUR, of another, Till?", "Type 7.25 to confirm")
+    )
+    await driver.press("escape", "7", "w", sees="✕ disabled")
     await driver.press("u", sees="Reverse the transfer: moves 5.00 EUR from Safe to Till?")
     await driver.press("n", "U", sees="● enabled")
 
