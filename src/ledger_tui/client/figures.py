@@ -85,7 +85,7 @@ def _last_error(delivery: Record) -> str | None:
 
 
 ENDPOINTS_READ = 5
-_PAGES_BACK = 5  # the pages that one read passes on its way back to the shown moment
+_PAGES_BACK = 5  # the maximum number of pages that one read passes on its way back to the shown moment
 _PASSED_MAX = 50  # the pages after which the search for the shown moment ends
 # The number of deliveries to read for each endpoint. This number is small, because an answer also contains
 # the bodies of all attempts of the deliveries.
@@ -193,7 +193,7 @@ PassedPages = dict[str, list[tuple[str, str]]]
 
 
 class NotReached(LedgerError):
-    """The read has not come back to the deliveries of the shown moment."""
+    """The read did not reach the deliveries of the shown moment: too many newer deliveries exist."""
 
 
 async def read_health(api: Api, passed: PassedPages | None = None) -> list[EndpointHealth]:
@@ -211,9 +211,10 @@ async def read_deliveries(
 ) -> tuple[list[Record], list[Record]]:
     """Return the endpoints, and the newest deliveries of each of the first ENDPOINTS_READ endpoints.
 
-    `each` is the maximum number of deliveries of one endpoint. `passed` makes reads of the past shorter: each
-    read adds pages to it, and a later read begins at the last page after the moment. Raises NotOffered if the
-    server shows no endpoints, and NotReached if the shown moment lies too far back for one read.
+    `each` is the maximum number of deliveries of one endpoint. `passed` makes reads of the past shorter: a
+    read skips the pages in `passed` that are newer than the shown moment, and adds the newer pages that it
+    finds. Raises NotOffered if the server shows no endpoints, and NotReached if the shown moment lies too far
+    back for one read.
     """
     endpoints = (await _read_page(api, "/v1/webhook_endpoints", {}, part="webhook_endpoints")).rows
     moment, passed = past.shown_moment(api.session), {} if passed is None else passed
@@ -226,7 +227,8 @@ async def read_deliveries(
             continue
         try:
             deliveries += await _deliveries_at(api, path, moment, each, passed.setdefault(path, []))
-        except NotReached as error:  # the other endpoints' reads come closer to the moment, too
+        # Still read the other endpoints: these reads also add pages to `passed`, for the next attempt.
+        except NotReached as error:
             problem = error
     if problem is not None:
         raise problem

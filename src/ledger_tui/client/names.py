@@ -131,7 +131,7 @@ class AccountNames(Directory[AccountName]):
         self.users.clear()
 
     def learn(self, records: Iterable[dict[str, Any]]) -> bool:
-        """Add account records, and return whether one of them was unknown."""
+        """Add account records, and return whether one of them was unknown or has changed."""
         return self._learn(
             AccountName(record["id"], str(record.get("name", "")), record["currency"], _type_of(record))
             for record in records

@@ -193,7 +193,7 @@ class OAuthTokenManager(TokenManager):
         """Return the stored access token; None if the user must sign in.
 
         If the token is about to expire, refresh it first. Raises NotStored if the store fails, and
-        SignInFailed if tokens are stored but the server does not answer.
+        SignInFailed if the refresh failed for a temporary reason, such as a server that does not answer.
         """
         await self.tokens.resume()
         return self.tokens.pair.access_token if self.tokens.pair is not None else None

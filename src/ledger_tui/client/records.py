@@ -27,7 +27,7 @@ class Want:
     - `anew`: start the list again with the first page
 
     For the kind `page`, `cursor` is the cursor of the page; None stands for the first page. `limit` is the
-    maximum number of rows. The window increases `generation` whenever the window starts again, and then
+    maximum number of rows. The window increases `generation` whenever it starts the list again, and then
     ignores the pages of earlier generations.
     """
 

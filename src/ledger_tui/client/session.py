@@ -331,7 +331,7 @@ class Session:
         with suppress(ValueError, OverflowError):
             ahead = parsedate_to_datetime(headers.get("date", "")).timestamp() - time.time()
             # The header is rounded down to whole seconds, so each difference is up to a second too small.
-            # Keep the largest one, unless the new one is so different that a clock must have been set.
+            # Keep the largest difference, unless the new difference shows that somebody has set a clock.
             if not ahead <= self._server_ahead < ahead + 1:
                 self._server_ahead = ahead
 

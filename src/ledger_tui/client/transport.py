@@ -27,10 +27,10 @@ _FLOAT_MAX = 1e24
 
 
 def client_of(url: str, credential: str | None = None, **settings: Any) -> AsyncLedger:
-    """Return a client that sends each request once. Raises NotSent.
+    """Return a client that sends each request once.
 
     The client takes proxies and the certificates to trust from the environment. It uses no proxy for this
-    machine's own addresses.
+    machine's own addresses. Raises NotSent if the URL, the credential or a proxy is not valid.
     """
     from ledger_client.ledger import AsyncLedger
 

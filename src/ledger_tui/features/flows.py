@@ -32,7 +32,8 @@ OUTSIDE, OTHERS = "", "…"
 _ROWS_EACH = 2
 _ROWS_EACH_MOST = 6
 _LEAST_MIDDLE = 12  # the minimum cells between the boxes on the left and on the right
-# The cells of a side, for an amount with its currency, if this many cells stay between the sides.
+# A side gets `_SIDE` cells, enough for an amount with its currency, if at least `_MIDDLE` cells stay between
+# the two sides.
 _SIDE, _MIDDLE = 19, 24
 
 Currency = Callable[[object], str | None]
@@ -541,9 +542,10 @@ class FlowsView(TimedTiles):
 
 
 def name_widths(source: int, target: int, room: int) -> tuple[int, int]:
-    """Return the cells for the names of the sources and of the targets, which need these cells.
+    """Return the widths of the column of source names and of the column of target names.
 
-    If `room` is too small for both, a name gets half of it, and what the other name does not need.
+    `source` and `target` are the widths that these names need. If `room` is too small for both columns, each
+    column gets half of it, and the cells of the other half that the other column does not need.
     """
     left = max(_LEAST_NAME, min(source, max(room // 2, room - target)))
     return left, max(_LEAST_NAME, min(target, room - left))

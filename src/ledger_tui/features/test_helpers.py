@@ -78,8 +78,8 @@ class ReadyFault(NamedTuple):
     """A fault that the user can choose by name with `:fault`.
 
     `about` describes the effect to the user. `action` describes the effect to the server, and `match` selects
-    the requests that the fault applies to; both are parts of the request's body. A fault of webhooks applies
-    to all deliveries.
+    the requests that the fault applies to; the dashboard sends both to the server to set the fault. A fault
+    of webhooks applies to all deliveries.
     """
 
     about: str

@@ -89,7 +89,8 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-# A private character without a meaning. Textual breaks a line even at a no-break space.
+# `join_units` puts this private character in place of a space at which no line may end. A no-break space
+# would not help, because Textual breaks lines at no-break spaces.
 JOINT = "\ue000"
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|%|B|[KMG]B|[A-Z]{3})(?!\w))")
 

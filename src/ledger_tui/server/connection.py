@@ -166,7 +166,7 @@ class ServerConnection:
             access = await token_manager.resume()
         except NotStored as error:
             raise CannotConnect(str(error)) from None
-        # The server does not answer now. Later requests with the stored token will show the reason.
+        # The refresh failed for now. Later requests with the stored token will show the reason.
         except LedgerError:
             access = token_manager.tokens.pair.access_token if token_manager.tokens.pair else None
         if access is None:

@@ -74,7 +74,7 @@ class ListSettings:
 
     columns: tuple[str, ...] = ()
     sort: str = ""
-    filters: tuple[str, ...] = ()  # the bookmarks: lines of the filter
+    filters: tuple[str, ...] = ()  # the bookmarks: filter lines that the user has saved
 
     @property
     def sorted_by(self) -> str:

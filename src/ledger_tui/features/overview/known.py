@@ -17,10 +17,9 @@ _DAY_MS = 86_400_000
 
 
 class KnownFigures:
-    """Remembers the state of the ledger for which each figure was last read.
+    """Remembers for which state of the ledger each figure was last read.
 
-    For a read of the past, this state is the moment. For a read of the present, this state is the newest
-    event.
+    A read of the past identifies this state by the moment, and a read of the present by the newest event.
 
     `ms` is the moment of the current read; None for a read of the present.
     """
@@ -41,7 +40,7 @@ class KnownFigures:
         """Note that a figure was read. If the read failed, `figure` is a text with the reason.
 
         In each read, call `take` for the figure "events" first. In a read of the present, `take` then stores
-        the newest event with every other figure, as the state of the ledger for which the figure was read.
+        the newest event with every other figure, to identify the state for which the figure was read.
         """
         if name == "events" and figure and not isinstance(figure, str):
             self._newest = figure[0].get("id"), round(now * 1000) // _DAY_MS
@@ -60,7 +59,7 @@ class KnownFigures:
             return name in _CHANGED_BY and self._newest is not None and read_for == self._newest
         if not isinstance(read_for, int):
             return False
-        if name == "log":  # the tile of the log shows only the present
+        if name == "log":  # the overview shows the log only in the present
             return True
         first, last = sorted((read_for, self.ms))
         if name not in _CHANGED_BY or first // _DAY_MS != last // _DAY_MS:

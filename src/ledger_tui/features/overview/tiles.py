@@ -87,8 +87,8 @@ class BalanceHistory:
     ) -> dict[str, Sequence[int]]:
         """Return the balances of each currency at evenly spaced times of the last `seconds`, oldest first.
 
-        The last of these times is the present. There is no balance for a time if some later transaction may
-        be unknown.
+        The last of these times is `now`. There is no balance for a time if some later transaction may be
+        unknown.
         """
         if self._newest is None or points < 2:
             return {}
@@ -240,7 +240,7 @@ def _share(height: int, groups: int, number: int) -> int:
 
 
 def _course(values: Sequence[int], width: int, height: int) -> list[TileRow]:
-    """Return the rows of a balance's course. After a course of three or more rows, one blank row follows."""
+    """Return the rows of a balance's course. If `height` is more than three, the last row is blank."""
     high = height - (height > 3)
     cells = plot.line(values, width, high) if len(values) > 1 else [""] * high
     return [TileRow([Cell(text, "accent")]) for text in [*cells, *([""] * (height - high))]]
@@ -412,9 +412,10 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
         return sentence("No requests of other clients yet.", width)
     counts = {str(status or "none"): count for status, count in figure.by_status()}
     # If there are too few rows to give each status a row, the statuses of a class, such as 2xx, share a row.
-    # First merge the classes 2xx and 3xx. If there are still too few rows, merge 4xx and 5xx too.
+    # First merge the statuses within 2xx and within 3xx. If there are still too few rows, merge the statuses
+    # within 4xx and within 5xx too.
     for class_pair in ("23", "45"):
-        if len(counts) > height - figure.own:  # the tile always names the origin of the requests
+        if len(counts) > height - figure.own:  # the note about the dashboard's own requests needs a row
             counts = _by_class(counts, class_pair)
     most = max(counts.values())
     rows = []
@@ -435,7 +436,10 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
 
 
 def _by_class(counts: Mapping[str, int], class_pair: str) -> dict[str, int]:
-    """Return the counts. Statuses that begin with a digit of `class_pair` share a count, such as `2xx`."""
+    """Return the counts, with one count such as `2xx` for all statuses that begin with the same digit.
+
+    Merge only statuses whose first digit is in `class_pair`.
+    """
     merged_counts: dict[str, int] = {}
     for status, count in counts.items():
         name = f"{status[0]}xx" if status[0] in class_pair else status

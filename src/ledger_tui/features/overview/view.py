@@ -68,8 +68,8 @@ _READING = Cell("reading…", "dim")
 
 
 class Overview(TiledView):
-    """The screen of the overview. It reads its figures one after the other, and pauses between two reads, so
-    that polling stays within its share of the rate limit.
+    """The screen of the overview. It reads its figures one after the other. Before it reads them
+    again, it pauses, so that polling stays within its share of the rate limit.
     """
 
     def __init__(self, place: Place, context: Context) -> None:

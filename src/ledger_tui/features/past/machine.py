@@ -173,7 +173,7 @@ _HELD_SECONDS = 0.2  # the maximum time between two steps of a key that is held 
 _STRIDES = ((60, 25), (20, 5))
 _SEE_SECONDS = 0.1  # the minimum time between two reads of the view
 _PLAY_SECONDS = 0.6
-_JUMP = ":at -2h  any moment"  # the key bar shows the keys, but a command has no key
+_JUMP = ":at -2h  any moment"  # the line names this command, because no key goes to an arbitrary moment
 _ABOUT_LEAST = 30  # the minimum cells for the events of the moment
 
 
@@ -415,7 +415,10 @@ class TimeMachine(Widget):
         return "   ".join(f"{name} {_MARKS[name]} {short(ms, self.now_ms)}" for name, ms in marks)
 
     def _about_marks(self, name: str) -> str:
-        """Return the message after the moment `name` was marked: what the comparison lacks, and its key."""
+        """Return the message after the user has marked the moment `name`.
+
+        The message names the marked moments and the next key to press.
+        """
         moments = [short(ms, self.now_ms) for ms in sorted(self.marks.values())]
         if len(moments) == 1:
             begin = f"Comparing {_MARKS[name]} {moments[0]}"

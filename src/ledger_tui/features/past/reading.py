@@ -17,7 +17,8 @@ from ledger_tui.resources.deliveries import attempts_of
 
 _LONG_AGO = "2020-01-01T00:00:00.000Z"
 _HOUR_MS = 3_600_000
-# The search for the first event stops at an error of 1/200 of the time from that event to now.
+# The search for the first event stops when its result is wrong by at most 1/200 of the time from that event
+# to now.
 _PRECISION = 200
 _SEARCHES_MAX = 40
 _SERVER_ERRORS = 500
