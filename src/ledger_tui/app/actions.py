@@ -1,5 +1,4 @@
-"""The part of the main screen that runs actions, test helpers, the user's own commands and the command line,
-and changes themes.
+"""The part of the main screen that runs actions, test helpers, the user's own commands and the command line.
 
 For an action, such as paying an invoice, this module asks the user to confirm, sends the request, and shows
 the result.
@@ -18,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.binding import Binding
-from textual.content import Content
 from textual.message import Message
 
 from ledger_client.errors import LedgerError
 from ledger_tui.app.navigation import Navigation
+from ledger_tui.app.themes import use_theme
 from ledger_tui.client.api import new_idempotency_key
 from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.records import Record
@@ -39,7 +38,7 @@ from ledger_tui.resources.registry import BY_KIND, RESOURCES, TEST_HELPERS
 from ledger_tui.resources.transactions import REVERSE
 from ledger_tui.settings.config import write_private
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
-from ledger_tui.ui.dialogs import ChooseScreen, ShownOnceScreen, confirm
+from ledger_tui.ui.dialogs import ShownOnceScreen, confirm
 from ledger_tui.ui.keys import BY_ID, LETTERS, by_use, caption, key_of_binding
 from ledger_tui.ui.view import ActionRequested
 
@@ -403,39 +402,6 @@ async def _prove(navigation: Navigation, save: bool) -> None:
         navigation.notify(saved if save else place, markup=False)
 
 
-# ---------------------------------------------------------------------- themes
-
-
-def choose_theme(navigation: Navigation) -> None:
-    """Let the user choose a theme. The dashboard previews the highlighted theme; enter keeps this theme, and
-    esc restores the former one.
-    """
-    themes, before = navigation.context.themes, navigation.app.theme
-    names = [*themes]
-    lines = [Content.assemble(f"{name:<17} ", (text, "$muted")) for name, text in themes.items()]
-
-    def preview(number: int) -> None:
-        navigation.app.theme = names[number]
-
-    def chosen(number: int | None) -> None:
-        if number is None:
-            navigation.app.theme = before
-        else:
-            _use_theme(navigation, names[number])
-
-    at = names.index(before) if before in names else 0
-    navigation.app.push_screen(ChooseScreen("Themes", lines, at, preview), chosen)
-
-
-def _use_theme(navigation: Navigation, name: str) -> None:
-    """Change to a theme, and save it, so that the next start uses it too."""
-    from ledger_tui.settings.saved import save_or_explain, set_theme
-
-    navigation.app.theme = name
-    if problem := save_or_explain("The theme", set_theme, name):
-        navigation.notify(problem, severity="warning", markup=False)
-
-
 # ---------------------------------------------------------------------- the command line
 
 # Bindings that the command line does not offer: moves of the cursor, the key that opens the command line, and
@@ -583,7 +549,7 @@ async def _run_command(navigation: Navigation, command: Command | None) -> None:
         case "save":
             navigation.post_message(SaveProfileRequested(command.argument))
         case "theme":
-            _use_theme(navigation, command.argument)
+            use_theme(navigation, command.argument)
         case "helper":
             if command.helper is not None:
                 ask_helper(navigation, command.helper)

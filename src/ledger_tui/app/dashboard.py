@@ -17,6 +17,7 @@ from textual.widgets import Input
 from ledger_client.errors import LedgerError
 from ledger_tui.app import actions
 from ledger_tui.app.navigation import Navigation, ScreenTabs, load_the_rest
+from ledger_tui.app.themes import choose_theme
 from ledger_tui.client import past
 from ledger_tui.client.lists import learn_accounts_until
 from ledger_tui.client.names import AccountName
@@ -435,7 +436,7 @@ class Dashboard(Layer[None]):
         actions.open_command_line(self.navigation)
 
     def action_themes(self) -> None:
-        actions.choose_theme(self.navigation)
+        choose_theme(self.navigation)
 
     def action_own_command(self, name: str) -> None:
         actions.ask_own_command(self.navigation, name)

@@ -272,6 +272,23 @@ class RecordList(Stack):
         self.notify(self._search_result(), markup=False)
         self._tell_change()
 
+    def has_state_to_clear(self) -> bool:
+        """Return whether a search is running, rows are marked, or a text narrows the list.
+
+        If so, esc ends one of these states, and does not leave the screen.
+        """
+        model = self.model
+        return self.is_mounted and bool(model.searching or model.marks or model.text)
+
+    def clear_one_state(self) -> None:
+        """End the search. If no search is running, remove the marks; without marks, show all rows again."""
+        if self.model.searching:
+            self.stop_searching()
+        elif self.model.marks:
+            self.table.unmark([*self.model.marks])
+        else:
+            self.narrow("")
+
     def _search_result(self) -> str:
         window, text = self.model.window, self.model.text
         matches = f"{len(window):,} match" if len(window) else "no match"

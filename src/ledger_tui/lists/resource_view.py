@@ -323,7 +323,7 @@ class ResourceView(View):
         match action:
             case "back":
                 leads = self.opened or self.model.pinned or self.model.filters or self.resource.under
-                return bool(leads) or self.has_state_to_clear()
+                return bool(leads) or self.record_list.has_state_to_clear()
             case "locate":
                 return self.model.pinned is not None and self.resource.paging == "starting_after"
             case "act" if marks and (act := self.resource.action(name)) is not None:
@@ -350,14 +350,15 @@ class ResourceView(View):
 
     def key_text(self, binding: Binding) -> str:
         """Return the present description of a key in the key bar."""
-        if binding.action != "back" or self.opened or not self.has_state_to_clear():
+        if binding.action != "back" or self.opened or not self.record_list.has_state_to_clear():
             return binding.description
         return "stop" if self.model.searching else "unmark" if self.model.marks else "all rows"
 
     def action_back(self) -> None:
         if not (self.opened or self.model.pinned):
-            if self.has_state_to_clear():
-                self.clear_one_state()
+            if self.record_list.has_state_to_clear():
+                self.record_list.clear_one_state()
+                self.refresh_bindings()
             else:
                 super().action_back()
             return
@@ -585,21 +586,3 @@ class ResourceView(View):
     def action_look(self) -> None:
         """Load older pages until the list shows one more row."""
         self.record_list.search()
-
-    def has_state_to_clear(self) -> bool:
-        """Return whether a search is running, rows are marked, or a text narrows the list.
-
-        If so, esc ends one of these states, and does not leave the screen.
-        """
-        model = self.model
-        return self.is_mounted and bool(model.searching or model.marks or model.text)
-
-    def clear_one_state(self) -> None:
-        """End the search. If no search is running, remove the marks; without marks, show all rows again."""
-        if self.model.searching:
-            self.record_list.stop_searching()
-        elif self.model.marks:
-            self.table.unmark([*self.model.marks])
-        else:
-            self.record_list.narrow("")
-        self.refresh_bindings()
