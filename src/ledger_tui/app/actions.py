@@ -73,8 +73,8 @@ def _fail(navigation: Navigation, sentence: str) -> None:
 
 
 def ask_action(navigation: Navigation, message: ActionRequested) -> None:
-    """Run an action. Ask the user first if the action cannot be undone or needs caution, and always outside
-    test mode.
+    """Run an action. Ask the user first if the action has lasting effects or needs caution; outside test
+    mode, always ask first.
     """
     action, record, context = message.action, message.record, navigation.context
     mode = context.session.mode
@@ -87,7 +87,7 @@ def ask_action(navigation: Navigation, message: ActionRequested) -> None:
     ends_access = action.name == "revoke" and context.tokens.is_own(record)
     if ends_access:
         text += "\n\nThis dashboard uses this key and will lose access."
-    # Outside test mode the user confirms every action, but types a text only if the action cannot be undone.
+    # Outside test mode the user confirms every action, but types a text only if the effects are lasting.
     final = ends_access or (action.final and mode is not Mode.TEST)
     text_to_type, what = confirmation_of(record, context.names) if final else (None, "")
     navigation.app.clear_notifications()  # such as the message that asked the user to press the key again
@@ -105,7 +105,10 @@ def ask_action(navigation: Navigation, message: ActionRequested) -> None:
 def _ask_reversal(
     navigation: Navigation, text: str, record: Record, debited: str, act: Callable[[], None]
 ) -> None:
-    """Ask before a reversal in test mode. If it overdraws the account, the user types the amount."""
+    """Ask before a reversal in test mode.
+
+    If the reversal overdraws the account `debited`, ask again, and let the user type the amount.
+    """
     context = navigation.context
     screen = ReversalScreen(text, record, debited, context)
 
@@ -136,7 +139,8 @@ async def _act(navigation: Navigation, request: ActionRequested) -> None:
         names, record = navigation.context.names, request.record
         why = in_words(error, names, record.get("id"), words_for(request.resource, record, names))
         _fail(navigation, f"{unknown} Check before you try again." if unknown else could_not + why)
-        if not unknown:  # without an answer, the next polls show the state
+        # If it is unknown whether the change was made, read nothing: the next polls show the object's state.
+        if not unknown:
             await _read_again(navigation, request)
     else:
         # Remove a secret from the record at once. One dialog shows the secret, and the dashboard stores it
@@ -148,7 +152,7 @@ async def _act(navigation: Navigation, request: ActionRequested) -> None:
 
 
 async def _read_again(navigation: Navigation, request: ActionRequested) -> None:
-    """Read the object of a failed action, because somebody else may have changed it, and show its state."""
+    """Read the object of a failed action again, and show its state: somebody else may have changed it."""
     resource, api = request.resource, navigation.context.api
     record: Record | None = None
     if resource.has_object_path and resource.object_part not in navigation.context.session.missing_parts:
@@ -459,7 +463,8 @@ def _elsewhere(navigation: Navigation) -> Iterator[CommandOffer]:
     if session.forbids_changes:
         return
     view = navigation.view
-    if isinstance(view, ResourceView) and view.resource.transfer is not None:  # explains why it is not here
+    # If no transfer is possible here, the action `transfer` shows the reason.
+    if isinstance(view, ResourceView) and view.resource.transfer is not None:
         run_it = partial(navigation.screen.run_action, "transfer")
         yield action_offer("transfer", "transfer", "between two accounts of a currency", run_it)
     for resource in (resource for resource in RESOURCES if "{" not in resource.path):

@@ -98,7 +98,8 @@ class LedgerApp(App[int]):
         )
         # the screen on which the last notification is shown, if this notification reports a problem
         self._screen_with_problem: Screen[Any] | None = None
-        self._interrupted_at = -inf  # when the last key was pressed, if it was ctrl+c on a screen
+        # when the user pressed ctrl+c on a screen without a dialog; -inf after any other key
+        self._interrupted_at = -inf
         self._has_begun = False
         self._exit_when_begun: Callable[[], None] | None = None
         self.failure = ""
@@ -139,7 +140,7 @@ class LedgerApp(App[int]):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Replace the last notification by a new one, because several would cover rows of the view."""
+        """Replace the last notification by a new one, because several notifications would cover the view."""
         self.clear_notifications()
         is_problem = severity != "information" and bool(self.screen_stack)
         self._screen_with_problem = self.screen if is_problem else None
@@ -439,7 +440,8 @@ class LedgerApp(App[int]):
         if not loss or (question is not None and question.labels is QUIT):
             self.exit()
             return
-        if question is not None and question.labels is LEAVE:  # asks about leaving a form: the answer is no
+        # If the open question asks whether to leave a form, answer no: the next question replaces it.
+        if question is not None and question.labels is LEAVE:
             question.dismiss(False)
         self.push_screen(ConfirmScreen(f"Quit the dashboard? {loss}", labels=QUIT), self._quit_answered)
 

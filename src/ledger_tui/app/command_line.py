@@ -298,12 +298,12 @@ def _about(word: str) -> str:
 
 
 def _meant(word: str) -> str:
-    """Return the screen or command with this name, or whose name begins with the word. Raises BadLine."""
+    """Return the screen or command whose name is the word or begins with the word. Raises BadLine."""
     word = word.lower()
     words = [*_commands(), *_KIND_OF]
     exact = word in words or word in _HELPERS
     matches = [word] if exact else [each for each in words if each.startswith(word)]
-    # match test helpers last: few servers offer them, so a test helper must not make another word ambiguous
+    # match test helpers last: few servers offer them, so their names must not make a short word ambiguous
     if not matches:
         matches = [each for each in _HELPERS if each.startswith(word)]
     kinds = list(dict.fromkeys(_KIND_OF.get(each, each) for each in matches))
@@ -478,7 +478,8 @@ class CommandScreen(Dialog[Command | None]):
             self._offers = [*self._actions, *(each for each in offers if each.text not in offered)]
         del self._offers[_SHOWN:]
         # If enter would run the first offer at once, highlight the offer, so that the user sees what enter
-        # would do. `FLOWS` is the first offer of an empty line only if the key bar shows `: flows`.
+        # would do. On an empty line, enter runs only `FLOWS`, and `FLOWS` is the first offer only if the key
+        # bar shows `: flows`.
         first = self._offers[0] if self._offers else None
         runs_first = first and first.run and (first.is_named(line) or not self._is_command(line))
         enter_runs_first = runs_first if line.strip() else first is FLOWS

@@ -253,7 +253,7 @@ class Dashboard(Layer[None]):
     def _tick(self) -> None:
         session = self._session
         connection_state = connection(session).plain, session.remaining
-        # `connection_state` includes the seconds of a wait, so the status bar is drawn again each second.
+        # During a wait, `connection_state` includes the seconds, so the status bar is redrawn each second.
         if connection_state != self._connection_shown:
             self._connection_shown = connection_state
             self._status.refresh()
@@ -301,7 +301,9 @@ class Dashboard(Layer[None]):
         if active is None or active.enabled:
             return
         if active.binding.action == "transfer" and not self._session.forbids_changes:
-            self.action_transfer()  # reads the accounts again: another program may have created a second one
+            # The key is grey because only one account was known in this currency. Look again: another program
+            # may have created a second account.
+            self.action_transfer()
         elif why := self._why_not(active.binding):
             effect = actions.effect_of(self.navigation, active.binding)
             self.notify(f"{effect}\n{why}".lstrip(), markup=False)

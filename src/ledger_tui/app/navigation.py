@@ -226,7 +226,9 @@ class Navigation(Switcher):
         if is_difference and self.location == Location(link.resource, dict(link.filters)):
             self.notify("This is the comparison of these moments.")
             return
-        if not is_difference:  # the key of the comparison replaces a comparison, so esc leads out of it
+        # If one comparison replaces another, do not add the replaced comparison to the trail: esc then leads
+        # out of the comparisons at once.
+        if not is_difference:
             self._trail.append(self.location)
         self.leave()
         view = await self.show_place(link.resource)

@@ -28,11 +28,12 @@ _BEGUN_PASTE = re.compile(rf"{_ESC}\[2(?:0(?:0)?)?\Z")  # a read can end in the 
 class KeyParser(XTermParser):
     """Textual's parser, changed so that esc and a key right after it are two keys, and a paste is one text.
 
-    Textual reads both as one key with alt or ctrl. If one read contains esc, a key and esc, Textual turns the
-    first esc into `^`. A slow connection delivers several keys in one read, so keys that the user pressed
-    would be lost. The dashboard does not need these combined keys: it uses no letter with alt.
+    Textual reads esc and the key as one key with alt or ctrl. If one read contains esc, a key and esc,
+    Textual turns the first esc into `^`. A slow connection delivers several keys in one read, so keys that
+    the user pressed would be lost. The dashboard does not need these combined keys: it uses no letter with
+    alt.
 
-    If a pasted text contains esc, Textual drops the following characters, or reads these as keys.
+    If a pasted text contains esc, Textual drops the characters after esc, or reads them as keys.
     """
 
     def __init__(self, debug: bool = False) -> None:
