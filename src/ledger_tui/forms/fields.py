@@ -346,7 +346,7 @@ class LinesField(Vertical):
 
     @property
     def value_to_send(self) -> str:
-        """The rows as one text. If all rows are empty, the text has one empty row, so that it is refused."""
+        """The rows as one text. If all rows are empty, the text has one empty row, which the form refuses."""
         return self.value or (ONE_BLANK_LINE if self.has_rows else "")
 
     @property

@@ -159,7 +159,7 @@ class FormScreen(Dialog[Created | None]):
         if isinstance(entry, LinesField) and entry.focus_fault():
             return
         inputs = entry.query(Input)
-        # Textual's `focus` waits for the application's next turn, and the next key could come before it.
+        # Call `set_focus`, because Textual's `focus` moves the focus later, possibly after the next key.
         self.set_focus(inputs.first() if inputs else entry)
 
     def _source(self) -> AccountName | None:
@@ -244,7 +244,7 @@ class FormScreen(Dialog[Created | None]):
         return "send" if self._in_last_field() else "next"
 
     def action_go(self, step: int) -> None:
-        """Move to the next or the previous field; an empty required field shows an error when passed."""
+        """Move to the next or the previous field. If a required field is left empty, it shows an error."""
         if self.focused is None and self._focus_after is not None:
             self.set_focus(self._focus_after)
             self._focus_after = None
@@ -496,7 +496,7 @@ class FormScreen(Dialog[Created | None]):
                 self._show_error(field, self.submission.fault_of(field, self.typed()))
 
     def _show_effect(self) -> None:
-        """Show the form's effect instead of a note about former values; but "no answer" stays."""
+        """Show the form's effect instead of a note about former values, unless a request got no answer."""
         values = self.typed()
         is_new = values != self._values_with_note
         if is_new and not (self.working or self.submission.unanswered or self._result):

@@ -24,8 +24,8 @@ def way_back_sentence(
 ) -> str:
     """Return how the user can undo an action, or that nobody can undo it.
 
-    Return "" for an action without a lasting effect, and if the server lacks the way back. `key_of` returns
-    the key of a binding's id.
+    Return "" for an action without a lasting effect, and if the server lacks the action that undoes it.
+    `key_of` takes the id of a binding and returns the binding's key.
     """
     way_back = action.way_back
     if way_back is None:

@@ -1,4 +1,4 @@
-"""The question before a reversal in test mode: it reads the balance that the reversal debits.
+"""The question before a reversal in test mode: it reads the balance of the account that the reversal debits.
 
 If the reversal would overdraw the account, the user must type the amount, as for a transfer.
 """
@@ -37,10 +37,10 @@ def overdraft_text(transaction: Record, account: Record, names: AccountNames) ->
 
 
 class ReversalScreen(ConfirmScreen):
-    """Asks whether to reverse a transaction, and reads the balance of `account_id` meanwhile.
+    """Asks whether to reverse a transaction, and meanwhile reads the balance of the account `account_id`.
 
-    If the reversal overdraws this account, the dialog closes, and `overdraft` is the line of
-    `overdraft_text`. A `y` that comes before the balance waits for the balance.
+    If the reversal overdraws this account, the dialog closes and returns False. Then `overdraft` is the line
+    that `overdraft_text` returns. A `y` that comes before the balance waits for the balance.
     """
 
     def __init__(self, question: str, transaction: Record, account_id: str, context: Context) -> None:
@@ -69,7 +69,7 @@ class ReversalScreen(ConfirmScreen):
 
     @asks("reversal")
     async def _read_balance(self) -> None:
-        """Read the account once. If no answer comes, the question stays as it is."""
+        """Read the account once. If no answer comes, the user confirms with `y` alone."""
         account: Record = {}
         with suppress(LedgerError):
             account = (await self._api.call("GET", ACCOUNTS.object_path(self._account_id))).record
