@@ -113,13 +113,14 @@ def _has_text(resource: Resource, text: str, names: AccountNames) -> Keep:
 
 
 def contains_besides(resource: Resource, word: str, meaning: WordMeaning, context: FilterContext) -> Keep:
-    """Return a test for records that contain the typed word outside the column of the filter that it means.
+    """Return a test for records that contain a typed word outside the column of the filter `meaning.filter`.
 
-    It must be a whole word of the other column's text, or the beginning of a word if the user typed only the
-    beginning of the filter's value.
+    The test looks for the typed word as a whole word. But if the user typed only the beginning of the
+    filter's value, the test looks for any word that begins in this way.
 
-    `Open Air GmbH` contains `open` in this way, the status `open` and the name `Copenhagen` do not. If the
-    dashboard applies the filter, the test returns False for all records that pass the filter.
+    For the word `open`, the name `Open Air GmbH` passes the test. The name `Copenhagen` does not, and the
+    filter's own column, with the status `open`, does not count. If the dashboard applies the filter, the test
+    returns False for all records that pass the filter.
     """
     end = "" if meaning.is_beginning else r"(?!\w)"
     pattern = re.compile(rf"(?<!\w){re.escape(word)}{end}", re.IGNORECASE)

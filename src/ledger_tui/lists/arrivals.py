@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-# A key that only reads acts on the row that was under the cursor this long before the key: a person needs
-# about a second to press a key for a row that they see.
+# A key that only reads acts on the row that was under the cursor this long before the user pressed the key,
+# because a person needs about a second to press a key for a row that they see.
 _REACTION_SECONDS = 1.0
 # An action on a row needs a second press if the row has been under the cursor for less than this time.
 _NEW_SECONDS = 2.0
@@ -35,6 +35,6 @@ class Arrivals:
 
     @property
     def id_being_read(self) -> object:
-        """The id of the row that was under the cursor a second ago; None if it is still there."""
+        """The id of the row that was under the cursor a second ago; None if this row is still there."""
         then = self._clock() - _REACTION_SECONDS
         return next((replaced_id for until, replaced_id in self._replaced if until > then), None)

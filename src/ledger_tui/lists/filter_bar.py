@@ -437,7 +437,7 @@ class FilterBar(Vertical):
         return meaning.line if meaning is not None else ""
 
     def _is_also_text(self, word: str) -> bool:
-        """Return whether a shown row contains a filter's value as a text, such as `Open Air GmbH`."""
+        """Return whether a word that means a filter is also in a shown row: `open` in `Open Air GmbH`."""
         meaning, model = meaning_of(word, self._filters), self._model
         if meaning is None:
             return False

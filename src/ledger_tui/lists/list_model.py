@@ -337,7 +337,7 @@ class ListModel:
         return self.pinned or self.window.current
 
     def _note_arrival(self, before: Record | None) -> None:
-        """Note that another row than `before` has come under the cursor, if one has.
+        """If another row has come under the cursor, note the row `before` that it has replaced.
 
         Do not note the row of an object that the user has just created: the user expects this row.
         """
@@ -353,7 +353,7 @@ class ListModel:
 
     @property
     def row_being_read(self) -> int | None:
-        """The number of the row that was under the cursor a second ago; None if it is still there."""
+        """The number of the row that was under the cursor a second ago; None if this row is still there."""
         record_id = self._arrivals.id_being_read
         is_moving = self.pinned is None and self.window.following and record_id is not None
         return self.window.index_of(record_id) if is_moving else None

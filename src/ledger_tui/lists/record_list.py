@@ -1,7 +1,7 @@
 """The list of a screen: the table of a `ListModel`, and the workers that read its pages.
 
-The list works for any `Resource`. Only accounts and users get special treatment: the list stores the names of
-its rows, because other screens show these names.
+The list works for any `Resource`. Only accounts and users get special treatment: a list of accounts or users
+stores the names in its rows, because other screens show these names.
 """
 
 from __future__ import annotations
