@@ -203,7 +203,8 @@ class ResourceAction:
     )
     moves_money: bool = False  # credits or debits an account
     asks: str = ""  # the beginning of the question, if the label is not suitable
-    effect: str = ""  # the consequence, in sentences that the question shows; a greyed key shows the first
+    # The consequence, in sentences that the question shows. A greyed key shows only the first sentence.
+    effect: str = ""
     # Returns, in sentences, why the user must confirm even in test mode; "" if the object's state gives no
     # reason for this.
     caution: Callable[[Record], str] = lambda _record: ""

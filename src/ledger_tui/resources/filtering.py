@@ -106,7 +106,8 @@ def meaning_of(word: str, filters: Sequence[Filter]) -> WordMeaning | None:
 def _meaning_of_beginning(typed: str, filters: Sequence[Filter]) -> WordMeaning | None:
     """Return the filter of the only word that begins with `typed`, or None.
 
-    If this word is both a yes/no filter and a value, such as `failed`, the yes/no filter counts.
+    Such a word, for example `failed`, can be both the name of a yes/no filter and a value of another filter.
+    In this case return the yes/no filter.
     """
     fitting = [(each, word) for each in filters for word in _words_of(each) if word.startswith(typed)]
     if len({word for _filter, word in fitting}) != 1:

@@ -63,7 +63,8 @@ def dump_lines(rows: Iterable[TypedLine]) -> str:
     return json.dumps(texts, ensure_ascii=False) if texts else ""
 
 
-ONE_BLANK_LINE = json.dumps([["", "", ""]])  # `dump_lines` leaves out blank rows
+# The text of one blank row. `dump_lines` cannot return this text, because it leaves out blank rows.
+ONE_BLANK_LINE = json.dumps([["", "", ""]])
 
 
 def load_lines(text: str) -> list[TypedLine]:
