@@ -170,8 +170,8 @@ class ConfirmScreen(Dialog[bool]):
     """Asks a question, and returns True if the user confirms.
 
     To confirm, the user types `text_to_type`; if no text is given, the user presses `y`. Only esc, `n` and
-    ctrl+c return False. If the question asks whether to leave or quit, ctrl+c returns True, because a user
-    who presses ctrl+c twice insists.
+    ctrl+c answer no. But if the question asks whether to leave a form or to quit, ctrl+c confirms, because a
+    user who presses ctrl+c twice wants to leave.
     """
 
     is_question = True
@@ -224,7 +224,7 @@ class ConfirmScreen(Dialog[bool]):
         return parameters != (True,) or self._text_to_type is None
 
     async def action_interrupt(self) -> None:
-        """Handle ctrl+c."""
+        """Handle ctrl+c: confirm that the user leaves or quits; answer any other question with no."""
         self.dismiss(self.labels is not CONFIRM)
 
     def action_compare(self) -> None:

@@ -29,8 +29,8 @@ _NEEDS = {
 def use_elsewhere(key: str, own_keys: Mapping[str, str]) -> str:
     """Return a sentence with the meanings of a letter or sign on other screens.
 
-    The sentence also names these screens. It is "" for a key that works nowhere. `own_keys` holds the keys in
-    the user's config file, by the id of the binding.
+    The sentence also names these screens. It is "" for a key that no screen uses. `own_keys` holds the keys
+    in the user's config file, by the id of the binding.
     """
     sign = spelled(key)
     if len(sign) != 1 or not sign.isascii():
@@ -131,12 +131,12 @@ class HelpScreen(Dialog[None]):
         all_ours = [each for each in bindings if each.binding.id or _is_palette(each.binding.action)]
         enabled_count = sum(each.enabled for each in all_ours)
         ours = sorted(all_ours, key=lambda each: usefulness(each.binding.action) or enabled_count)
-        # Keep undo in the list even without a change to undo: its key then shows why it does nothing.
+        # List the key of undo even if there is nothing to undo, because the key then shows the reason.
         self._shown_keys = [
             each.binding for each in ours if each.enabled or each.binding.action == "take_back"
         ]
-        # If the server does not offer the data of a screen, the screen's key works nowhere, and the search
-        # leaves it out.
+        # If the server does not offer the data of a screen, the key of this screen does nothing, and the
+        # search leaves this key out.
         self._lacking = {
             each.binding.description
             for each in ours

@@ -447,7 +447,7 @@ BY_ID: dict[str, Binding] = {binding.id or "": binding for group in TOGETHER for
 
 
 def key_of_binding(app: App[Any], binding_id: str) -> str:
-    """Return the key of a binding, which the user may have changed in the config file."""
+    """Return the key of the binding with this id. The user may have changed the key in the config file."""
     return app.get_key_display(BY_ID[binding_id])
 
 
@@ -481,7 +481,7 @@ _SHORT = {long: character for character, long in _LONG.items()} | {
     "pageup": "PgUp",
     "pagedown": "PgDn",
 }
-# Keys that Textual handles before it looks up any binding.
+# The keys that the config file must not assign, each with the reason.
 _TAKEN = {"ctrl+p": "it opens the palette", "ctrl+q": "it quits", "ctrl+c": "the terminal uses it"}
 _AS_ESC = "what a terminal sends for esc and the key after it"
 _MODIFIED = re.compile(r"((?:(?:ctrl|shift|alt|super)\+)*)(.+)")

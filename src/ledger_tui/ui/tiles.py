@@ -63,7 +63,7 @@ class TileRow:
 class TileContent:
     """The content of a tile: its rows, and a fact on the right of its title.
 
-    `title` replaces the tile's title if the rows are not what this title promises.
+    `title` replaces the tile's title if that title does not describe these rows.
     """
 
     rows: Sequence[TileRow]
@@ -90,8 +90,9 @@ class Tile(Widget):
     """A box with a title and rows. `draw` returns the content for a width and a height.
 
     Enter opens the link of the chosen row, or the tile's own link if no row has a link. A chosen row stays
-    chosen when other rows appear above it. But a chosen first row gives its choice to the new first row in
-    two cases: in a tile that `follows`, and in a tile that is not the current one.
+    chosen when other rows appear above it. There are two exceptions: in a tile that `follows`, and in a tile
+    that is not the current one. If the first row of such a tile is chosen and another row appears above it,
+    the new first row is chosen instead.
 
     If a tile is too low for all rows, it leaves out the last rows. A tile that `scrolls` instead shows the
     rows around the chosen row.
