@@ -244,7 +244,7 @@ class Submission:
     def _difference_warning(self, body: Mapping[str, Any]) -> str:
         """Return a warning if the request that took effect may have had another body than `body`, else ""."""
         if self.unanswered and body not in self.unanswered:
-            return "This was sent earlier: the changes you made since were not sent."
+            return "An earlier version of this form was sent. Your later changes were not."
         if len(self.unanswered) > 1:
             return "You changed the form between two attempts: check which one took effect."
         return ""

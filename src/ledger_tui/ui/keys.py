@@ -482,7 +482,7 @@ _SHORT = {long: character for character, long in _LONG.items()} | {
     "pagedown": "PgDn",
 }
 # The keys that the config file must not assign, each with the reason.
-_TAKEN = {"ctrl+p": "it opens the palette", "ctrl+q": "it quits", "ctrl+c": "the terminal uses it"}
+_TAKEN = {"ctrl+p": "it opens the palette", "ctrl+q": "it quits", "ctrl+c": "it leaves or quits"}
 _AS_ESC = "what a terminal sends for esc and the key after it"
 _MODIFIED = re.compile(r"((?:(?:ctrl|shift|alt|super)\+)*)(.+)")
 # Most terminals send the same bytes for the two keys of each pair.

@@ -117,7 +117,7 @@ async def test_a_change_after_a_lost_answer_is_not_reported_as_done(server: Cont
         await driver.press("escape", sees="Leave the form? The change may have been made.")
         await driver.press("n", "backspace")
         await driver.type("X", "ctrl+s")
-        await driver.sees("Already done. Account Till exists: EUR", "changes you made since were not sent")
+        await driver.sees("Already done. Account Till exists: EUR", "Your later changes were not")
         await driver.press("ctrl+s", "escape")
         assert driver.app.screen is driver.app.dashboard
         await driver.sees("Already done. Account Till exists: EUR")
