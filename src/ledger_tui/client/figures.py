@@ -211,10 +211,10 @@ async def read_deliveries(
 ) -> tuple[list[Record], list[Record]]:
     """Return the endpoints, and the newest deliveries of each of the first ENDPOINTS_READ endpoints.
 
-    `each` is the maximum number of deliveries of one endpoint. `passed` makes reads of the past shorter: a
-    read skips the pages in `passed` that are newer than the shown moment, and adds the newer pages that it
-    finds. Raises NotOffered if the server shows no endpoints, and NotReached if the shown moment lies too far
-    back for one read.
+    `each` is the maximum number of deliveries of one endpoint. `passed` makes reads of the past shorter. It
+    contains pages that are entirely newer than the shown moment: a read skips these pages, and adds each
+    further such page that it reads. Raises NotOffered if the server shows no endpoints, and NotReached if the
+    shown moment lies too far back for one read.
     """
     endpoints = (await _read_page(api, "/v1/webhook_endpoints", {}, part="webhook_endpoints")).rows
     moment, passed = past.shown_moment(api.session), {} if passed is None else passed

@@ -82,7 +82,7 @@ class Session:
         self.credentials = 0
         self.missing_parts: set[str] = set()
         self._lacks_scope = False
-        # the shown moment, which is the end of this millisecond; None means the present
+        # The screen shows the state at the end of this millisecond since 1970; None means the present.
         self.moment_ms: int | None = None
         self._key_mode = Mode.UNKNOWN
         self._seen_mode = Mode.UNKNOWN

@@ -54,7 +54,7 @@ class EventLine:
 
 
 async def repair(api: Api, endpoint: str) -> str:
-    """Make a webhook receiver of the demo answer with success from now on, and return the receiver's URL.
+    """Tell one of the demo's webhook receivers to answer with success from now on, and return its URL.
 
     The request carries no credential, because it goes to the receiver and not to the ledger. Raises
     LedgerError.

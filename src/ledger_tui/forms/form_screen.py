@@ -496,7 +496,7 @@ class FormScreen(Dialog[Created | None]):
                 self._show_error(field, self.submission.fault_of(field, self.typed()))
 
     def _show_effect(self) -> None:
-        """Show the form's effect instead of a note about former values, unless a request got no answer."""
+        """If a value has changed since the last note, show the form's effect instead of the note."""
         values = self.typed()
         is_new = values != self._values_with_note
         if is_new and not (self.working or self.submission.unanswered or self._result):

@@ -223,7 +223,8 @@ class View(Widget):
     """The view of one screen, below the tabs."""
 
     BLANK = True  # draws nothing itself, like `ScreenRow`
-    lines_offered = "flows"  # the commands that the key bar names next to the key of the command line
+    # The commands that the key bar suggests, next to the key that opens the command line.
+    lines_offered = "flows"
 
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(id=place.kind)
@@ -355,7 +356,10 @@ class View(Widget):
         """Draw the data again, or the reason why it could not be read."""
 
     def changed(self) -> None:
-        """Redraw after a change, but at most one line. `at_rest`, which is called later, draws the rest."""
+        """Take note of a change: `at_rest` draws it `_REST_SECONDS` after the last change.
+
+        A view that overrides this may also redraw one line at once.
+        """
         if self._rest is not None:
             self._rest.reset()
             self._rest.resume()

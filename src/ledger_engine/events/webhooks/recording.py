@@ -28,8 +28,8 @@ from ledger_engine.store import ATTEMPTS, BookWork, Unit
 from ledger_engine.store.engine import Engine
 
 # After a time in which nothing was sent, the overdue retries to one endpoint are sent one by one, this many
-# seconds apart. `retries_s` are the waits before retries. If the shortest of these waits is less than
-# OVERDUE_EVERY_S, the retries are this wait apart.
+# seconds apart. If the shortest configured wait before a retry (`retries_s`) is shorter, it replaces this
+# value.
 OVERDUE_EVERY_S = 1.0
 SPREAD_AT_ONCE = 200  # due times that one commit changes
 # If the ledger's clock moves more than this many milliseconds further than the monotonic clock, the ledger's
@@ -338,7 +338,7 @@ class Recording:
     def retry_at(self, outcome: Outcome) -> int | None:
         """Return when the delivery of a recorded outcome is due again, or None if there is no retry.
 
-        A delivery that was resent during its attempt is due at once, and the result is 0.
+        If somebody asked to resend the delivery during its attempt, it is due at once, and the result is 0.
         """
         if (outcome.endpoint, outcome.event) in self._resent:
             return 0
@@ -356,8 +356,8 @@ class Recording:
 def store(unit: Unit, batch: OutcomeBatch, now: int) -> set[tuple[str, str]]:
     """Record the outcomes and the cursors, and disable endpoints if the outcomes require it.
 
-    Return the endpoint and the event of each delivery that stays due, because it was resent during its
-    attempt.
+    Return the endpoint and the event of each delivery that stays due, because somebody asked to resend it
+    during its attempt.
     """
     resent = attempts.record(unit, batch.outcomes, now)
     for id, cursor in batch.cursors.items():

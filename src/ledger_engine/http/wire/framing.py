@@ -62,9 +62,10 @@ class ChunkedBody:
         self._trailer = 0  # bytes of the trailer so far
 
     def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
-        """Append the data of the body's first `chunks_max` chunks to `parts`, as `SizedBody.take` does.
+        """Append the content of the chunks in `data` to `parts`, and return what `SizedBody.take` returns.
 
-        If a call stops at this limit, a later call with a larger limit continues there. Raises BadRequest.
+        The body may have `chunks_max` chunks in all calls together. If a call stops at this limit, it returns
+        None, and a later call with a larger limit continues there. Raises BadRequest.
         """
         data, self._rest, at = self._rest + data, b"", 0
         self.is_stopped = False

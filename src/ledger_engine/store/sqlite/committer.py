@@ -14,9 +14,10 @@ from ledger_engine.store.threaded import QueuedWork
 
 
 class CommitFailed(Exception):
-    """A commit failed, but may have written all its pages to the disk.
+    """The statement COMMIT raised an error. All pages of the commit may be in the log nevertheless.
 
-    `may_be_done` is true if the commit may even have succeeded before the error.
+    `may_be_done` is true if it is not known whether the commit succeeded before the error. If it is false,
+    the commit did not succeed.
     """
 
     def __init__(self, reason: Exception, *, may_be_done: bool) -> None:

@@ -7,9 +7,9 @@ lock.
 If somebody deleted the lock file while it is locked, a second process would lock a new file. So the server
 also locks its write-ahead log, which exists while the database is open; SQLite never locks the log.
 
-The server does not lock the database file, because SQLite itself locks this file. When a process closes any
-descriptor of the file, the process loses SQLite's locks. Besides, on some systems SQLite's locks and our lock
-exclude each other.
+The server does not lock the database file itself, because SQLite locks this file. Our lock would need a
+descriptor of its own, and when a process closes any descriptor of a file, it loses all of SQLite's locks on
+this file. Besides, on some systems SQLite's locks and our lock exclude each other.
 """
 
 from __future__ import annotations
