@@ -294,7 +294,7 @@ class LoggedRequest(Object):
 
 @dataclass(frozen=True, kw_only=True)
 class TokenPair(Record):
-    """An access token, and a refresh token, which works once, for the next pair; `scope` is set for apps."""
+    """An access token, and a refresh token that gives the next pair, once. `scope` is set only for apps."""
 
     access_token: str
     token_type: str = "Bearer"

@@ -119,7 +119,7 @@ def restore(ledger: LedgerSource, src: Path) -> None:
 @click.argument("dest", type=options.FilePath(path_type=Path))
 @options.ledger()
 def recover(ledger: LedgerSource, dest: Path) -> None:
-    """Write the contents of a lost database's log to DEST.
+    """Rebuild a lost database in the new file DEST, from its write-ahead log.
 
     Use this if a server refuses the ledger because its file is missing, empty or not a ledger. The command
     changes neither the log nor the file. It checks DEST. To use DEST as the ledger, run `restore DEST`.
@@ -133,8 +133,8 @@ def recover(ledger: LedgerSource, dest: Path) -> None:
         return
     if result.doubt is not None:
         say(
-            f"The log was not written for this file ({result.doubt}). The books are correct,"
-            " but keys, names and other texts may be out of date: check them."
+            f"The log may belong to another file than {ledger.database} ({result.doubt}). The books in {dest}"
+            " are correct, but keys, names and other texts may be out of date: check them."
         )
     if result.damaged:
         say(f"The last {in_words(result.damaged, 'frames')} of the log cannot be read and are left out.")

@@ -324,14 +324,15 @@ def act_on_all(
     """
     resource, context = view.resource, view.context
     left_out = len(view.model.marks) - len(records)
-    # The key `u` undoes only a change of one object.
+    # The key `u` cannot undo a change of several objects, so the question names only a way back that is an
+    # action with a key of its own.
     has_key = action.way_back is None or action.way_back in resource.actions
     key_of = partial(key_of_binding, view.app)
     way_back = way_back_sentence(resource, action, key_of, context.session.missing_parts) if has_key else ""
     asked = bulk_question(resource, action, records, left_out, context.names, way_back)
     ends_access = action.name == "revoke" and any(map(context.tokens.is_own, records))
-    # Outside test mode the user types the number of objects if the action has a lasting effect; in test mode
-    # only if it moves money for ever. One object needs no number in test mode, like an unmarked object.
+    # The user types the number of objects if the dashboard would lose its own key. Outside test mode the user
+    # also types it for any lasting effect; in test mode only if the money of several objects moves for ever.
     moves_money = action.moves_money and action.way_back is None and len(records) > 1
     asks_number = ends_access or moves_money or (action.final and context.session.mode is not Mode.TEST)
     if ends_access:

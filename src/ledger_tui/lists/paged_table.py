@@ -54,9 +54,9 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[FittedColumn]:
         last = max(reversed(columns_left), key=lambda column: column.rank)
         if _needed(columns_left, last.rank) <= width:
             break
-        longest = next((each for each in columns_left if each.short and each.width > each.short), None)
-        if longest is not None and last.rank <= _SHORTENED_FROM:
-            columns_left[columns_left.index(longest)] = replace(longest, width=longest.short)
+        shortenable = next((each for each in columns_left if each.short and each.width > each.short), None)
+        if shortenable is not None and last.rank <= _SHORTENED_FROM:
+            columns_left[columns_left.index(shortenable)] = replace(shortenable, width=shortenable.short)
         elif last.short and _needed(columns_left, 0) <= width:
             break  # keep `last`, which fits if some columns get less than their `easy` width
         else:

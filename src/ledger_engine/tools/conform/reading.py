@@ -130,7 +130,9 @@ async def sizes(examiner: Examiner) -> None:
 async def oauth(examiner: Examiner) -> None:
     answer = await examiner.send("GET", "/oauth/authorize", anonymous=True)
     is_refused = 400 <= answer.status < 500 and answer.status != 404
-    examiner.expect("oauth-authorize", is_refused, answer, "a refusal that is no 404, without its parameters")
+    examiner.expect(
+        "oauth-authorize", is_refused, answer, "a refusal other than 404, for a request without parameters"
+    )
     examiner.expect("service-oauth", is_refused, answer, "an authorization server")
     body: dict[str, Any] = {"code": "ac_none", "code_verifier": "v" * 43}
     answer = await examiner.send("POST", "/oauth/token", body, anonymous=True)
