@@ -19,7 +19,7 @@ _KEY_OF_NEWS = ", f shows them"
 class Caption(Widget):
     """The line above a list with the title, the filter, a problem, and the position if it is known.
 
-    `news` returns a text to show to the left of the position, such as the server's counts. `is_covered`
+    `counts` returns a text to show to the left of the position, such as the server's counts. `is_covered`
     returns whether the detail covers the list.
     """
 
@@ -27,13 +27,13 @@ class Caption(Widget):
         self,
         record_list: RecordList,
         *,
-        news: Callable[[], Content],
+        counts: Callable[[], Content],
         is_covered: Callable[[], bool],
     ) -> None:
         super().__init__()
         self._list = record_list
         self._model = record_list.model
-        self._news = news
+        self._counts = counts
         self._is_covered = is_covered
         self._was_answering = False
 
@@ -86,7 +86,10 @@ class Caption(Widget):
         return Content.assemble(left, " " * max(1, width_left), right)
 
     def _right(self, *, names_key: bool = False) -> Content:
-        """Return the counts, marks, news and position; with `names_key`, also the key that shows new rows."""
+        """Return the server's counts, the marks, the search or the new rows, and the position.
+
+        With `names_key`, also name the key that shows the new rows.
+        """
         model, window = self._model, self._model.window
         # If the detail covers the list, show the position of the row under the cursor.
         rows = (
@@ -96,7 +99,7 @@ class Caption(Widget):
         )
         news = self._search_text() if model.searching else self._window_news(names_key=names_key)
         position = self._sort_text() + window.position(*rows)
-        return Content.assemble(self._news(), self._marks_text(), news, position, " ")
+        return Content.assemble(self._counts(), self._marks_text(), news, position, " ")
 
     def _sort_text(self) -> str:
         settings = self._model.settings

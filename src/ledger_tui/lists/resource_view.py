@@ -52,7 +52,7 @@ class ResourceView(View):
         self.filter_bar = FilterBar(self.record_list)
         self.caption = Caption(
             self.record_list,
-            news=self.news,
+            counts=self.news,
             is_covered=lambda: self.opened and not self.wide,
         )
         self.opened = False  # whether the detail is open

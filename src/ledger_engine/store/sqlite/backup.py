@@ -78,7 +78,8 @@ def overwrite(connection: sqlite3.Connection, source: Path) -> None:
         # To map the file into memory saves a system call for each page. If the disk then fails to read a
         # page, the process ends instead of raising an error, but the connection's database is unchanged.
         source_connection.execute(f"PRAGMA mmap_size={_MAPPED_MAX}")
-        # The next commit syncs the log. A power cut before this sync loses the replacement, and nothing else.
+        # With NORMAL, the commit of the replacement does not sync the log; the first commit after it does. A
+        # power cut before then loses the replacement, and nothing else.
         connection.execute("PRAGMA synchronous=NORMAL")
         try:
             source_connection.backup(connection, pages=-1)
