@@ -136,9 +136,11 @@ def demo_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-async def with_postings(location: Location, count: int, clock: ManualClock | None = None) -> list[str]:
+async def with_postings(
+    location: Location, count: int, clock: ManualClock | None = None, **options: Any
+) -> list[str]:
     """Post to the ledger, which is made if it is not there; return the transactions' ids."""
-    engine = open_engine(location, clock=clock)
+    engine = open_engine(location, clock=clock, **options)
     try:
         project, _ = await engine.write(projects.first_or_new)
         tenant = Tenant(project.id, livemode=False)
@@ -213,6 +215,25 @@ def test_the_indexes_and_constraints_are_those_of_a_new_ledger(ledger: Path, add
     moved(ledger, bare_database())
     with psycopg.connect(address) as connection:
         assert set(connection.execute(definitions)) == usual
+
+
+@pytest.mark.parametrize("newer", [True, False])
+async def test_after_the_way_back_a_server_uses_only_a_copy_with_all_changes(
+    ledger: Path, tmp_path: Path, newer: bool, address: str
+) -> None:
+    back, state = tmp_path / "back.db", tmp_path / "state"
+    state.mkdir()
+    await asyncio.to_thread(moved, ledger, address)
+    await with_postings(address, 3, serving=True, state=state)
+    await asyncio.to_thread(moved, address, back)
+    bare_database()
+    await asyncio.to_thread(moved, back if newer else ledger, address)
+    if newer:
+        await with_postings(address, 1, serving=True, state=state)
+        with psycopg.connect(address) as connection:
+            connection.execute("UPDATE heads SET announced = announced - 1 WHERE lock = server")
+    with pytest.raises(StorageUnavailable, match=f"lacks {1 if newer else 4} change"):
+        open_engine(address, serving=True, state=state)
 
 
 @pytest.mark.parametrize("back", [False, True])

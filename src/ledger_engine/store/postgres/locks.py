@@ -59,6 +59,8 @@ _BEGIN = rendered("BEGIN ISOLATION LEVEL SERIALIZABLE")
 _BEGIN_BOOKS = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ")
 # All numbers of servers are in one range, so that PostgreSQL can read the rows of the servers by the index.
 _FIRST_SERVER, _SERVERS_BITS = 1 << 62, 48
+# The row that `migrate` stores in a new database: `moment` is the time up to which the source had issued ids.
+MOVED = _FIRST_SERVER - 1
 OF_SERVERS = f"lock BETWEEN {_FIRST_SERVER} AND {_FIRST_SERVER + (1 << _SERVERS_BITS) - 1} AND lock = server"
 _OF_OTHERS = rendered(f"SELECT max(moment) AS moment FROM heads WHERE {OF_SERVERS} AND server <> :server")
 _OF_OTHERS_LOCKED = SqlStatement(

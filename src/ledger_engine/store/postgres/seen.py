@@ -6,6 +6,9 @@ as new events (`Unit.announce`). If a count is lower than a count that this serv
 changes are missing. A cluster can only lose its last commits. So the loss of a commit that announced
 something always makes a count lower.
 
+A database that `migrate` has filled counts only the commits since then. So earlier commits are not compared:
+the source had issued ids up to a later time, and a copy of an older ledger is still refused.
+
 If a cluster has two primaries after a failover, their timelines differ, and the server refuses the primary on
 the older timeline.
 """
@@ -28,7 +31,7 @@ from ledger_engine.store.files import write_private
 from ledger_engine.store.postgres import rendering
 from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.errors import OLDER, ConnectionLost, DatabaseFailed
-from ledger_engine.store.postgres.locks import new_server
+from ledger_engine.store.postgres.locks import MOVED, new_server
 from ledger_engine.store.postgres.rendering import SqlStatement, rendered
 
 FORGOTTEN_AFTER = 30 * DAY  # if a server has not written for this long, its row may have been deleted
@@ -40,8 +43,9 @@ _PLACE = rendered(
     " THEN 0 ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END AS timeline"
 )
 _COMMITS = SqlStatement(
-    b"SELECT server, announced, moment FROM heads WHERE lock = ANY($1) AND server = lock", (), True, True
-)
+    b"SELECT lock, announced, moment FROM heads WHERE lock = ANY($1) AND server = lock OR lock = %d" % MOVED,
+    (), True, True,
+)  # fmt: skip
 _ADVICE = (
     "Bring the right database back; or, to continue without the missing changes, start the servers"
     " with --accept-loss."
@@ -185,7 +189,8 @@ class SeenCommits:
         connection.put_dumped(_COMMITS, [rendering.array(list(known_commits))], (rendering.INT8_ARRAY,))
         result = connection.settle()
         rows: Iterable[Any] = rendering.rows_of(result) if result is not None else ()
-        stored_commits = {row["server"]: Commits(row["announced"], row["moment"]) for row in rows}
+        stored_commits = {row["lock"]: Commits(row["announced"], row["moment"]) for row in rows}
+        moved = stored_commits.get(MOVED, _NO_COMMITS).moment
         connection.timeline = timeline
         with self._lock:
             self._require_timeline(timeline)
@@ -194,7 +199,8 @@ class SeenCommits:
                 # Take the lower count, because another thread may have accepted the loss of commits by now.
                 count_expected = min(commits.announced, self._commits.get(server, commits).announced)
                 stored_count = stored_commits.get(server, _NO_COMMITS).announced
-                if stored_count < count_expected and commits.moment > now - FORGOTTEN_AFTER + DAY:
+                is_counted = commits.moment > max(moved, now - FORGOTTEN_AFTER + DAY)
+                if stored_count < count_expected and is_counted:
                     missing[server] = count_expected - stored_count
             if missing:
                 self._lose(missing, stored_commits)

@@ -136,10 +136,10 @@ class PostgresTarget:
                 "UPDATE ledger_migrations SET applied_at = %s WHERE name = %s",
                 [(at, name) for name, at in migrations_applied],
             )
-            cursor.execute(
+            cursor.executemany(
                 "INSERT INTO heads (lock, moment, announced, server) VALUES (%s, %s, 0, 0)"
                 " ON CONFLICT (lock) DO UPDATE SET moment = excluded.moment",
-                (locks.LEDGER, moment),
+                [(lock, moment) for lock in (locks.LEDGER, locks.MOVED)],
             )
             cursor.execute("ANALYZE")
 
