@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -313,7 +314,10 @@ def alert(name: str) -> str:
 @pytest.mark.timeout(PAGE_TYPED_S)  # it restarts servers a dozen times
 async def test_the_page_works(machine: Machine, reader: Reader, postgres: PostgresWithPassword) -> None:
     typed = [block for block in blocks(PAGE) if block.language == "sh"]
-    back_to_sqlite = typed.pop(next(place for place, block in enumerate(typed) if "new.db" in block.text))
+    drop_role, back_to_sqlite, watch_sqlite = (
+        typed.pop(next(place for place, block in enumerate(typed) if text in block.text))
+        for text in ("dropuser", "new.db", "9464")
+    )
     stop, cluster, restart = (
         next(place for place, block in enumerate(typed) if text in block.text)
         for text in ("systemctl stop", "pg_createcluster", "state drain")
@@ -401,6 +405,24 @@ async def test_the_page_works(machine: Machine, reader: Reader, postgres: Postgr
     report = answer_of_command(machine.database, "verify")
     assert (report["ok"], report["checked"]["transactions"]) == (True, count)
     await load.client.aclose()
+
+    # Nothing watches PostgreSQL any more.
+    await asyncio.to_thread(reader.follow, watch_sqlite)
+    assert not [*machine.etc.glob("cron.*/*"), *machine.root.glob("exporter/*")]
+    prometheus = yaml.safe_load((machine.etc / "prometheus" / "prometheus.yml").read_text())
+    (job,) = prometheus["scrape_configs"]
+    metrics_of_unit = tomllib.loads((ROOT / "deploy" / "ledger.toml").read_text())["metrics"]
+    assert job["static_configs"] == [{"targets": [metrics_of_unit, "127.0.0.1:9100"]}]
+
+    # The ledger moves to PostgreSQL again, and the servers remember the first database.
+    assert [file.name for file in machine.root.glob("var/ledger-*/*")] == ["postgresql.json"] * 2
+    role, move, start = (
+        next(block for block in typed if text in block.text)
+        for text in ("password=$(openssl", "ledger-engine migrate", "keys create")
+    )
+    await asyncio.to_thread(follow, reader, [drop_role, role, move, start])
+    report = answer_of_command(machine.address, "verify")
+    assert (report["ok"], report["checked"]["transactions"]) == (True, count)
 
 
 def rights_of_database(postgres: PostgresWithPassword) -> tuple[str, ...]:
