@@ -58,6 +58,7 @@ class Sealer:
         self._edges: dict[int, tuple[int, Edge]] = {}
         self._problems: dict[int, str] = {}  # the reason why a book's log is not signed, by the book's number
         self._key: LogKey | None = None
+        self._can_read_key = False
         self._latest: dict[int, StoredLog] = {}
         self._outside = outside
         self._publisher = Publisher(engine, outside, self._latest)
@@ -114,6 +115,10 @@ class Sealer:
     async def _try_to_look(self) -> bool:
         """Seal some events of each book, and return whether more events wait. Log errors, raise no error."""
         try:
+            # Every server checks its sealing key, not only the leader, which seals.
+            if not self._can_read_key and (key := await self._engine.read(keys.current)) is not None:
+                key.private(self._seal)
+            self._can_read_key = True
             more = await self._engine.shared_state.leases.leads() and await self._look()
         except StorageUnavailable as error:
             log.warning("sealing is paused: %s", error.cause)

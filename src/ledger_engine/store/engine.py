@@ -174,11 +174,13 @@ class Engine:
         self._database.observe_commits(observer)
 
     async def figures(self) -> list[Figure]:
-        """Return the measured values of the storage.
+        """Return whether there is a notice, and the measured values of the storage.
 
         While the database cannot be reached, the values that the database itself measures are missing.
         """
-        return [] if self._measure is None else await self._measure()
+        has_notice = any((self.losses.refused, self.notice, self.losses.accepted))
+        notice = Figure("ledger_notice", has_notice, "1 while GET /api/health shows a notice.")
+        return [notice] if self._measure is None else [notice, *await self._measure()]
 
     async def copy_to(self, file: Path, note: Callable[[], T]) -> tuple[IdMark, T]:
         """Copy the ledger to a new file; see `Rewinder.copy_to`."""

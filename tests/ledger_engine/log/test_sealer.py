@@ -373,6 +373,22 @@ async def test_a_key_that_cannot_be_read_is_said_and_nothing_is_sealed_until_ano
     assert engine.notice is None
 
 
+async def test_a_server_that_does_not_seal_reports_a_wrong_key_too(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await Sealer(engine, Seal("a secret"), NAME).seal()
+
+    async def leads() -> bool:
+        return False
+
+    monkeypatch.setattr(engine.shared_state.leases, "leads", leads, raising=False)
+    await Sealer(engine, Seal("a secret"), NAME)._try_to_look()
+    assert engine.notice is None
+    await Sealer(engine, Seal("another"), NAME)._try_to_look()
+    assert engine.notice is not None
+    assert engine.notice.endswith("It was encrypted with another LEDGER_SECRET_KEY.")
+
+
 async def test_a_key_that_somebody_has_changed_is_said_in_the_health(
     engine: Engine, account: str, tenant: Tenant, read: Run
 ) -> None:

@@ -167,6 +167,15 @@ async def test_sizes_and_the_process_are_told(metrics: Metrics, engine: Engine, 
     assert found["process_resident_memory_bytes"] > 0
 
 
+async def test_a_notice_is_told_while_the_health_check_shows_it(metrics: Metrics, engine: Engine) -> None:
+    assert (await scrape(metrics))["ledger_notice"] == 0
+    engine.notices["log"] = "Nothing is sealed."
+    assert (await scrape(metrics))["ledger_notice"] == 1
+    engine.notices.clear()
+    engine.losses.accepted = "It lacks 2 changes."
+    assert (await scrape(metrics))["ledger_notice"] == 1
+
+
 def wait_for_lock(unit: Unit) -> None:
     unit.execute("SELECT pg_advisory_xact_lock(1)")
 
@@ -448,6 +457,15 @@ def test_an_alert_reports_a_script_that_has_stopped(tmp_path: Path) -> None:
     labels = {"severity": "ticket", "file": "/var/lib/prometheus/node-exporter/ledger.prom"}
     fired = {"exp_labels": labels, "exp_annotations": {"summary": _SCRIPT_MISSING}}
     check_alert("LedgerMetricsMissing", {**series, written: 60}, [fired], tmp_path)
+
+
+@pytest.mark.process
+@needs_promtool
+@pytest.mark.parametrize("has_notice", [0, 1])
+def test_an_alert_reports_a_notice(has_notice: int, tmp_path: Path) -> None:
+    summary = "a has a notice that a person must read: see /api/health."
+    fired = {"exp_labels": {"severity": "ticket", "instance": "a"}, "exp_annotations": {"summary": summary}}
+    check_alert("LedgerNotice", {'ledger_notice{instance="a"}': has_notice}, [fired] * has_notice, tmp_path)
 
 
 @pytest.mark.process
