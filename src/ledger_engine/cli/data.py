@@ -208,6 +208,10 @@ def export(
         output_file = sys.stdout if output is None else stack.enter_context(private_file(output))
         for text in exports.export(kind, book, snapshot.start, tenant, since, until):
             output_file.write(text)
+        if other := snapshot.start(
+            partial(exports.mode_with_more, tenant=tenant, since=since, until=until)
+        ).result():
+            say(f"Nothing was exported; with --mode {other} there are transactions.", err=True)
 
 
 @click.command()

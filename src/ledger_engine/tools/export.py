@@ -10,7 +10,7 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from functools import partial
@@ -101,6 +101,13 @@ def read(start: Start, tenant: Tenant, since: int | None, until: int | None) -> 
     while batch := reading.result():
         reading = start(partial(page, after=batch[-1].id))
         yield batch
+
+
+def mode_with_more(unit: AuditUnit, tenant: Tenant, since: int | None, until: int | None) -> str | None:
+    """Return the name of the other mode if only that mode has transactions in the period; else None."""
+    other = replace(tenant, livemode=not tenant.livemode)
+    page = partial(transactions.oldest_first, unit, after=None, since=since, until=until, limit=1)
+    return mode_name(other.livemode) if page(tenant=other) and not page(tenant=tenant) else None
 
 
 class Writer(ABC):

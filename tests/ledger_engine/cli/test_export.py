@@ -340,6 +340,14 @@ def test_a_period_has_what_was_posted_in_it_and_a_date_its_whole_day(
     )
 
 
+def test_an_export_of_the_wrong_mode_names_the_other_one(command: Command, posted: list[Transaction]) -> None:
+    done = command("export", "--format", "jsonl", "--mode", "live")
+    assert done.stdout == ""
+    assert done.stderr == "Nothing was exported; with --mode test there are transactions.\n"
+    for words in (("--mode", "test"), ("--mode", "live", "--to", "2020-01-01")):
+        assert command("export", "--format", "jsonl", *words).stderr == ""
+
+
 def test_a_new_file_is_private_and_one_that_is_there_stays(
     command: Command, posted: list[Transaction], tmp_path: Path
 ) -> None:
