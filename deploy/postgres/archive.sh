@@ -19,7 +19,8 @@ wal)
 base)
     pg_basebackup --checkpoint fast --wal-method none --format tar --pgdata - | gzip -c | "${other[@]}" "cat > base/new"
     # Each base needs the files of the log since its beginning. These deletions follow a new base, so one always remains.
-    "${other[@]}" "gzip -t < base/new && sync base/new && mv base/new base/$(date +%F).tar.gz &&
+    # A base restores the moments after its end, so its name is the time of its end (UTC).
+    "${other[@]}" "gzip -t < base/new && sync base/new && mv base/new base/$(date -u +%F-%H%M%S).tar.gz &&
         find base -type f -mtime +20 -delete && find wal -type f -mtime +21 -delete"
     ;;
 checkpoint)

@@ -33,7 +33,7 @@ from tests.reader import Reader
 PAGE = ROOT / "docs" / "postgresql.md"
 DEPLOY = ROOT / "deploy" / "postgres"
 SEGMENT_BYTES = 16 * 2**20
-MOMENT = "2026-11-28 09:30:00+00"
+NEWEST = "moment=now timeline=latest"  # the first line of the block that restores
 SSH = """#!/bin/sh
 while [ "$1" = -o ]; do shift 2; done
 [ "$1" = ledger@other.example ] && cd {folder} || exit 255
@@ -62,7 +62,7 @@ class Archive:
         control = folder / "control"
         run_as = ["runuser", "-u", postgres.user, "--"] if postgres.user else []
         words = [*run_as, programs() / "pg_ctl", "-D", postgres.data, "-o", postgres._options]
-        words += ["-l", postgres.data / "log", "-w"]
+        words += ["-l", postgres.folder / "log", "-w"]
         control.write_text(f'cd {postgres.folder}; {shlex.join(map(str, words))} "$1"\n')
         administrator = [*run_as, "env", f"PGHOST={postgres.sockets}", "PGUSER=postgres"]
         self.stands_for = {
@@ -71,11 +71,14 @@ class Archive:
             "ssh-copy-id": "true",
             "runuser -u postgres -- ": f"{shlex.join(administrator)} ",
             "systemctl restart postgresql@18-main": f"sh {control} restart",
-            "systemctl stop postgresql@18-main": f"sh {control} stop",
-            "systemctl start postgresql@18-main": f"sh {control} start",
+            # PostgreSQL may have ended already, and may end at the start; the reader goes on.
+            "systemctl stop postgresql@18-main": f"sh {control} stop || true",
+            "systemctl start postgresql@18-main": f"sh {control} start || true",
+            "systemctl is-active --quiet postgresql@18-main": f"sh {control} status > state",
             "postgresql://ledger@127.0.0.1/ledger": f"'{self.address}'",
             "/var/lib/postgresql/18/main": str(postgres.data),
             "/var/lib/postgresql/18/lost": str(postgres.folder / "lost"),
+            "/var/log/postgresql/postgresql-18-main.log": str(postgres.folder / "log"),
             "/opt/ledger-current/bin/": "",
             "--mode live": "--mode test",
             "/etc/ledger/": f"{postgres.folder}/etc/ledger/",
@@ -84,8 +87,10 @@ class Archive:
         }
         for name in ("etc/ledger", "etc/cron.d", "bin", "other"):
             (postgres.folder / name).mkdir(parents=True)
+        (postgres.folder / "log").touch()
         if postgres.user:
             shutil.chown(self.folder, postgres.user)
+            shutil.chown(postgres.folder / "log", postgres.user)
         ssh = postgres.folder / "bin" / "ssh"
         ssh.write_text(SSH.format(folder=self.folder))
         ssh.chmod(0o755)
@@ -100,22 +105,38 @@ class Archive:
         self.metrics = ["env", *(f"{name}={value}" for name, value in environment.items())]
         self.metrics += ["sh", str(folder / "deploy" / "postgres" / "metrics.sh")]
         self.reader = Reader(folder, environment, self.stands_for, seen={})
-        self.connect, self.archive, self.restore, self.choose, self.start, self.check = (
+        self.connect, self.archive, self.restore, self.start, self.check = (
             next(block for block in blocks(PAGE) if text in block.text)
             for text in (
                 "ssh-keygen",
                 "archive_mode",
                 "restore_command",
-                "recovery_target_action",
-                "until runuser",
-                "ledger-engine verify --database",
+                "pg_is_in_recovery",
+                "verify $with",
             )
         )
+
+    def without_checkpoint(self) -> Block:
+        """Return the last block as somebody types it who does not compare the checkpoint."""
+        _, verify = self.check.text.split("\n", 1)
+        return dataclasses.replace(self.check, text=f"with=\n{verify}")
 
     def again(self, line: str) -> Block:
         """Return a block with one line of the block about the archive."""
         assert f"\n{line}\n" in self.archive.text
         return dataclasses.replace(self.archive, text=line)
+
+    def choose(self, moment: str, timeline: str = "") -> None:
+        """Let the reader change the first line of the block that restores."""
+        timeline = timeline or ("latest" if moment == "now" else "current")
+        self.stands_for[NEWEST] = f"moment='{moment}' timeline={timeline}"
+
+    def create(self, name: str) -> str:
+        """Create a project, and return a moment after it."""
+        answer_of_command(self.address, "projects", "create", name)
+        with self.postgres.connect() as connection:
+            (moment,) = connection.execute("SELECT clock_timestamp()::text").fetchone() or ("",)
+        return str(moment)
 
     async def follow(self, *typed: Block) -> None:
         for block in typed:
@@ -182,28 +203,75 @@ async def test_the_archive_restores_a_moment_and_the_end(archive: Archive, to_a_
     answer_of_command(archive.address, "seed", "minimal")
     await asyncio.to_thread(archive.change)
     await archive.follow(archive.connect, archive.archive)
-    answer_of_command(archive.address, "projects", "create", "Before")
-    with archive.postgres.connect() as connection:
-        (moment,) = connection.execute("SELECT clock_timestamp()::text").fetchone() or ("",)
-    answer_of_command(archive.address, "projects", "create", "After")
+    await asyncio.sleep(1)  # the moment's second begins after the base
+    moment = archive.create("Before")
+    archive.create("After")
     await asyncio.to_thread(archive.change)
     await asyncio.to_thread(archive.wait_for_a_copy)
     await archive.follow(archive.again("/etc/ledger/archive.sh checkpoint"))
 
-    archive.stands_for[MOMENT] = moment
-    chosen = [archive.choose] if to_a_moment else []
-    await archive.follow(archive.restore, *chosen)
+    archive.choose(moment if to_a_moment else "now")
+    await archive.follow(archive.restore, archive.start)
     if to_a_moment:
         with pytest.raises(AssertionError, match=r"the last \d+ were removed"):
-            await archive.follow(archive.start)
-        await archive.follow(archive.check)
+            await archive.follow(archive.check)
+        await archive.follow(archive.without_checkpoint())
     else:
-        await archive.follow(archive.start)
+        await archive.follow(archive.check)
     assert {"Before", "After"} & archive.names() == ({"Before"} if to_a_moment else {"Before", "After"})
     assert answer_of_command(archive.address, "verify")["ok"] is True
     # The database takes changes again, and the archive copies them.
-    answer_of_command(archive.address, "projects", "create", "Later")
+    archive.create("Later")
     await asyncio.to_thread(archive.wait_for_a_copy)
+
+
+async def test_restores_after_a_restore_follow_the_chosen_timeline(archive: Archive) -> None:
+    answer_of_command(archive.address, "seed", "minimal")
+    await asyncio.to_thread(archive.change)
+    await archive.follow(archive.connect, archive.archive)
+    await asyncio.sleep(1)  # the moment's second begins after the base
+    first, second = archive.create("A"), archive.create("B")
+    archive.create("C")
+
+    async def restore(moment: str, timeline: str, names: str) -> None:
+        archive.choose(moment, timeline)
+        await archive.follow(archive.restore, archive.start, archive.without_checkpoint())
+        assert archive.names() & set("ABCDEF") == set(names)
+
+    await restore(first, "current", "A")
+    await restore(second, "current", "AB")
+    await restore("now", "current", "ABC")
+    fourth = archive.create("D")
+    archive.create("E")
+    archive.choose(fourth)  # without the new base
+    await archive.follow(archive.restore)
+    with pytest.raises(AssertionError, match="recovery ended before configured recovery target was reached"):
+        await archive.follow(archive.start)
+    await restore(fourth, "latest", "ABCD")
+    await archive.follow(archive.again("runuser -u postgres -- /etc/ledger/archive.sh base"))
+    await asyncio.sleep(1)
+    fifth = archive.create("F")
+    archive.create("G")
+    await restore(fifth, "current", "ABCDF")
+    await restore("now", "latest", "ABCDF")
+    assert len(list((archive.folder / "base").iterdir())) == 2, "each base stays"
+    lost = sorted(archive.postgres.folder.glob("lost-*"))
+    assert len(lost) == 7, "each restore keeps the data that it replaces"
+    assert all((folder / "global" / "pg_control").exists() for folder in lost)
+
+
+async def test_a_restore_that_cannot_move_the_data_stops(archive: Archive) -> None:
+    answer_of_command(archive.address, "seed", "minimal")
+    await archive.follow(archive.connect, archive.archive)
+    archive.choose("2026-01-01 00:00:00+00")
+    with pytest.raises(AssertionError):
+        await archive.follow(archive.restore)  # no base is older
+    archive.stands_for["$(date +%s)"] = "taken/there"
+    archive.choose("now", "latest")
+    with pytest.raises(AssertionError, match="mv: cannot move"):
+        await archive.follow(archive.restore)
+    assert not (archive.postgres.data / "recovery.signal").exists()
+    await archive.follow(archive.start)  # with the data that stayed
 
 
 async def test_a_ledger_without_a_checkpoint_is_archived_and_restored(archive: Archive) -> None:
@@ -212,7 +280,7 @@ async def test_a_ledger_without_a_checkpoint_is_archived_and_restored(archive: A
     assert sorted(file.name for file in archive.folder.iterdir()) == ["base", "wal"]
     answer_of_command(archive.address, "projects", "create", "Later")
     await asyncio.to_thread(archive.wait_for_a_copy)
-    await archive.follow(archive.restore, archive.start)
+    await archive.follow(archive.restore, archive.start, archive.check)
     assert not (archive.reader._folder / "checkpoint").exists()
     assert "Later" in archive.names()
 
