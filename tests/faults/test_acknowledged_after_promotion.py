@@ -174,7 +174,7 @@ async def test_servers_refuse_a_promoted_standby_without_what_they_acknowledged_
             await asyncio.to_thread(standby.promote)
             health = await client.at(running).health_when_settled()
             assert health.status == 503
-            assert re.search(r" lacks \d+ changes that this server has acknowledged ", health.body["notice"])
+            assert re.search(r" lacks \d+ commits that this server has acknowledged ", health.body["notice"])
             answer = await client.at(running).post("more")
             assert (answer.status, LACKS in answer.body["error"]["message"]) == (503, True)
             await asyncio.to_thread(running.kill)
@@ -185,7 +185,7 @@ async def test_servers_refuse_a_promoted_standby_without_what_they_acknowledged_
             words = ["serve", "--port", "0", "--database", address]
             refused = await asyncio.to_thread(run, words, timeout=PATIENCE_S)
             assert (refused.returncode, LACKS in refused.stderr) == (1, True)
-            count = re.search(r" lacks (\d+) changes", refused.stderr)
+            count = re.search(r" lacks (\d+) commits", refused.stderr)
             assert count is not None
             assert int(count[1]) >= LOST
     finally:

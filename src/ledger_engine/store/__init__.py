@@ -237,13 +237,13 @@ class Losses:
     """Acknowledged changes that the storage has lost, as far as this process knows.
 
     `refused` is the reason why the storage is not used, as a sentence; None while the storage is used.
-    `accepted` is a sentence about the changes that are lost for good. `changes` is the number of changes that
-    an operator gave up by starting a server with `--accept-loss`.
+    `accepted` is a sentence about the commits that are lost for good. `commits` is the number of commits that
+    an operator gave up by starting a server with `--accept-loss`. A commit may contain several changes.
     """
 
     refused: str | None = None
     accepted: str | None = None
-    changes: int = 0
+    commits: int = 0
 
 
 class Figure(NamedTuple):

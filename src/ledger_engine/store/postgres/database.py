@@ -182,8 +182,8 @@ class PostgresDatabase(ThreadedDatabase):
             ),
             Figure(
                 "ledger_lost_changes",
-                losses.changes,
-                "Acknowledged changes given up with --accept-loss.",
+                losses.commits,
+                "Acknowledged commits given up with --accept-loss.",
                 True,
             ),
             Figure("ledger_storage_retries", counts.retries, "Transactions that were tried again.", True),

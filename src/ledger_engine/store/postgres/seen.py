@@ -283,23 +283,23 @@ class SeenCommits:
         stored_count = stored_commits.get(self.server, _NO_COMMITS).announced
         commits = [each for each in self._own if each.number > stored_count]
         books = sum([each.works for each in commits], Counter[BookKey]())
-        own = books.total() or missing.get(self.server, 0)
+        own = missing.get(self.server, 0)
         of_others = sum(missing.values()) - missing.get(self.server, 0)
         sentences = []
         if own:
             since = f" since {iso(commits[0].moment)}" if commits else ""
-            sentences.append(f"{_changes(own)} that this server has acknowledged{since}")
+            sentences.append(f"{_commits(own)} that this server has acknowledged{since}")
         if of_others:
             newest = max([self._commits[server].moment for server in missing])
             sentences.append(
-                f"{_changes(of_others)} that other servers have acknowledged, the last one at {iso(newest)}"
+                f"{_commits(of_others)} that other servers have acknowledged, the last one at {iso(newest)}"
             )
         lacks = f"lacks {' and '.join(sentences)}."
         if not self._accepts_loss:
             self._refuse(f"The database that can be reached {lacks}", books)
         self.losses.accepted = f"With --accept-loss this server uses a database that {lacks}"
         self.losses.refused = None
-        self.losses.changes += own + of_others
+        self.losses.commits += own + of_others
         log.error("%s%s", self.losses.accepted, _by_book(books))
         self._own.clear()
         for server in missing:
@@ -315,15 +315,15 @@ class SeenCommits:
         raise ConnectionLost(sentence.rstrip("."), OLDER)
 
 
-def _changes(count: int) -> str:
-    return "1 change" if count == 1 else f"{count} changes"
+def _commits(count: int) -> str:
+    return "1 commit" if count == 1 else f"{count} commits"
 
 
 def _by_book(works: Counter[BookKey]) -> str:
     """Return the affected books as text for the log, but not for the health check, which anybody can read."""
     names = [f"{count} in {_name(book)}" for book, count in works.most_common(_BOOKS_NAMED_MAX)]
     more = f", and more in {len(works) - len(names)} other books" if len(works) > len(names) else ""
-    return f" By book: {', '.join(names)}{more}." if names else ""
+    return f" Changes by book: {', '.join(names)}{more}." if names else ""
 
 
 def _name(book: BookKey) -> str:

@@ -83,13 +83,13 @@ async def test_a_database_without_the_acknowledged_changes_is_not_used_until_it_
         assert refused.value.message == LACKS
     assert engine.losses.refused is not None
     assert engine.losses.refused.startswith(
-        "The database that can be reached lacks 2 changes that this server has acknowledged since 2"
+        "The database that can be reached lacks 2 commits that this server has acknowledged since 2"
     )
     assert GO_ON in engine.losses.refused
     go_back(beside, -2)
     await engine.check()
     await engine.write(Change())
-    assert (engine.losses.refused, engine.losses.changes) == (None, 0)
+    assert (engine.losses.refused, engine.losses.commits) == (None, 0)
 
 
 async def test_with_accept_loss_a_server_goes_on_and_says_what_is_lost(
@@ -101,13 +101,13 @@ async def test_with_accept_loss_a_server_goes_on_and_says_what_is_lost(
     go_back(beside, 2)
     await engine.write(Change())
     await engine.check()
-    assert engine.losses.changes == 2
+    assert engine.losses.commits == 2
     assert engine.losses.refused is None
     assert engine.losses.accepted is not None
     assert engine.losses.accepted.startswith(
-        "With --accept-loss this server uses a database that lacks 2 changes that this server has"
+        "With --accept-loss this server uses a database that lacks 2 commits that this server has"
     )
-    assert caplog.messages[-1].endswith(" By book: 2 in the test mode of prj_1.")
+    assert caplog.messages[-1].endswith(" Changes by book: 2 in the test mode of prj_1.")
 
 
 async def test_a_commit_is_counted_once_while_other_connections_are_opened(
@@ -150,7 +150,7 @@ async def test_missing_commits_of_other_servers_are_noticed_after_a_restart_too(
             await engine.check()
         return engine.losses.refused
 
-    lacks = "lacks 1 change that other servers have acknowledged, the last one at 2"
+    lacks = "lacks 1 commit that other servers have acknowledged, the last one at 2"
     assert lacks in str(await looked_until(refused, bool))
     for each in (engine, other):
         await each.close()
@@ -172,20 +172,20 @@ async def test_a_server_that_accepted_a_loss_does_not_hide_the_loss_from_other_s
     go_back(beside, 2)
     for _ in range(3):  # as many as were lost, and one more
         await accepting.write(Change())
-    assert accepting.losses.changes == 2
+    assert accepting.losses.commits == 2
 
     async def refused() -> str | None:
         with contextlib.suppress(StorageUnavailable):
             await engine.check()
         return engine.losses.refused
 
-    assert "lacks 2 changes that other servers" in str(await looked_until(refused, bool))
+    assert "lacks 2 commits that other servers" in str(await looked_until(refused, bool))
     beside.execute(_END)
     for _ in range(3):
         with pytest.raises(StorageUnavailable, match="lacks changes"):
             await engine.check()
     await accepting.write(Change())
-    assert accepting.losses.changes == 2
+    assert accepting.losses.commits == 2
 
 
 def has_seen(engine: Engine, commits: int) -> bool:
@@ -202,7 +202,7 @@ async def test_a_server_that_is_stopped_knows_at_its_next_start_all_that_it_has_
         await engine.write(Change())
     await engine.close()
     go_back(beside, 3)
-    with pytest.raises(StorageUnavailable, match="lacks 3 changes that other servers have acknowledged"):
+    with pytest.raises(StorageUnavailable, match="lacks 3 commits that other servers have acknowledged"):
         start(state=tmp_path)
 
 
@@ -221,7 +221,8 @@ async def test_a_server_that_is_killed_has_each_change_in_its_folder_before_the_
 def test_a_loss_is_told_in_plain_sentences() -> None:
     works = Counter({("prj_1", False): 2, ("prj_2", True): 1, ("", False): 1})
     assert seen._by_book(works) == (
-        " By book: 2 in the test mode of prj_1, 1 in the live mode of prj_2, 1 in the records of the servers."
+        " Changes by book: 2 in the test mode of prj_1, 1 in the live mode of prj_2,"
+        " 1 in the records of the servers."
     )
 
 
