@@ -106,7 +106,10 @@ def test_the_unit_of_several_servers_sets_ports_and_leaves_the_rest_to_the_file(
     options = serve.make_context("serve", words).params
     assert (options["port"], options["metrics"]) == (8701, ("127.0.0.1", 18701))
     assert (options["database"], options["trusted_proxies"]) == ("postgresql://ledger@127.0.0.1/ledger", 2)
-    assert set(service) == {"ExecStart", "StateDirectory"}, "a variable would win over servers.toml"
+    # A variable would win over servers.toml.
+    assert list(service) == ["ExecStart", "StateDirectory", "StateDirectoryMode"]
+    # The empty StateDirectory= resets the mode to 0755, so the drop-in repeats the mode after it.
+    assert service["StateDirectoryMode"] == unit_of("ledger.service")["Service"]["StateDirectoryMode"]
 
 
 @pytest.mark.process
