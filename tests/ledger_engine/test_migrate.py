@@ -232,7 +232,7 @@ async def test_after_the_way_back_a_server_uses_only_a_copy_with_all_changes(
         await with_postings(address, 1, serving=True, state=state)
         with psycopg.connect(address) as connection:
             connection.execute("UPDATE heads SET announced = announced - 1 WHERE lock = server")
-    with pytest.raises(StorageUnavailable, match=f"lacks {1 if newer else 4} change"):
+    with pytest.raises(StorageUnavailable, match=f"lacks {1 if newer else 4} commit"):
         open_engine(address, serving=True, state=state)
 
 
