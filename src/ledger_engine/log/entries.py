@@ -20,7 +20,7 @@ from ledger_engine.store import Row, Unit, Value
 
 SALT = 16  # bytes
 # If the bodies of the events in `EntryRange.uncommitted` have more than this many bytes in total, no further
-# event is added. This limit exists because a single work makes the commitments to all these bodies.
+# event is added. This limit exists because one transaction makes the commitments to all these bodies.
 COMMITTED_AT_ONCE = 4_000_000
 _EVENTS = (
     f"SELECT {outbox.SHORT_COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"

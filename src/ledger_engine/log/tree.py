@@ -152,10 +152,10 @@ class Edge:
         return sum(len(level) << (TILE_HEIGHT * number) for number, level in enumerate(self.levels))
 
     def add(self, leaves: Sequence[bytes]) -> list[tuple[int, bytes]]:
-        """Add the hashes of leaves. Return the level and the hash of each tile that became full, in order.
+        """Add the hashes of leaves.
 
-        The returned level is one above the level of the tile, because the tile's hash is stored in a tile of
-        that level.
+        Return for each tile that became full, in order, the tile's hash and the level at which this hash is
+        stored: one above the tile's own level.
         """
         full = []
         waiting = [*(self.levels[0] if self.levels else ()), *leaves]
