@@ -161,9 +161,9 @@ async def _move_clock(engine: Engine, clock: MovableClock, moment: int) -> None:
     """
     all_sent = await _wait_until_all_is_sent(engine, clock)
     while (due := await engine.read(_next_due)) is not None and due <= moment:
-        # If the last wait timed out and `due` has already passed, the wait was for this retry too: stop waiting
-        # for retries. If the last wait succeeded and `due` has already passed, the retry has become due since
-        # then, because the clock keeps running: wait again.
+        # If the last wait timed out and `due` has already passed, the wait was for this retry too: stop
+        # waiting for retries. If the last wait succeeded and `due` has already passed, the retry has become
+        # due since then, because the clock keeps running: wait again.
         if not all_sent and due <= clock.now():
             break
         clock.move_to(due)

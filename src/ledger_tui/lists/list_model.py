@@ -442,7 +442,8 @@ class ListModel:
     def _drop_lost_marks(self) -> None:
         """Remove the marks of objects that have left the list.
 
-        For example, an invoice leaves a list with the filter `status:open` when it is paid. Do nothing while a part of the list is not loaded or a text hides rows.
+        For example, an invoice leaves a list with the filter `status:open` when it is paid. Do nothing while
+        a part of the list is not loaded or a text hides rows.
         """
         window = self.window
         ids = {str(record.get("id")) for _row, record in window.at_hand()} if self.marks else set()
