@@ -128,6 +128,7 @@ async def _act(navigation: Navigation, request: ActionRequested) -> None:
     path = request.resource.action_path(action, request.record)
     key = new_idempotency_key() if action.creates else None
     could_not = f"Could not {action.label}: "
+    sent_at = navigation.context.session.clock()
     try:
         answer = await navigation.context.api.write(action.method, path, None, key, part=action.part)
     except NotOffered as error:
@@ -148,35 +149,41 @@ async def _act(navigation: Navigation, request: ActionRequested) -> None:
         record = dict(answer.record)
         secret = record.pop(action.shows_once, None) if action.shows_once else None
         shown_once = secret if isinstance(secret, str) else None
-        navigation.call_later(_show_result, navigation, request, record, shown_once)
+        navigation.call_later(_show_result, navigation, request, record, shown_once, sent_at)
 
 
 async def _read_again(navigation: Navigation, request: ActionRequested) -> None:
-    """Read the object of a failed action again, and show its state: somebody else may have changed it."""
+    """Read the object of an action again, and show its state: somebody else may have changed it."""
     resource, api = request.resource, navigation.context.api
     record: Record | None = None
+    sent_at = navigation.context.session.clock()
     if resource.has_object_path and resource.object_part not in navigation.context.session.missing_parts:
         with suppress(LedgerError):
             path = resource.object_path(request.record.get("id"))
             record = dict((await api.call("GET", path, part=resource.object_part)).record)
-    navigation.call_later(_show_again, navigation, resource, record)
+    navigation.call_later(_show_again, navigation, resource, record, sent_at)
 
 
-def _show_again(navigation: Navigation, resource: Resource, record: Record | None) -> None:
-    """Show the present state of an object in its list; if `record` is None, read the list's rows instead."""
+def _show_again(navigation: Navigation, resource: Resource, record: Record | None, sent_at: float) -> None:
+    """Show the present state of an object in its list.
+
+    If `record` is None, or the object's state has changed since `sent_at`, read the list's rows instead.
+    """
     for view in navigation.query(f"#{resource.kind}").results(ResourceView):
         view.detail.outdate()
-        if record is not None:
-            view.show_changed(record)
+        if record is not None and view.show_changed(record, sent_at):
             view.changed()
         else:
             view.poll_rows_soon()
 
 
 def _show_result(
-    navigation: Navigation, request: ActionRequested, record: Record, secret: str | None
+    navigation: Navigation, request: ActionRequested, record: Record, secret: str | None, sent_at: float
 ) -> None:
-    """Show `record`, which is the server's answer to the action, and show a new secret this one time."""
+    """Show `record`, which is the server's answer to the action, and show a new secret this one time.
+
+    The action was sent at `sent_at`. If the object's state has changed since then, read the object again.
+    """
     answered_id = record.get("id")
     another = answered_id not in (None, request.record.get("id"))
     is_new = another and str(answered_id).startswith(request.resource.id_prefix)
@@ -187,8 +194,8 @@ def _show_result(
     navigation.notify(sentence + undo_text(navigation), markup=False)
     for view in navigation.query(f"#{request.resource.kind}").results(ResourceView):
         view.detail.outdate()
-        if answered_id == request.record.get("id"):
-            view.show_changed(record)
+        if answered_id == request.record.get("id") and not view.show_changed(record, sent_at):
+            _start(navigation, "act", _read_again(navigation, request))
         if is_new:
             view.show_created(record)
         elif another:

@@ -72,6 +72,7 @@ from ledger_tui.ui.view import (
 
 if TYPE_CHECKING:
     from ledger_tui.forms.outcomes import Created
+    from ledger_tui.forms.submission import Submission
 
 
 class FirstViewShown(Message):
@@ -370,11 +371,13 @@ class Dashboard(Layer[None]):
         submission = Submission(view.resource, form, prefill, self.context)
         edits = record is not None and form.method == "PATCH"
         about = named(view.resource, record or {}, self.context.names) if edits else ""
-        closed = partial(self._form_closed, undo_action=form.way_back)
+        closed = partial(self._form_closed, submission, undo_action=form.way_back)
         self.app.clear_notifications()  # they would cover the form
         self.app.push_screen(FormScreen(submission, self.context, about), closed)
 
-    def _form_closed(self, created: Created | None, undo_action: ResourceAction | None = None) -> None:
+    def _form_closed(
+        self, submission: Submission, created: Created | None, undo_action: ResourceAction | None = None
+    ) -> None:
         if created is None:
             return
         view = self.navigation.resource_view
@@ -392,7 +395,8 @@ class Dashboard(Layer[None]):
         is_hidden = is_new and view.model.hides(record)
         self.notify(sentence + " · hidden by the filter" * is_hidden, markup=False)
         if created.edited and created.record is not None:
-            view.show_changed(created.record)
+            if not view.show_changed(created.record, submission.sent_at):
+                view.poll_rows_soon()
         else:
             view.show_created(created.record)
         if created.secret is not None:

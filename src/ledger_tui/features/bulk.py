@@ -164,6 +164,7 @@ class BulkScreen(Dialog[list[Record]]):
         self._failures: list[str] = []
         self.may_have_changes = False  # whether a request has changed an object, or may have changed one
         self._changed_records: list[Record] = []
+        self.sent_at = 0.0  # when the first request was sent
         self.done_ids: set[str] = set()  # the ids of the objects on which the action succeeded
         # If the action creates objects, each request carries the idempotency key of its record. So a request
         # that is sent again creates no second object.
@@ -238,7 +239,7 @@ class BulkScreen(Dialog[list[Record]]):
     def action_yes(self) -> None:
         self.query_one("#bulk-consequences").display = False
         self.query_one(ProgressBar).display = True
-        self._began = True
+        self._began, self.sent_at = True, self._session.clock()
         self.begin(f"0 of {len(self._records)}; esc stops after the current request.")
         self._act()
 
@@ -342,7 +343,7 @@ def act_on_all(
 
     def done(changed_records: list[Record] | None) -> None:
         for record in changed_records or ():
-            view.show_changed(record)
+            view.show_changed(record, screen.sent_at)
         if changed_records is not None and screen.has_results:
             if screen.may_have_changes:
                 end(screen.result)

@@ -100,6 +100,7 @@ class Submission:
         self.edited = EditedObject(resource, form, prefill, context.api, context.names)
         self.idempotency_key = new_idempotency_key()
         self.in_flight = False  # whether the request was sent; an unsent request can be cancelled
+        self.sent_at = 0.0  # when the request was sent last
         self.unanswered: list[Mapping[str, Any]] = []  # the bodies of the requests without an answer
         self._balances: dict[str, int] = {}
 
@@ -226,7 +227,7 @@ class Submission:
             while (seconds := self._session.waiting_seconds) > 0:
                 notify(False)
                 await asyncio.sleep(seconds)
-            self.in_flight = True
+            self.in_flight, self.sent_at = True, self._session.clock()
             notify(True)
             try:
                 path = self.form.path or self._resource.path

@@ -26,6 +26,7 @@ from ledger_client.errors import LedgerError
 from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.records import Record
 from ledger_tui.formats.text import JOINT, breakable, fit, join_units, literal
+from ledger_tui.lists.newest import ANY_TIME
 from ledger_tui.resources.base import Cell, Detail, Resource, Section
 from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.settings.config import DETAIL_COLUMNS, LEAST_COLUMNS, PaneChoice
@@ -127,9 +128,10 @@ def _wrap(value: Cell, width: int) -> list[Content]:
 
 @dataclass
 class RecordLoaded(Message):
-    """The pane has read this object from the server, by its id."""
+    """The pane has read this object from the server, by its id. The request was sent at `sent_at`."""
 
     record: Record
+    sent_at: float = ANY_TIME
 
 
 @dataclass
@@ -283,13 +285,14 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         True. Otherwise it posts nothing, and still shows the object's row from the list.
         """
         path, part = self._resource.object_path(record_id), self._resource.object_part
+        sent_at = self._view_context.session.clock()
         try:
             answer = await self._view_context.api.read(path, part=part)
         except LedgerError as error:
             if required or not isinstance(error, NotOffered):
                 self.post_message(RecordFailed(record_id, literal(error)))
         else:
-            self.post_message(RecordLoaded(answer.record))
+            self.post_message(RecordLoaded(answer.record, sent_at))
 
     # ------------------------------------------------------------------ beyond the record
 

@@ -8,11 +8,13 @@ takes the page that its caller has read.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from urllib.parse import quote, urlencode
 
 from ledger_tui.client.records import ListPage, Record, Want
 from ledger_tui.lists.arranging import order_of, selected_by
 from ledger_tui.lists.arrivals import Arrivals
+from ledger_tui.lists.newest import ANY_TIME, NewestStates
 from ledger_tui.lists.window import Keep, Window
 from ledger_tui.resources.base import FilterContext, Resource
 from ledger_tui.settings.config import ListSettings
@@ -45,6 +47,7 @@ class ListModel:
         self._end_page_at = 0.0  # the earliest time for another page while the cursor is at the end
         self._created: object = None  # the id of a created object that is not listed yet
         self._arrivals = Arrivals(context.session.clock)
+        self._newest_states = NewestStates(context.session.clock)
         # the credential that is not allowed to read this list, by its number (`Session.credentials`)
         self._refused_as: int | None = None
 
@@ -246,15 +249,18 @@ class ListModel:
 
     # ------------------------------------------------------------------ answers
 
-    def take_page(self, want: Want, page: ListPage, top: int) -> int | None:
+    def take_page(self, want: Want, page: ListPage, top: int, sent_at: float = ANY_TIME) -> int | None:
         """Add a page that arrived. Return by how many rows the object under the cursor moved down.
 
-        Return None for a stale page, which the list no longer waits for.
+        Return None for a stale page, which the list no longer waits for. `sent_at` is the time when the page
+        was requested; an object whose state has changed since then keeps this state.
         """
-        current = self.window.current
-        moved_by = self.window.apply(want, page, top)
+        current, known = self.window.current, {row.get("id"): row for row in self.window.all_rows()}
+        rows = [self.newest(row, sent_at) for row in page.rows]
+        moved_by = self.window.apply(want, replace(page, rows=rows), top)
         self._note_arrival(current)
         if moved_by is not None:
+            self._newest_states.note_changes(rows, known)
             self._drop_lost_marks()
             self.problem, self.is_old = "", False
             self.summary = page.summary or self.summary
@@ -314,8 +320,16 @@ class ListModel:
         self.window.push(records)
         self._note_arrival(current)
 
+    def newest(self, record: Record, sent_at: float) -> Record:
+        """Return the state of an object to show: `record`, or the known state if it may be newer.
+
+        `sent_at` is the time when the request was sent whose answer contains `record`.
+        """
+        return self._newest_states.newest(record, sent_at)
+
     def replace(self, record: Record) -> bool:
         """Show a newer state of an object in the object's row; return whether this row is loaded."""
+        self._newest_states.note(record)
         return self.window.replace(record)
 
     def show_changed(self, record: Record) -> None:

@@ -23,6 +23,7 @@ from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.arranging import ColumnsScreen, columns_of
 from ledger_tui.lists.list_model import ListModel
+from ledger_tui.lists.newest import ANY_TIME
 from ledger_tui.lists.paged_table import PagedTable, TableHeader
 from ledger_tui.resources.base import records_of
 from ledger_tui.settings.config import ListSettings
@@ -113,6 +114,7 @@ class RecordList(Stack):
             self.post_message(PageFailed(want, resource.empty))
             return
         path, params = place
+        sent_at = self.context.session.clock()
         try:
             page = await fetch_page(self.context.api, path, params, want, resource.part)
         except NotOffered as error:
@@ -132,11 +134,11 @@ class RecordList(Stack):
         except LedgerError as error:
             self.post_message(PageFailed(want, literal(error), forbidden=isinstance(error, PermissionDenied)))
         else:
-            self.call_later(self.take_page, want, page)
+            self.call_later(self.take_page, want, page, sent_at)
 
     @while_running
-    def take_page(self, want: Want, page: ListPage) -> None:
-        moved_by = self.model.take_page(want, page, self.table.top)
+    def take_page(self, want: Want, page: ListPage, sent_at: float = ANY_TIME) -> None:
+        moved_by = self.model.take_page(want, page, self.table.top, sent_at)
         if moved_by is None:
             return
         if page.rows:

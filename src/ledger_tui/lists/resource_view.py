@@ -17,6 +17,7 @@ from ledger_tui.lists.caption import Caption
 from ledger_tui.lists.detail_pane import DetailPane, Panes, RecordFailed, RecordLoaded
 from ledger_tui.lists.filter_bar import FilterBar
 from ledger_tui.lists.list_model import ListModel
+from ledger_tui.lists.newest import ANY_TIME
 from ledger_tui.lists.paged_table import PagedTable
 from ledger_tui.lists.record_list import PageFailed, RecordList
 from ledger_tui.resources.base import Resource, ResourceAction, offers, why_not, words_for
@@ -273,11 +274,11 @@ class ResourceView(View):
     @handles(RecordLoaded)
     def take_record(self, message: RecordLoaded) -> None:
         message.stop()
-        record_id = message.record.get("id")
-        if record_id in (self._awaited_id, (self.selected or {}).get("id")):
-            self.show_record(message.record)
+        record = self.model.newest(message.record, message.sent_at)
+        if record.get("id") in (self._awaited_id, (self.selected or {}).get("id")):
+            self.show_record(record)
         else:  # the user has selected another object while this one was read
-            self.model.replace(message.record)
+            self.model.replace(record)
 
     def action_locate(self) -> None:
         """Show the part of the list around the open object."""
@@ -379,13 +380,20 @@ class ResourceView(View):
         if (action := self.resource.action(name)) is not None:
             self.request(action)
 
-    def show_changed(self, record: Record) -> None:
-        """Show the new state of an object in its row and its detail."""
+    def show_changed(self, record: Record, sent_at: float = ANY_TIME) -> bool:
+        """Show the new state of an object in its row and its detail.
+
+        `sent_at` is the time of the request whose answer contains `record`. If the object's state has changed
+        since then, show nothing and return False, because it is unknown which state is newer.
+        """
+        if self.model.newest(record, sent_at) != record:
+            return False
         self.model.show_changed(record)
         self.record_list.remember(record)
         self.table.repaint()
         self._show_detail()
         self.refresh_bindings()
+        return True
 
     def show_created(self, record: Record | None) -> None:
         """Go to a created object as soon as the list contains the object.

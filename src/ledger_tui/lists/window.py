@@ -141,7 +141,7 @@ class Window:
 
     def _arrange(self) -> None:
         """Compute the shown rows from all kept rows."""
-        rows = [*self._all_rows()]
+        rows = [*self.all_rows()]
         arrangement = (self._order, self._descending, self._keep)
         # Compute nothing if nothing has changed: most polls return nothing new, and sorting thousands of rows
         # costs more than drawing them.
@@ -156,7 +156,8 @@ class Window:
     def _is_shown(self, row: Record) -> bool:
         return self._keep is None or self._keep(row) or row.get("id") in self._stays
 
-    def _all_rows(self) -> Iterator[Record]:
+    def all_rows(self) -> Iterator[Record]:
+        """Yield the kept rows, also those that the filters hide."""
         for number, slot in enumerate(self.slots):
             yield from slot.rows if slot.rows is not None else self._dropped_matches.get(number, ())
 

@@ -154,3 +154,22 @@ def test_a_changed_row_stays_if_a_filter_hides_it_and_not_if_the_object_is_gone(
     model.show_changed({"id": "inv_2", "status": "draft"})
     answer(model, model.page_to_poll(0, HEIGHT), rows[2:])
     assert ids(model) == ["inv_3", "inv_1"]
+
+
+def test_an_older_answer_does_not_replace_a_newer_state() -> None:
+    model = loaded(1, 2)
+    now = {"at": 10.0}
+    model._newest_states._clock = lambda: now["at"]
+    model.replace({**accounts(2)[0], "name": "New"})
+    page_before = model.page_to_poll(0, HEIGHT)
+    assert page_before is not None
+    model.take_page(page_before, ListPage(accounts(1, 2), None), 0, 9.0)
+    assert model.window.row(1) == {**accounts(2)[0], "name": "New"}
+    page_after = model.page_to_poll(0, HEIGHT)
+    assert page_after is not None
+    now["at"] = 12.0
+    model.take_page(page_after, ListPage(accounts(1, 2), None), 0, 11.0)
+    assert model.window.row(1) == accounts(2)[0]
+    # A page has changed the row, so the answer to a request before this page is older.
+    assert model.newest({"id": "acc_2", "name": "Older"}, 11.5) == accounts(2)[0]
+    assert model.newest({"id": "acc_2", "name": "Newest"}, 12.0)["name"] == "Newest"

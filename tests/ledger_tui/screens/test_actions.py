@@ -1,8 +1,12 @@
 """Actions on an object work on a server with every part."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from ledger_tui.app.application import LedgerApp
+from ledger_tui.client.api import ApiResponse
 from ledger_tui.client.session import Mode
 from ledger_tui.lists import arrivals
 from ledger_tui.server.embedded import Address
@@ -74,6 +78,61 @@ async def test_an_action_asks_for_a_second_press_on_a_row_that_just_arrived_but_
     await driver.sees("9.00  EUR  Bob")
     await driver.press("F", sees="A newer row came under the cursor. Press again to finalize")
     await driver.press("F", sees="Finalize the draft, 9.00 EUR from Bob to Till?")
+
+
+async def test_a_late_answer_to_an_action_does_not_replace_a_newer_state(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await draft_an_invoice(driver)
+    api, view, answered = driver.app.api, driver.view, asyncio.Event()
+    write = api.write
+
+    async def write_slowly(*arguments: Any, **keywords: Any) -> ApiResponse:
+        answer = await write(*arguments, **keywords)
+        await answered.wait()
+        return answer
+
+    monkeypatch.setattr(api, "write", write_slowly)
+    await driver.press("F", "y", sees="◐ open")
+    await write("POST", f"/v1/invoices/{(view.selected or {})['id']}/pay", None, "p")
+    await driver.sees("● paid")
+    monkeypatch.setattr(view, "poll", lambda: 60.0)  # no poll mends the row
+    states: list[str] = []
+    monkeypatch.setattr(view.table, "repaint", lambda *_: states.append((view.selected or {})["status"]))
+    answered.set()
+    await driver.sees("INV-000001 is open")
+    await driver.rests()
+    assert states
+    assert set(states) == {"paid"}
+
+
+@pytest.mark.parametrize("moves_on", [False, True])
+async def test_a_late_answer_to_a_read_does_not_replace_a_newer_state(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, moves_on: bool
+) -> None:
+    await draft_an_invoice(driver)
+    api, view, answered = driver.app.api, driver.view, asyncio.Event()
+    record_id = (view.selected or {})["id"]
+    read = api.read
+
+    async def read_slowly(path: str, *arguments: Any, **keywords: Any) -> ApiResponse:
+        answer = await read(path, *arguments, **keywords)
+        if path.endswith(record_id):
+            await answered.wait()
+        return answer
+
+    monkeypatch.setattr(api, "read", read_slowly)
+    await driver.press("enter")
+    path = f"/v1/invoices/{record_id}"
+    await until(lambda: any(each.url.endswith(path) for each in driver.app.traffic), "the read")
+    if moves_on:
+        await driver.press("escape")
+    await api.write("POST", f"{path}/finalize", None, "f")
+    await until(lambda: (view.selected or {})["status"] == "open")
+    monkeypatch.setattr(view, "poll", lambda: 60.0)
+    answered.set()
+    await driver.rests()
+    assert (view.selected or {})["status"] == "open"
 
 
 @pytest.mark.parametrize("key", ["enter", "T", "J", "e", "i", "y"])
