@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from ledger_tui.app.application import LedgerApp
@@ -80,6 +81,35 @@ async def test_a_step_back_shows_the_balance_before_the_last_event(
     assert machine(driver).ms is None
     await driver.sees("46.00", "● following")
     await driver.sees_no_more("PAST")
+
+
+async def test_a_step_forward_goes_to_the_events_that_happened_in_the_meantime(
+    driver: Driver, story: dict[str, Any], own_project: Address
+) -> None:
+    await step(driver, "comma")
+    headers = {"Authorization": f"Bearer {own_project.key}"}
+    post = {"account": story["account"], "amount": 300, "type": "credit", "description": "Tea"}
+    for _ in range(2):
+        answer = httpx.post(f"{own_project.url}/v1/transactions", json=post, headers=headers)
+        assert answer.status_code == 201
+        await asyncio.sleep(0.003)
+    for balance in ("46.00", "49.00", "52.00"):
+        await step(driver, "full_stop")
+        await driver.sees("PAST 20", balance)
+    await step(driver, "full_stop")
+    assert machine(driver).ms is None
+
+
+async def test_a_message_says_that_playing_has_reached_the_present(
+    driver: Driver, story: dict[str, Any]
+) -> None:
+    await step(driver, "comma")
+    await driver.press("space", sees="Played to now: the screens show the present again.")
+    assert machine(driver).ms is None
+    await driver.press("question_mark", "escape", gone="Played to now")
+    await step(driver, "comma")
+    await step(driver, "escape")
+    assert "Played to now" not in driver.text()
 
 
 async def test_a_server_is_not_asked_at_each_step_if_it_looks_back(

@@ -88,6 +88,10 @@ class EventRun:
         self.known, self.ends = [*self.known, *happenings], ends
         self._count()
 
+    def expect_newer(self) -> None:
+        """Note that more events may have happened since the last read, so that `needs` asks for them."""
+        self.ends = False
+
     def _count(self) -> None:
         # All events of one millisecond form one step, because moments are whole milliseconds.
         self._times = sorted({each.ms for each in self.known})
@@ -173,6 +177,7 @@ _HELD_SECONDS = 0.2  # the maximum time between two steps of a key that is held 
 _STRIDES = ((60, 25), (20, 5))
 _SEE_SECONDS = 0.1  # the minimum time between two reads of the view
 _PLAY_SECONDS = 0.6
+_PLAYED = "Played to now: the screens show the present again."
 _JUMP = ":at -2h  any moment"  # the line names this command, because no key goes to an arbitrary moment
 _ABOUT_LEAST = 30  # the minimum cells for the events of the moment
 
@@ -223,6 +228,7 @@ class TimeMachine(Widget):
         self._stepped_at = now
         stride = next((stride for least, stride in _STRIDES if abs(self._steps_held) > least), 1)
         self._stop()
+        self._event_run.expect_newer()
         self._go_steps(direction * stride)
 
     def _go_steps(self, steps: int) -> None:
@@ -251,6 +257,9 @@ class TimeMachine(Widget):
         if self._playing is not None:
             self._stop()
         else:
+            # Events that happen while the line plays are not played. Otherwise the line would never reach the
+            # present of a busy ledger.
+            self._event_run.expect_newer()
             pause = max(_PLAY_SECONDS, self._session.pause_after(1, least=0.0))
             self._playing = self.set_interval(pause, self._play_on)
         self.refresh()
@@ -265,13 +274,15 @@ class TimeMachine(Widget):
             self._playing = None
 
     def _show(self, ms: int | None) -> None:
-        before, self._session.moment_ms = self.ms, ms
+        before, was_playing, self._session.moment_ms = self.ms, self.playing, ms
         if ms is None:
             self._stop()
             self.marks.clear()
         if (before is None) != (ms is None):
             # A notification about the present would be wrong in the past, and vice versa.
             self.app.clear_notifications()
+            if was_playing and ms is None:
+                self.notify(_PLAYED)
             self.display = ms is not None
             self._session.on_change()
             self.screen.refresh_bindings()

@@ -87,6 +87,9 @@ def test_steps_beyond_what_is_known_need_more_of_it() -> None:
     assert known.needs(10, -9) == known.needs(20, 9) == ""
     assert (known.step(10, -1), known.step(20, 1)) == (5, 25)
     assert EventRun().step(None, -1) is None
+    known.expect_newer()
+    assert known.needs(25, 1) == "newer"
+    assert known.needs(20, 1) == ""
 
 
 def test_the_line_has_the_moment_failures_and_marks_at_their_places() -> None:
