@@ -202,7 +202,9 @@ class Navigation(Switcher):
         needs only one view.
         """
         if not self.query(f"#{kind}"):
-            await self.mount(make_view(PLACE_OF_KIND[kind], self.context))
+            view = make_view(PLACE_OF_KIND[kind], self.context)
+            view.display = False  # while the former view is shown
+            await self.mount(view)
         self.current = kind
         under = BY_KIND[kind].under if kind in BY_KIND else None
         self._tabs.shown = under or kind

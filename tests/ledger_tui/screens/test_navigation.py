@@ -11,6 +11,7 @@ from ledger_tui.features.raw import JsonText, RawScreen
 from ledger_tui.server.embedded import Address
 from ledger_tui.settings.config import Config, Options, read_config
 from ledger_tui.ui.styles import ABOUT, THEMES
+from ledger_tui.ui.view import View
 from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
@@ -205,3 +206,20 @@ async def test_a_small_terminal_and_a_large_one_show_every_dialog(
             ):
                 await driver.press(key, sees=text)
                 await driver.press("escape", gone=text)
+
+
+async def test_a_new_view_is_hidden_until_it_takes_the_place_of_the_former_view(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    navigation = driver.app.dashboard.navigation
+    mount, shown = navigation.mount, list[list[str | None]]()
+
+    async def mount_and_look(view: View) -> None:
+        await mount(view)
+        shown.append([each.id for each in navigation.children if each.display])
+
+    monkeypatch.setattr(navigation, "mount", mount_and_look)
+    for key in ("3", "0", "7"):
+        await driver.press(key)
+    assert shown == [["accounts"], ["invoices"], ["overview"]]
+    assert [each.id for each in navigation.children if each.display] == ["events"]
