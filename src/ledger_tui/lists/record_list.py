@@ -31,7 +31,7 @@ from ledger_tui.ui.handlers import WorkerFailed, asks, handles, while_running
 from ledger_tui.ui.view import NamesLoaded, Stack
 
 _NO_LEDGER_BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
-_ROW_BEFORE = "A newer row had just come; this is the row that was there before."
+_ROW_BEFORE = "A newer row had just come; this is the row that was there before. f goes to the new row."
 _HALVINGS = 40  # the maximum number of requests to find the oldest row
 
 
