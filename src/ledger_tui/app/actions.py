@@ -249,7 +249,7 @@ def why_no_undo(navigation: Navigation) -> str:
 
 def take_back(navigation: Navigation) -> None:
     """Undo the last change. If the action that undoes the change needs a question, ask the user first."""
-    if why := navigation.context.session.forbids_changes:
+    if why := navigation.context.session.why_no_change:
         navigation.notify(why, markup=False)
     elif navigation.undo_request is not None:
         ask_action(navigation, navigation.undo_request)
@@ -261,7 +261,7 @@ def take_back(navigation: Navigation) -> None:
 def ask_helper(navigation: Navigation, request: HelperRequest) -> None:
     """Send a request to a test helper; ask the user first if the request deletes data."""
     session = navigation.context.session
-    if why := session.forbids_changes:
+    if why := session.why_no_change:
         navigation.notify(why, markup=False)
     elif request.question:  # only test keys can use helpers, so the user need not type a text to confirm
         confirm(

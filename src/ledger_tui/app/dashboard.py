@@ -114,6 +114,7 @@ class Dashboard(Layer[None]):
         self._connection_shown: tuple[str, int | None] = ("", None)
         self.navigation = Navigation(first, self._tabs, self._status, context)
         self._past = TimeMachine(lambda: self.view.see_moment(), self._status, context)
+        self._session.way_to_now = self._way_to_now
 
     def compose(self) -> ComposeResult:
         yield self._status
@@ -126,6 +127,12 @@ class Dashboard(Layer[None]):
     def view(self) -> View:
         """The view on screen."""
         return self.navigation.view
+
+    def _way_to_now(self) -> str:
+        """Return the sentence that tells the user how to return from the past to now."""
+        escape = self.active_bindings.get("escape")
+        is_direct = escape is not None and escape.binding.action == "past('now')"
+        return "Press esc to return to now." if is_direct else ":at now returns to now."
 
     @property
     def broken_endpoint(self) -> str | None:
@@ -315,14 +322,14 @@ class Dashboard(Layer[None]):
         if past.PART in self._session.missing_parts and action.startswith("step"):
             return past.NOT_OFFERED
         if action == "take_back":
-            return self._session.forbids_changes or actions.why_no_undo(self.navigation)
+            return self._session.why_no_change or actions.why_no_undo(self.navigation)
         if action == "prove":
             return actions.CHOOSE_PROVEN if LOG_PART not in self._session.missing_parts else NO_LOG
         if action == "trace" and self._is_own_trace:
             return "You are already looking at the trace of this object."
         if action == "trace" and isinstance(self.view, ResourceView) and self.view.selected is not None:
             return actions.no_trace(self.view.resource)
-        why = self._session.forbids_changes if action.startswith(actions.CHANGES) else ""
+        why = self._session.why_no_change if action.startswith(actions.CHANGES) else ""
         return why or actions.WHY_NOT.get(action, "") or self.view.why_not(binding)
 
     def action_take_back(self) -> None:

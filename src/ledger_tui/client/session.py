@@ -63,6 +63,8 @@ class Session:
         self.progress: float | None = None
         self.retries = 0
         self.next_try_at = 0.0
+        # returns the sentence that tells the user how to return from the past to now
+        self.way_to_now: Callable[[], str] = lambda: ":at now returns to now."
         self.wait_until = 0.0  # no request is sent before this time of `clock`
         # the numbers of the rate limit: requests per minute, requests left, the Unix time of the next window
         self.limit: int | None = None
@@ -146,10 +148,16 @@ class Session:
     def forbids_changes(self) -> str:
         """Why the dashboard can change nothing now; "" if it can make changes."""
         if self.moment_ms is not None:
-            return "This is the past: nothing can be changed. Press esc to return to now."
+            return "This is the past: nothing can be changed."
         if self.read_only:
             return "Read-only: this dashboard changes nothing."
         return f"Read-only: this credential lacks {_WRITES}." if self._lacks_scope else ""
+
+    @property
+    def why_no_change(self) -> str:
+        """The text of `forbids_changes` for a message; in the past, it also names the way back to now."""
+        way = f" {self.way_to_now()}" if self.moment_ms is not None else ""
+        return self.forbids_changes + way
 
     # ------------------------------------------------------------------ connection
 

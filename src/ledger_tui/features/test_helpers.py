@@ -373,7 +373,7 @@ class HelpersView(TiledView):
         if self.problem == MISSING:
             return MISSING
         no_row = "No snapshot or fault is chosen; tab goes to them."
-        return self.context.session.forbids_changes or no_row
+        return self.context.session.why_no_change or no_row
 
     def action_snapshot(self) -> None:
         self.post_message(HelperLineRequested("snapshot "))

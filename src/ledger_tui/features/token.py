@@ -137,7 +137,7 @@ class TokenView(View, can_focus=True):
         """Return the reason why the keystroke of `binding` cannot change the credential now."""
         tokens = self.context.tokens
         if binding.action == "exchange" and self.context.session.read_only:
-            return self.context.session.forbids_changes
+            return self.context.session.why_no_change
         if self.reading:
             return "The last request is still running."
         if not tokens.key:

@@ -90,7 +90,8 @@ async def test_a_step_forward_goes_to_the_events_that_happened_in_the_meantime(
     headers = {"Authorization": f"Bearer {own_project.key}"}
     post = {"account": story["account"], "amount": 300, "type": "credit", "description": "Tea"}
     for _ in range(2):
-        answer = httpx.post(f"{own_project.url}/v1/transactions", json=post, headers=headers)
+        url = f"{own_project.url}/v1/transactions"
+        answer = await asyncio.to_thread(httpx.post, url, json=post, headers=headers)
         assert answer.status_code == 201
         await asyncio.sleep(0.003)
     for balance in ("46.00", "49.00", "52.00"):
@@ -145,6 +146,12 @@ async def test_nothing_is_written_in_the_past(driver: Driver, story: dict[str, A
     assert "Nothing to undo" not in driver.text()
     with pytest.raises(ReadOnly):
         await driver.app.api.write("POST", "/v1/accounts", {"name": "x", "currency": "EUR"}, None)
+    driver.app.clear_notifications()
+    await driver.press("enter")  # esc closes the detail first
+    await driver.press("n", sees=(why, ":at now returns to now."))
+    assert "Press esc" not in driver.text()
+    driver.app.clear_notifications()
+    await driver.press("escape", "n", sees="Press esc to return to now.")
     await driver.press("escape", "n")
     await until(lambda: len(driver.app.screen_stack) == 2, "the form")
 
