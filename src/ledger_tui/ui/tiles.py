@@ -122,6 +122,7 @@ class Tile(Widget):
         self._size_drawn: Size | None = None
         self._styles: dict[str, RichStyle] = {}
         self._index = 0  # the position among the rows with a link
+        self._wanted: Link | None = None  # the link of the row that the user has chosen
         self.current = False
 
     def on_click(self, event: events.Click) -> None:
@@ -148,6 +149,7 @@ class Tile(Widget):
     def move(self, step: int) -> None:
         """Choose the row that is `step` rows below the chosen row; a negative step moves up."""
         self._index = max(0, min(len(self._stops) - 1, self._index + step))
+        self._wanted = self.chosen.link if self.chosen is not None else self._wanted
         self.show_changes()
 
     def choose_at(self, line: int) -> bool:
@@ -161,7 +163,7 @@ class Tile(Widget):
         before = self.chosen
         if row is None or row.link is None:
             return before is None
-        self._index = self._stops.index(row)
+        self._index, self._wanted = self._stops.index(row), row.link
         self.show_changes()
         return row is before
 
@@ -169,11 +171,12 @@ class Tile(Widget):
         before = self.chosen
         self._rows = rows
         # When the user enters a tile, its first row must be chosen, even if this row has just arrived.
-        if before is None or (self._index == 0 and (self._follows or not self.current)):
+        if self._index == 0 and (self._follows or not self.current):
             return
+        # The row that the user has chosen is away while the tile loads, and at a moment before it existed.
         links = [row.link for row in self._stops]
-        if before.link in links:
-            self._index = links.index(before.link)
+        kept = [self._wanted, before.link if before is not None else None]
+        self._index = next((links.index(link) for link in kept if link in links), self._index)
 
     # ------------------------------------------------------------------ drawing
 

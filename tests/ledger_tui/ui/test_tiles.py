@@ -37,3 +37,18 @@ async def test_a_row_that_comes_first_is_chosen_only_in_a_tile_that_the_user_has
         app.links = [FAILING, WORKING]
         app.tile.show_changes()
         assert app.tile.link == chosen
+
+
+async def test_the_row_that_the_user_has_chosen_is_chosen_again_after_it_was_away() -> None:
+    app = OneTile()
+    app.links = [WORKING, FAILING]
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        app.tile.current = True
+        app.tile.show_changes()
+        app.tile.move(1)
+        another = Link("another", "deliveries", filters={"endpoint": "another"})
+        for links, chosen in (([], None), ([WORKING], WORKING), ([another, FAILING, WORKING], FAILING)):
+            app.links = links
+            app.tile.show_changes()
+            assert (app.tile.chosen.link if app.tile.chosen is not None else None) == chosen
