@@ -224,6 +224,13 @@ class ListModel:
         """Whether older pages may contain more rows to show in this sorted or filtered list."""
         return self.window.arranged and self.window.has_older
 
+    @property
+    def why_no_search(self) -> str:
+        """Why there are no older rows to search, in a sentence."""
+        if self.window.has_older:
+            return "This list loads older rows when you move down."
+        return "All older rows are loaded already." if self.window.loaded else ""
+
     def begin_search(self) -> bool:
         """Begin to read older pages until the list shows one more row; return whether the search began."""
         if self.searching or not self.can_search:

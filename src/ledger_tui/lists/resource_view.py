@@ -330,7 +330,7 @@ class ResourceView(View):
             case "act" if marks and (act := self.resource.action(name)) is not None:
                 return True if may_change and any(map(act.allowed, marks)) else None
             case "look":
-                return self.model.can_search
+                return self.model.can_search or None
             case "filter":
                 return not self.filter_bar.display
             case "open":
@@ -539,7 +539,7 @@ class ResourceView(View):
         """Return the sentence that says why a greyed key does nothing now; "" if there is none."""
         action, _, argument = binding.action.rstrip(")").partition("(")
         match action:
-            case "act" | "edit" | "open" | "program" | "mark" | "mark_all" if self.model.is_loading:
+            case "act" | "edit" | "open" | "program" | "mark" | "mark_all" | "look" if self.model.is_loading:
                 return _LOADING
             case "mark" | "mark_all":
                 return f"There is no {self.resource.singular} here to mark."
@@ -553,6 +553,8 @@ class ResourceView(View):
                 return why_no_transfer(source) if source and names.lacks_partner(account_id) else ""
             case "program":
                 return f"There is no {self.resource.singular} here to show."
+            case "look":
+                return self.model.why_no_search
             case "widen":
                 return "The list and the detail are not side by side, so no width can change."
             case _:

@@ -53,6 +53,19 @@ async def test_a_text_narrows_the_loaded_rows_while_it_is_typed(
     assert not any("ev" in args.values() for _method, _path, args in server.requests)
 
 
+async def test_m_says_why_there_are_no_more_rows_to_search(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    for number in range(130):
+        server.add_account(f"Till {number}")
+    async with dashboards.open() as driver:
+        assert not driver.view.model.window.arranged
+        await driver.press("m", sees="This list loads older rows when you move down.")
+        await driver.press("end")
+        await until(lambda: not driver.view.model.window.has_older)
+        await driver.press("m", sees="All older rows are loaded already.")
+
+
 async def test_a_text_in_no_row_is_reported(with_till: Driver) -> None:
     await with_till.press("slash")
     await with_till.type("xyz", "enter", sees="✕ No loaded row matches “xyz”.")
