@@ -33,7 +33,7 @@ from tests.reader import Reader
 PAGE = ROOT / "docs" / "postgresql.md"
 DEPLOY = ROOT / "deploy" / "postgres"
 SEGMENT_BYTES = 16 * 2**20
-NEWEST = "moment=now timeline=latest"  # the first line of the block that restores
+NEWEST = "moment=now timeline=latest before=$moment"  # the first line of the block that restores
 SSH = """#!/bin/sh
 while [ "$1" = -o ]; do shift 2; done
 [ "$1" = ledger@other.example ] && cd {folder} || exit 255
@@ -126,10 +126,10 @@ class Archive:
         assert f"\n{line}\n" in self.archive.text
         return dataclasses.replace(self.archive, text=line)
 
-    def choose(self, moment: str, timeline: str = "") -> None:
+    def choose(self, moment: str, timeline: str = "", before: str = "$moment") -> None:
         """Let the reader change the first line of the block that restores."""
         timeline = timeline or ("latest" if moment == "now" else "current")
-        self.stands_for[NEWEST] = f"moment='{moment}' timeline={timeline}"
+        self.stands_for[NEWEST] = f"moment='{moment}' timeline={timeline} before=\"{before}\""
 
     def create(self, name: str) -> str:
         """Create a project, and return a moment after it."""
@@ -233,8 +233,8 @@ async def test_restores_after_a_restore_follow_the_chosen_timeline(archive: Arch
     first, second = archive.create("A"), archive.create("B")
     archive.create("C")
 
-    async def restore(moment: str, timeline: str, names: str) -> None:
-        archive.choose(moment, timeline)
+    async def restore(moment: str, timeline: str, names: str, before: str = "$moment") -> None:
+        archive.choose(moment, timeline, before)
         await archive.follow(archive.restore, archive.start, archive.without_checkpoint())
         assert archive.names() & set("ABCDEF") == set(names)
 
@@ -254,9 +254,10 @@ async def test_restores_after_a_restore_follow_the_chosen_timeline(archive: Arch
     archive.create("G")
     await restore(fifth, "current", "ABCDF")
     await restore("now", "latest", "ABCDF")
+    await restore("now", "current", "ABC", before=first)  # the end before the restores, by the older base
     assert len(list((archive.folder / "base").iterdir())) == 2, "each base stays"
     lost = sorted(archive.postgres.folder.glob("lost-*"))
-    assert len(lost) == 7, "each restore keeps the data that it replaces"
+    assert len(lost) == 8, "each restore keeps the data that it replaces"
     assert all((folder / "global" / "pg_control").exists() for folder in lost)
 
 

@@ -74,7 +74,8 @@ class Engine:
     @property
     def notice(self) -> str | None:
         """Return sentences about everything that a person must decide or repair; None if there is nothing."""
-        return " ".join(filter(None, (*self.notices.values(), self.clock_notice()))) or None
+        sentences = (self.losses.accepted, *self.notices.values(), self.clock_notice())
+        return " ".join(filter(None, sentences)) or None
 
     def clock_notice(self) -> str | None:
         """Return a sentence if the ledger's time is far ahead of the machine's clock, else None."""
@@ -178,7 +179,7 @@ class Engine:
 
         While the database cannot be reached, the values that the database itself measures are missing.
         """
-        has_notice = any((self.losses.refused, self.notice, self.losses.accepted))
+        has_notice = any((self.losses.refused, self.notice))
         notice = Figure("ledger_notice", has_notice, "1 while GET /api/health shows a notice.")
         return [notice] if self._measure is None else [notice, *await self._measure()]
 

@@ -56,7 +56,7 @@ async def get_health(call: Call) -> Health | Rendered:
         await call.engine.check()
     except StorageUnavailable as error:
         return _unavailable(call, Health(False, VERSION, losses.refused or call.engine.notice), error)
-    return Health(True, VERSION, call.engine.notice or losses.accepted)
+    return Health(True, VERSION, call.engine.notice)
 
 
 @health_routes.add("GET", "/health/ready", public=True)
