@@ -22,6 +22,7 @@ from ledger_tui.resources.invoices import (
     ONE_BLANK_LINE,
     TypedLine,
     column_at_fault,
+    fault_of_column,
     dump_lines,
     load_lines,
     sum_as_typed,
@@ -408,6 +409,16 @@ class LinesField(Vertical):
                 self.screen.set_focus([*row.query(Input)][column])
                 return True
         return False
+
+    @property
+    def fault_of_focused(self) -> str:
+        """Why the value of the focused input is wrong; "" if the value is right, or the row is empty."""
+        here, currency = self._focused_row(), self._currency()
+        if here is None or here.line.blank or currency is None:
+            return ""
+        column = [each.has_focus for each in here.query(Input)].index(True)
+        fault = fault_of_column(here.line, column, currency)
+        return f"Line {[*self.rows].index(here) + 1}: {fault}" if fault else ""
 
     def action_step(self, step: int) -> None:
         """Focus the same column of the row that is `step` rows below."""

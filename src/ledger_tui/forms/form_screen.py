@@ -220,12 +220,20 @@ class FormScreen(Dialog[Created | None]):
     def _shows_fault(self, field: Field | None) -> bool:
         """Check the value of a field, and return whether the field shows an error now.
 
-        Return False for the lines of an invoice, because enter moves inside a line too.
+        Of the lines of an invoice, check only the focused input, because enter moves inside a line too.
         """
-        if field is None or field.kind == "lines":
+        if field is None:
             return False
+        if field.kind == "lines":
+            fault = self.query_one(LinesField).fault_of_focused
+            self._show_fault(field, fault)
+            return bool(fault)
         if field.name not in self._form.either:
             self._show_fault(field, missing(field, self._form, self.typed()))
+        entry = self.query_one(f"#field-{field.name}")
+        if isinstance(entry, PickerField) and entry.is_unknown:
+            self._check(field, entry.value, goes_on=True)
+            return True
         self._check_value(field)
         return self.query_one(f"#error-{field.name}").display
 
@@ -487,12 +495,17 @@ class FormScreen(Dialog[Created | None]):
             lines.show_sum()
         self._adapt_to_account()
         self._show_effect()
+        if message.entry == "field-account":
+            for picker in self.query(PickerField):
+                picker.directory_changed()  # the note under the destination is about the source's currency
         for field in self._form.fields:
             if message.entry == f"field-{field.name}" and self._value(field) != self._wrong.get(field.name):
                 self._show_error(field, "")
             elif (
-                message.entry == "field-account" and field.kind in ("amount", "lines") and self._value(field)
-            ):  # the typed amounts may be invalid in the currency of the new account
+                message.entry == "field-account"
+                and (field.kind in ("amount", "lines") or field.name == "destination")
+                and self._value(field)
+            ):  # the typed amounts or the destination may be invalid in the currency of the new account
                 self._show_error(field, self.submission.fault_of(field, self.typed()))
 
     def _show_effect(self) -> None:
@@ -583,14 +596,22 @@ class FormScreen(Dialog[Created | None]):
             self._show_error(field, fault)
 
     @asks("check")
-    async def _check(self, field: Field, text: str) -> None:
-        if error := await self.submission.refusal_of(field, text):
-            self.call_later(self._show_refusal, field, text, error)
+    async def _check(self, field: Field, text: str, *, goes_on: bool = False) -> None:
+        error = await self.submission.refusal_of(field, text)
+        self.call_later(self._take_check, field, text, error, goes_on)
 
     @while_running
-    def _show_refusal(self, field: Field, text: str, error: str) -> None:
-        if self._value(field) == text and not self.working:
+    def _take_check(self, field: Field, text: str, error: str, goes_on: bool) -> None:
+        """Show why the server does not know a name. If it knows the name, and enter asked, go on."""
+        if self._value(field) != text or self.working:
+            return
+        if error:
             self._show_error(field, error)
+        elif goes_on and field is self._field_around(self.focused):
+            picker = self.query_one(f"#field-{field.name}", PickerField)
+            picker.directory_changed()
+            if not picker.offers:
+                self.action_go(1)
 
     @handles(NamesLoaded)
     def names_loaded(self) -> None:

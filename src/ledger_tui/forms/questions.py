@@ -247,7 +247,7 @@ def _movement(
         amount = parse_amount(values.get("amount", ""), account.currency)
     except BadAmount:
         return None
-    if form.sends and other is None:
+    if form.sends and (other is None or not other.is_partner_of(account)):
         return None
     before = balances.get(account.id)
     after = None if before is None else before + (amount if kind == "credit" else -amount)

@@ -130,8 +130,9 @@ class Submission:
         try:
             await self._require_user(values)
             currency = await self._currency(values)
+            self._require_partner(values)
             await self._require_destination(values)
-            self._require_same_currency(values)
+            self._require_partner(values)
             if self.form.method == "PATCH":
                 # This first call reports wrong values, before the form shows the changes of other people.
                 changes_of(self.form, values, self.edited.values, currency)
@@ -294,16 +295,25 @@ class Submission:
             with suppress(LedgerError):
                 self._learn_account((await self._api.call("GET", ACCOUNTS.object_path(account_id))).record)
 
-    def _require_same_currency(self, values: Mapping[str, str]) -> None:
-        """Raise FieldErrors for a transfer between two known accounts of different currencies."""
-        account, other = (
-            self._names.get(values.get(name, "").strip()) for name in ("account", "destination")
-        )
-        if account is not None and other is not None and account.currency != other.currency:
+    def _require_partner(self, values: Mapping[str, str]) -> None:
+        """Raise FieldErrors if no known account with the destination's text can take a transfer."""
+        account, text = self._names.get(values.get("account", "").strip()), values.get("destination", "")
+        chosen = self._names.get(text.strip())
+        matches = self._names.search(text, None) if chosen is None and text.strip() else [chosen]
+        others = [match for match in matches if match is not None]
+        if account is None or not others or any(map(account.is_partner_of, others)):
+            return
+        label = next(field.label for field in self.form.fields if field.name == "destination")
+        if len(others) > 1:
+            error = f"{label} must be another account in {literal(account.currency)}."
+        elif others == [account]:
+            error = f"{label} must be another account."
+        else:
             there, here = (
-                f"{literal(each.name)} is in {literal(each.currency)}" for each in (other, account)
+                f"{literal(each.name)} is in {literal(each.currency)}" for each in (others[0], account)
             )
-            raise FieldErrors({"destination": f"{there}, but {here}."})
+            error = f"{there}, but {here}."
+        raise FieldErrors({"destination": error})
 
     def fault_of(self, field: Field, values: Mapping[str, str]) -> str:
         """Return why the typed value of a field is wrong; "" if the dashboard finds no fault in the value."""
@@ -314,7 +324,7 @@ class Submission:
             return ""
         try:
             if field.name == "destination":
-                self._require_same_currency(values)
+                self._require_partner(values)
             _value(field, text, currency)
         except FieldErrors as error:
             return error.errors[field.name]

@@ -144,13 +144,17 @@ def _line_to_send(row: TypedLine, currency: str) -> dict[str, Any]:
 
 def column_at_fault(row: TypedLine, currency: str) -> int | None:
     """Return the number of the first column of `TypedLine` with a wrong value; None if all are right."""
+    return next((column for column in range(len(row)) if fault_of_column(row, column, currency)), None)
+
+
+def fault_of_column(row: TypedLine, column: int, currency: str) -> str:
+    """Return why the value in a column of `TypedLine` is wrong; "" if the value is right."""
     good = TypedLine("-", "1", "0")
-    for column, value in enumerate(row):
-        try:
-            _line_to_send(TypedLine(*(*good[:column], value, *good[column + 1 :])), currency)
-        except ValueError:
-            return column
-    return None
+    try:
+        _line_to_send(TypedLine(*(*good[:column], row[column], *good[column + 1 :])), currency)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _sum(lines: Iterable[dict[str, Any]]) -> int:

@@ -156,8 +156,52 @@ async def test_a_transfer_to_an_account_of_another_currency_is_refused_with_thei
     async with dashboards.open() as driver:
         await driver.sees("Main till", "Kuwait branch")
         await driver.press("down", "x", sees="Main till · EUR")
-        await driver.type("kuw", "enter")
+        await driver.type("kuw", "enter", sees="✕ Kuwait branch is in KWD, but Main till is in EUR.")
+        await driver.press("backspace", gone="✕ Kuwait")  # the focus has stayed in the field
+        await driver.press("tab")
         await driver.type("5", "ctrl+s", sees="✕ Kuwait branch is in KWD, but Main till is in EUR.")
+
+
+async def test_a_transfer_to_its_own_account_is_refused_in_the_field_before_the_question(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Safe"), server.add_account("Operating account"), server.add_account("Safe 2")
+    async with dashboards.open() as driver:
+        await driver.sees("Operating account")
+        await driver.press("down", "x", sees="Operating account · EUR")
+        await driver.type("oper", "enter", sees="✕ To must be another account.")
+        await driver.press("tab")
+        await driver.type("25", "ctrl+s", sees="✕ To must be another account.")
+        await driver.rests()
+        assert "Moves 25.00" not in driver.text()
+        assert driver.app.screen.focused.parent.id == "field-destination"  # type: ignore[union-attr]
+    assert not [path for method, path, *_ in server.requests if method == "POST"]
+
+
+async def test_the_note_of_the_destination_follows_the_account_that_the_money_leaves(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Yen box", "JPY"), server.add_account("Yen safe", "JPY"), server.add_account("Till")
+    server.add_account("Safe")
+    async with dashboards.open() as driver:
+        await driver.sees("Till")
+        await driver.press("x", sees="Safe · EUR")
+        await driver.type(
+            "yen", "enter", sees=("No other account in EUR", "✕ To must be another account in EUR.")
+        )
+        await driver.press("shift+tab", "ctrl+u")
+        await driver.type("yen s", "enter", sees="Yen safe · JPY", gone="account in EUR")
+
+
+async def test_enter_stays_in_a_field_whose_name_the_server_does_not_know(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Till"), server.add_account("Safe")
+    async with dashboards.open() as driver:
+        await driver.sees("Till")
+        await driver.press("x", sees="Safe · EUR")
+        await driver.type("zzz", "enter", sees="✕ There is no such account.")
+        assert driver.app.screen.focused.parent.id == "field-destination"  # type: ignore[union-attr]
 
 
 async def test_a_transfer_offers_only_other_accounts_in_the_currency_of_the_first(

@@ -90,3 +90,17 @@ async def test_the_refusal_of_a_form_goes_when_a_field_changes(own_project: Addr
         await driver.press("tab")
         await driver.sees("✕ Nothing was changed.")
         await driver.type("m", gone="✕ Nothing was changed.")
+
+
+async def test_enter_stays_in_a_unit_amount_that_is_wrong(own_project: Address) -> None:
+    async with dashboard_on(own_project, (80, 30)) as driver:
+        await driver.sees("● online")
+        await driver.app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        await until(lambda: driver.app.names.search("till"))
+        await driver.press("3", "n", sees="New invoice")
+        await driver.type("till", "enter")
+        await driver.type("Ada", "enter", "ctrl+n", sees="unit amount")
+        await driver.type("Mug", "tab", "tab")
+        await driver.type("1.2.3", "enter", sees="✕ Line 1: ")
+        await driver.press("backspace", "backspace", "enter", sees="sum 1.20 EUR", gone="✕ Line 1: ")
+        assert not driver.app.screen.query_one("LinesField").has_focus_within
