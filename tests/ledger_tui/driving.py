@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
+from math import inf
 
 from textual import events
 from textual.keys import _character_to_key, key_to_character
@@ -16,6 +17,7 @@ from textual.widget import Widget
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.client.session import Mode
 from ledger_tui.lists.resource_view import ResourceView
+from ledger_tui.ui.dialogs import Dialog
 from tests.ledger_tui.cheap_textual import PATIENCE_SECONDS, is_changing, strips_on_screen
 
 LASTING = {"listen", "connect", "server"}  # workers that live as long as the dashboard
@@ -92,11 +94,16 @@ class Driver:
         await self.pilot.pause(0)  # the application has received them
         await until(lambda: self.app.keys.all_done, "the effect of the keys")
         await self.pilot.pause(0)  # their effect is on the screen
+        await until(self._question_is_drawn, "the drawing of the question")
 
     async def lists_only(self, account: dict[str, object]) -> None:
         """Show the transactions of one account, so that the form of a new transaction names this account."""
         self.view.set_filters({"account": str(account["id"])})
         await until(lambda: self.view.model.window.loaded)
+
+    def _question_is_drawn(self) -> bool:
+        screen = self.app.screen
+        return not (isinstance(screen, Dialog) and screen.is_question) or screen.drawn_at < inf
 
     def turn_live(self) -> None:
         """Make the dashboard treat its key as a live key, even if the records are in test mode."""

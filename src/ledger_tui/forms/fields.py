@@ -22,8 +22,8 @@ from ledger_tui.resources.invoices import (
     ONE_BLANK_LINE,
     TypedLine,
     column_at_fault,
-    fault_of_column,
     dump_lines,
+    fault_of_column,
     load_lines,
     sum_as_typed,
 )

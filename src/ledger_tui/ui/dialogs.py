@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 from textual import events, on
@@ -12,6 +13,7 @@ from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -23,6 +25,8 @@ from ledger_tui.ui.handlers import WorkerFailed, handles, while_running
 from ledger_tui.ui.keys import KeyBar
 from ledger_tui.ui.layer import Layer
 
+_YES_ACTIONS = ("dismiss(True)", "yes")  # the actions of the key y in a question
+_TOO_EARLY = "Press y again: the question had not been shown yet."
 _ASIDE = frozenset({"names", "check", "balance"})  # groups of workers that no dialog waits for
 
 
@@ -45,6 +49,7 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
         self.mode = mode
         self.notes = Static(id=f"{name}-note")
         self.working = False
+        self.drawn_at = inf  # the time of the first drawing
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog", id=self._box) as box:
@@ -58,6 +63,21 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     def on_mount(self) -> None:
         self.set_class(self.mode is Mode.LIVE, "-live")
         self.mount(KeyBar())  # covers the key bar of the main screen, whose keys do nothing now
+        self.call_after_refresh(self._note_drawing)
+
+    @while_running
+    def _note_drawing(self) -> None:
+        self.drawn_at = Message().time  # of the clock that gives the keys their times
+
+    def is_too_early(self, key: events.Key) -> bool:
+        if not self.is_question or key.time > self.drawn_at:
+            return False
+        active = self.active_bindings.get(key.key)
+        return active is not None and active.binding.action in _YES_ACTIONS and active.enabled
+
+    def drop_early(self) -> None:
+        self.notes.display = True
+        self.note(_TOO_EARLY)
 
     @property
     def answers(self) -> str:

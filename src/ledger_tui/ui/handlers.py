@@ -167,7 +167,7 @@ class KeyOrder:
         self._keys += 1
         self._rounds = 0
         event = self._waiting.popleft()
-        if not self._repeats_answer(event):
+        if not self._repeats_answer(event) and not self._answers_too_early(event):
             await self._dispatch(event)
         self._follow()
         if self._waiting:
@@ -187,6 +187,15 @@ class KeyOrder:
         top = screens[-1] if screens else None
         self._answer = (top, event) if isinstance(top, Layer) and top.is_question else None
         return False
+
+    def _answers_too_early(self, event: events.Event) -> bool:
+        """Return whether this key says yes to a question that was not drawn when the user pressed it."""
+        screens = self._app.screen_stack
+        top = screens[-1] if screens else None
+        if not (isinstance(event, events.Key) and isinstance(top, Layer) and top.is_too_early(event)):
+            return False
+        top.drop_early()
+        return True
 
     def _follow(self) -> None:
         self._path_followed = self._path()

@@ -13,6 +13,13 @@ class Layer(Screen[ScreenResultType]):
 
     is_question = False  # if True, repeats of the key that answers must not act on the next screen
 
+    def is_too_early(self, key: events.Key) -> bool:
+        """Whether the key answers a question with yes, and was pressed before the question was drawn."""
+        return False
+
+    def drop_early(self) -> None:
+        """Tell the user that a key came too early."""
+
     @property
     def first_actions(self) -> Sequence[str]:
         """The actions that come before all others in the key bar."""

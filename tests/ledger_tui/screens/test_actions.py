@@ -392,7 +392,7 @@ async def test_in_test_mode_the_user_types_the_amount_of_a_reversal_that_overdra
     await driver.press("home", "U", sees="Reverse the transaction, −3.00 EUR")  # a credit overdraws nothing
     await driver.press("y", sees="The transaction on Till is reversed: +3.00 EUR")
     await driver.press("down", "down")
-    await driver.burst("U", "y")  # the y comes before the balance
+    await driver.press("U", "y")  # the y comes before the balance
     await driver.sees("The transaction on Till is reversed: −12.50 EUR")
 
 

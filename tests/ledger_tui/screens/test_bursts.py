@@ -139,15 +139,30 @@ async def test_after_the_question_what_is_typed_goes_on_in_the_form(bare: Driver
     form = bare.app.screen
     assert isinstance(form, FormScreen)
     assert form.typed()["name"] == "Helloderland"
-    await bare.burst("escape", "y", "escape")
+    await bare.press("escape", "y", "escape")
     assert bare.app.screen is bare.app.dashboard
 
 
+async def test_a_yes_that_was_pressed_before_the_question_was_drawn_does_not_count(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    account = server.add_account()
+    invoice = {"object": "invoice", "status": "open", "account": account["id"], "customer": "Eve"}
+    server.invoices.append({"id": server.new_id("inv"), **invoice, "amount": 100, "currency": "EUR"})
+    async with dashboards.open() as driver:
+        await driver.press("3", "slash")
+        await driver.type(server.invoices[0]["id"], "enter", sees="v void")
+        await driver.burst("v", "y")
+        await driver.sees("Void ", "Press y again: the question had not been shown yet.")
+        assert "DELETE" not in [method for method, _path, _args in server.requests]
+        await driver.press("y", sees=" is void")
+
+
 def keys_apart(key: str, *seconds: float) -> list[events.Key]:
-    """Return presses of one key, one at each of these times in seconds."""
+    """Return presses of one key, one at each of these times in seconds from now."""
     presses = [key_event(key) for _ in seconds]
     for event, moment in zip(presses, seconds, strict=True):
-        event.time = moment
+        event.time += moment
     return presses
 
 
@@ -160,7 +175,7 @@ async def test_a_key_that_repeats_an_answer_does_not_act_on_the_screen_below(wit
     await with_till.press("n")
     await with_till.type("Safe", "escape", sees="Leave the form?")
     # the user holds the key down, and presses it again later
-    *held, later = keys_apart("y", 100.0, 100.9, 101.8, 103.0)
+    *held, later = keys_apart("y", 0.0, 0.9, 1.8, 3.0)
     await take(*held)
     assert with_till.app.screen is with_till.app.dashboard
     assert with_till.app.clipboard == ""
