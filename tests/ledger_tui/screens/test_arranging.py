@@ -131,11 +131,17 @@ async def test_marked_rows_are_voided_together_and_each_failure_is_told(own_proj
             (row["id"], row["number"]) for row in driver.view.model.marked if row["status"] == "open"
         )
         await driver.press(
-            "v", sees=("Void 3 invoices?", "in all 30.03 EUR", "1 more marked object is left out")
+            "v",
+            sees=(
+                "Void 3 invoices?",
+                "in all 30.03 EUR",
+                "1 more marked object is left out",
+                "Type 3 to void these 3 invoices",
+            ),
         )
         # One is paid by somebody else in between, so that it cannot be voided any more.
         await driver.app.api.write("POST", f"/v1/invoices/{paid}/pay", None, "p")
-        await driver.press("y", sees=("Voided: 2, failed: 1", f"✕ {number}, ", "esc close"))
+        await driver.type("3", "enter", sees=("Voided: 2, failed: 1", f"✕ {number}, ", "esc close"))
         await driver.press("escape")
         await until(lambda: shown(driver, "status").count("void") == 2)
         assert [record["number"] for record in driver.view.model.marked] == [number]  # for another try
