@@ -37,6 +37,8 @@ _CURRENCIES_OF_SIGN = {
     "฿": "THB",
 }
 _SEPARATOR = re.compile(r"\d[,'’_\s]\d")  # a character that separates thousands in some countries
+# An amount as the screen shows it, perhaps with thousands separators.
+_GROUPED = re.compile(r"\d{1,3}(?:[, \u00a0\u202f]\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?")
 _SWAPPED = str.maketrans(",.", ".,")
 MINUS = "−"  # U+2212, as wide as a plus
 
@@ -163,6 +165,17 @@ def _without_sign(text: str, currency: str) -> str:
 def editable_amount(minor: int, currency: str) -> str:
     """Return `1234.50` for `123450` EUR: the amount as a user types it, for `parse_amount`."""
     return format_amount(minor, currency).replace("." if decimal_comma() else ",", "")
+
+
+def is_same_amount(typed: str, amount: str) -> bool:
+    """Return whether a typed text is an amount that `editable_amount` returned.
+
+    The text may have thousands separators, and may leave out decimals that are zero.
+    """
+    text, number = localised(typed.strip()), localised(amount)
+    if not _GROUPED.fullmatch(text) or not _AMOUNT.fullmatch(number):
+        return typed.strip() == amount
+    return Decimal(re.sub("[, \u00a0\u202f]", "", text)) == Decimal(number)
 
 
 def amount_hint(currency: str) -> str:

@@ -20,6 +20,7 @@ from textual.widgets.option_list import Option
 
 from ledger_tui.client.session import Mode
 from ledger_tui.client.traffic import masked
+from ledger_tui.formats.money import is_same_amount
 from ledger_tui.formats.text import breakable, literal
 from ledger_tui.ui.handlers import WorkerFailed, handles, while_running
 from ledger_tui.ui.keys import KeyBar
@@ -248,7 +249,9 @@ class ConfirmScreen(Dialog[bool]):
         self.dismiss(self.labels is not CONFIRM)
 
     def action_compare(self) -> None:
-        if self.query_one(Input).value.strip() == self._text_to_type:
+        typed, text = self.query_one(Input).value.strip(), str(self._text_to_type)
+        is_amount = self._what in ("amount", "total")
+        if typed == text or (is_amount and is_same_amount(typed, text)):
             self.dismiss(True)
         else:
             self.note(f"The {self._what} does not match.", problem=True)

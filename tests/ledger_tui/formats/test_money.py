@@ -12,6 +12,7 @@ from ledger_tui.formats.money import (
     decimals,
     editable_amount,
     format_amount,
+    is_same_amount,
     parse_amount,
 )
 
@@ -138,3 +139,23 @@ def test_where_the_locale_has_a_comma_amounts_are_written_and_typed_with_it(
     assert as_number("−1.234,50") == Decimal("-1234.5")
     with pytest.raises(BadAmount, match="Write 12,5: a decimal comma, not a point"):
         parse_amount("12.5", "EUR")
+
+
+@pytest.mark.parametrize(
+    ("typed", "amount", "is_same"),
+    [
+        ("999,999,999", "999999999.00", True),
+        ("999,999,999.00", "999999999.00", True),
+        ("999 999 999", "999999999.00", True),
+        ("12.5", "12.50", True),
+        ("12", "12.50", False),
+        ("12,50", "1250.00", False),
+        ("1,250", "1250", True),
+        ("1,250", "1.250", False),
+        ("", "12.50", False),
+        ("y", "12.50", False),
+        ("-12.50", "12.50", False),
+    ],
+)
+def test_an_amount_that_confirms_may_be_typed_as_it_is_shown(typed: str, amount: str, is_same: bool) -> None:
+    assert is_same_amount(typed, amount) is is_same

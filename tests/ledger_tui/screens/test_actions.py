@@ -375,7 +375,7 @@ async def test_a_transaction_is_reversed_once_after_asking(driver: Driver) -> No
     )
     assert " · u undoes the reversal" in " ".join(driver.text().split())
     await driver.press("down", "U", sees="Type 12.50 to confirm")
-    await driver.type("12.50", "enter", sees="Could not reverse: ")
+    await driver.type("12.5", "enter", sees="Could not reverse: ")
 
 
 async def test_in_test_mode_the_user_types_the_amount_of_a_reversal_that_overdraws_an_account(
