@@ -304,8 +304,9 @@ class FormScreen(Dialog[Created | None]):
 
     def rest(self, text: str, *, problem: bool = False) -> None:
         """Enable the fields again, and restore the focus."""
-        if self._question is not None:
-            self._question.dismiss(False)
+        question, self._question = self._question, None
+        if question is not None:
+            question.dismiss(False)
         self.query_one("#fields").disabled = False
         if self._focus_as_sent is not None:
             self.set_focus(self._focus_as_sent)
@@ -362,6 +363,8 @@ class FormScreen(Dialog[Created | None]):
                 if names := [field.name for field in self._form.fields if field.name in errors]:
                     self._focus_field(names[0])
             case None:
+                # The user has answered the question, so the text that was typed too early has ended.
+                self._has_dropped = False
                 self.rest("Nothing was sent.")
         if self._has_dropped:
             self._focus_after = self.focused
@@ -443,6 +446,8 @@ class FormScreen(Dialog[Created | None]):
     def action_cancel(self) -> None:
         if self.working and not self.submission.in_flight:
             self.workers.cancel_group(self, "form")
+            if self._has_dropped:
+                self.app.clear_notifications()  # the warning that the fields take no text
             self.rest("Nothing was sent.")
         elif loss := self.unfinished:
             self._ask_to_leave(loss)
@@ -472,12 +477,14 @@ class FormScreen(Dialog[Created | None]):
         self.app.push_screen(self._question, self._leave_answered)
 
     def _leave_answered(self, leave: bool | None) -> None:
-        self._question = None
+        has_answered, self._question = self._question is not None, None  # `rest` closes the question too
         if leave:
             may_be_done = self.submission.unanswered or (self.working and self.submission.in_flight)
             self.dismiss(None)
             if may_be_done:
                 self.app.notify(_LOOK_FIRST, severity="warning")
+        elif has_answered and self._focus_after is not None and not self.working and self.focused is None:
+            self.action_go(1)  # the text that was typed too early has ended, so the field takes text again
 
     # ------------------------------------------------------------------ the fields
 

@@ -65,6 +65,8 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
         self.set_class(self.mode is Mode.LIVE, "-live")
         self.mount(KeyBar())  # covers the key bar of the main screen, whose keys do nothing now
         self.call_after_refresh(self._note_drawing)
+        if self.is_question:
+            self.app.clear_notifications()  # they would cover the question
 
     @while_running
     def _note_drawing(self) -> None:

@@ -278,6 +278,42 @@ async def test_of_a_text_typed_during_a_request_that_is_refused_no_letter_is_kep
         assert form_of(driver).typed()["currency"] == "EUR"
 
 
+async def test_a_form_that_takes_no_text_takes_text_again_after_a_question(server: ContractServer) -> None:
+    async with account_form(server) as (driver, line):
+        await driver.type("X")
+        line.hold.clear()
+        await driver.press("ctrl+s")
+        await driver.type("ab", sees="takes no text until you press tab")
+        line.hold.set()
+        await driver.sees("✕ That is no currency.")
+        await driver.press("escape", sees="Leave the form?", gone="takes no text until you press tab")
+        await driver.press("n", "end", "backspace")
+        assert form_of(driver).typed()["currency"] == "EUR"
+
+
+async def test_after_a_transfer_that_is_not_confirmed_the_form_takes_text(server: ContractServer) -> None:
+    server.add_account("Safe"), server.add_account("Main till")
+    async with Line(server.port) as line:
+        app = LedgerApp(Options(url=line.url, key=server.key))
+        async with app.run_test(notifications=True) as pilot:
+            driver = Driver(app, pilot)
+            await until(lambda: driver.view.model.window.loaded)
+            await driver.connects()
+            await driver.press("x", sees="To *")
+            await driver.type("safe" if "Main till · EUR" in driver.text() else "main", "down", "enter")
+            await driver.type("5")
+            await driver.rests()
+            line.hold.clear()  # the form reads the balance before it asks
+            await driver.press("ctrl+s")
+            await driver.type("ab", sees="takes no text until you press tab")
+            line.hold.set()
+            await driver.sees("Transfer?")
+            await driver.sees_no_more("takes no text until you press tab")
+            await driver.press("escape", sees="Nothing was sent.")
+            await driver.type("7")
+            assert form_of(driver).typed()["amount"] == "57"
+
+
 async def test_the_warning_of_a_form_goes_with_the_form(server: ContractServer) -> None:
     async with account_form(server) as (driver, line):
         await driver.type("X")
@@ -307,7 +343,8 @@ async def test_of_several_pasted_lines_a_field_says_that_it_kept_the_first(serve
         await until(lambda: form_of(driver).typed()["name"] == "Till east")
         driver.app.clear_notifications()
         await driver.sees_no_more("pasted lines")
-        for key in ("escape", "y", "n"):
+        await driver.press("escape", sees="Leave the form?")
+        for key in ("y", "n"):
             driver.app.post_message(key_event(key))
         driver.app.post_message(Paste("\n\nSafe\nBank\n"))  # before a field of the new form has the focus
         await driver.sees("Only the first of the 2 pasted lines was taken.")
