@@ -89,6 +89,7 @@ class Driver:
 
     async def burst(self, *keys: str) -> None:
         """Press keys that all arrive in one read, as over a slow connection."""
+        await until(self._question_is_drawn, "the drawing of the question")
         for key in keys:
             self.app.post_message(key_event(key))
         await self.pilot.pause(0)  # the application has received them
