@@ -122,6 +122,7 @@ class PickerField(Vertical):
         self._matches: list[AccountName | UserName] = []
         self._more_matches = 0  # the number of matches that the list has no room for
         self._is_browsing = False  # whether an empty input offers objects too
+        self._is_closed = False  # whether the user has closed the list, until the text changes
         # The chosen object. If the input no longer shows this object's name, the choice does not count.
         self._choice: AccountName | UserName | None = None
 
@@ -201,14 +202,15 @@ class PickerField(Vertical):
     @on(Input.Changed)
     def search(self, event: Input.Changed) -> None:
         event.stop()
-        self._is_browsing = False
+        self._is_browsing = self._is_closed = False
         self.directory_changed()
         self.post_message(FieldChanged(self.id))
 
     def _offer(self, text: str) -> None:
         match = self._directory.get(text)
         is_searching = (text and not match) or (self._is_browsing and self.has_focus_within)
-        found = self._directory.search(text, None, self._fits) if is_searching else []
+        offers = is_searching and not self._is_closed
+        found = self._directory.search(text, None, self._fits) if offers else []
         matches = found[:_MOST_SHOWN]
         self._more_matches = len(found) - len(matches)
         if matches == self._matches:
@@ -244,11 +246,25 @@ class PickerField(Vertical):
         self._take(match)
         return self._fits(match) and bool(match.name.casefold() != text.casefold())
 
+    def close_list(self) -> None:
+        """Close the list until the text changes, or the user steps into the list."""
+        self._is_closed, self._is_browsing = True, False
+        self._offer("")
+        self._show_choice()
+        self.post_message(FieldChanged(self.id))
+
     def action_pick(self, step: int) -> None:
         """Highlight the next (`step` is 1) or the previous object (-1).
 
-        If the input is empty and no objects are listed, list the newest objects instead.
+        If the input is empty and no objects are listed, list the newest objects instead. If the user has
+        closed the list, open it again.
         """
+        if self._is_closed and self.value:
+            self._is_closed = False
+            self.directory_changed()
+            self.post_message(FieldChanged(self.id))
+            return
+        self._is_closed = False
         if self._matches or self.value:
             self.query_one(Offers).step(step)
         else:

@@ -244,10 +244,13 @@ class FormScreen(Dialog[Created | None]):
 
     def key_text(self, binding: Binding) -> str:
         """Return the label of a key in the key bar; enter's label depends on the field."""
+        picker = self.focused_picker()
+        offers = picker is not None and picker.offers
+        if binding.action == "cancel" and offers and not self.working:
+            return "close the list"
         if binding.action != "next":
             return binding.description
-        picker = self.focused_picker()
-        if picker is not None and picker.offers:
+        if offers:
             return "choose"
         return "send" if self._in_last_field() else "next"
 
@@ -444,6 +447,18 @@ class FormScreen(Dialog[Created | None]):
         return _DISCARD if self.typed() != self._typed_at_first else ""
 
     def action_cancel(self) -> None:
+        """Close the list of suggestions; if none is open, leave the form, or stop a request that waits."""
+        picker = self.focused_picker()
+        if picker is not None and picker.offers and not self.working:
+            picker.close_list()
+        else:
+            self._cancel()
+
+    async def action_interrupt(self) -> None:
+        """Handle ctrl+c: leave the form, even if a list of suggestions is open."""
+        self._cancel()
+
+    def _cancel(self) -> None:
         if self.working and not self.submission.in_flight:
             self.workers.cancel_group(self, "form")
             if self._has_dropped:

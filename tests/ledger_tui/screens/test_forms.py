@@ -193,6 +193,25 @@ async def test_the_note_of_the_destination_follows_the_account_that_the_money_le
         await driver.type("yen s", "enter", sees="Yen safe · JPY", gone="account in EUR")
 
 
+async def test_esc_closes_the_list_of_suggestions_before_it_leaves_the_form(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Coins in Kiel"), server.add_account("Coins in Berlin"), server.add_account("Till")
+    async with dashboards.open() as driver:
+        await driver.sees("Till")
+        await driver.press("x", sees="Till · EUR")
+        await driver.type("coins", sees=("Coins in Kiel            EUR", "esc close the list"))
+        await driver.press("escape", gone="Coins in Kiel            EUR")
+        await driver.sees("esc cancel", "To *", "coins")
+        await driver.press("enter", sees="✕ Several accounts match: choose one.")
+        await driver.press("down", sees="Coins in Kiel            EUR")
+        await driver.press("escape", "escape", sees="Leave the form?")
+        await driver.press("n")
+        await driver.press("ctrl+u")
+        await driver.type("coi", sees="Coins in Kiel            EUR")
+        await driver.press("ctrl+c", sees="Leave the form?")
+
+
 async def test_enter_stays_in_a_field_whose_name_the_server_does_not_know(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
