@@ -333,7 +333,7 @@ def act_on_all(
     asked = bulk_question(resource, action, records, left_out, context.names, way_back)
     ends_access = action.name == "revoke" and any(map(context.tokens.is_own, records))
     # The user types the number of objects if the dashboard would lose its own key. Outside test mode the user
-    # also types it for any lasting effect; in test mode only if nobody can undo the effect on several objects.
+    # also types it for any lasting effect; in test mode only if nobody can undo a change of several objects.
     has_no_way_back = action.final and action.way_back is None and len(records) > 1
     asks_number = ends_access or has_no_way_back or (action.final and context.session.mode is not Mode.TEST)
     if ends_access:
