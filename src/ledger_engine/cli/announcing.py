@@ -87,10 +87,10 @@ def _is_journal(output: TextIO | None) -> bool:
 
 
 def _has_reader(output: TextIO | None) -> bool:
-    """Return False if the output is closed, goes to the null device, or is a pipe without a reader.
+    """Return False if the output is closed or goes to the null device, or if a pipe's reader ended early.
 
-    The reader of a pipe may be about to end. So this function waits until the reader has taken the printed
-    text, but at most READ_WITHIN_S. If the reader takes longer, the result is True.
+    The reader ended early if it has not taken the whole printed text. So this function waits until the reader
+    has taken the text, but at most READ_WITHIN_S. If the reader takes longer, the result is True.
     """
     try:
         if output is None or os.path.samestat(os.fstat(output.fileno()), os.stat(os.devnull)):

@@ -81,8 +81,8 @@ class Leases(Protocol):
     rely on its leases until the time `until` of the monotonic clock, in seconds; each renewal moves `until`.
 
     `releasing` contains the names of leases that this server must hand over to a server with fewer leases.
-    For each of these leases, this server first finishes the work under the lease. From then on its calls of
-    `hold` leave out the name of the lease, until the name is no longer in `releasing`.
+    The caller first finishes its work under such a lease. Then it calls `hold` without the lease's name,
+    which releases the lease, and leaves the name out until it is no longer in `releasing`.
     """
 
     @property

@@ -236,8 +236,8 @@ class PickerField(Vertical):
     def take_only(self) -> bool:
         """Choose the object whose whole name the user typed, or else the only matching object.
 
-        Return whether the user must check the choice, because the user typed only a part of the name. Return
-        False for an account that the form will refuse: the user sees an error instead.
+        Return True if the user must check the choice, because only a part of the name was typed. Return False
+        if nothing is chosen, or if the form will refuse the chosen account: it then shows an error anyway.
         """
         text = self.value
         match = self._directory.resolve(text, self._fits)
