@@ -89,22 +89,22 @@ class Driver:
 
     async def burst(self, *keys: str) -> None:
         """Press keys that all arrive in one read, as over a slow connection."""
-        await until(self._question_is_drawn, "the drawing of the question")
+        await until(self._question_is_open, "the opening of the question")
         for key in keys:
             self.app.post_message(key_event(key))
         await self.pilot.pause(0)  # the application has received them
         await until(lambda: self.app.keys.all_done, "the effect of the keys")
         await self.pilot.pause(0)  # their effect is on the screen
-        await until(self._question_is_drawn, "the drawing of the question")
+        await until(self._question_is_open, "the opening of the question")
 
     async def lists_only(self, account: dict[str, object]) -> None:
         """Show the transactions of one account, so that the form of a new transaction names this account."""
         self.view.set_filters({"account": str(account["id"])})
         await until(lambda: self.view.model.window.loaded)
 
-    def _question_is_drawn(self) -> bool:
+    def _question_is_open(self) -> bool:
         screen = self.app.screen
-        return not (isinstance(screen, Dialog) and screen.is_question) or screen.drawn_at < inf
+        return not (isinstance(screen, Dialog) and screen.is_question) or screen.opened_at < inf
 
     def turn_live(self) -> None:
         """Make the dashboard treat its key as a live key, even if the records are in test mode."""

@@ -50,7 +50,7 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
         self.mode = mode
         self.notes = Static(id=f"{name}-note")
         self.working = False
-        self.drawn_at = inf  # the time of the first drawing
+        self.opened_at = inf  # when the dialog was mounted, shortly before it is drawn
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog", id=self._box) as box:
@@ -64,16 +64,12 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     def on_mount(self) -> None:
         self.set_class(self.mode is Mode.LIVE, "-live")
         self.mount(KeyBar())  # covers the key bar of the main screen, whose keys do nothing now
-        self.call_after_refresh(self._note_drawing)
+        self.opened_at = Message().time  # of the clock that gives the keys their times
         if self.is_question:
             self.app.clear_notifications()  # they would cover the question
 
-    @while_running
-    def _note_drawing(self) -> None:
-        self.drawn_at = Message().time  # of the clock that gives the keys their times
-
     def is_too_early(self, key: events.Key) -> bool:
-        if not self.is_question or key.time > self.drawn_at:
+        if not self.is_question or key.time > self.opened_at:
             return False
         active = self.active_bindings.get(key.key)
         return active is not None and active.binding.action in _YES_ACTIONS and active.enabled
