@@ -22,7 +22,7 @@ from ledger_tui.client import past
 from ledger_tui.client.lists import learn_accounts_until
 from ledger_tui.client.names import AccountName
 from ledger_tui.client.records import FoundId, Record, ids_in
-from ledger_tui.client.session import ConnectionState, Mode
+from ledger_tui.client.session import LINE_TO_NOW, ConnectionState, Mode
 from ledger_tui.client.traffic import KEY_VARIABLE, as_curl
 from ledger_tui.features.past.machine import TimeMachine
 from ledger_tui.features.test_helpers import PART, HelperLineRequested
@@ -132,7 +132,7 @@ class Dashboard(Layer[None]):
         """Return the sentence that tells the user how to return from the past to now."""
         escape = self.active_bindings.get("escape")
         is_direct = escape is not None and escape.binding.action == "past('now')"
-        return "Press esc to return to now." if is_direct else ":at now returns to now."
+        return "Press esc to return to now." if is_direct else LINE_TO_NOW
 
     @property
     def broken_endpoint(self) -> str | None:
@@ -419,7 +419,6 @@ class Dashboard(Layer[None]):
 
         resource, navigation = self.navigation.resource_view.resource, self.navigation
         end = partial(actions.offer_undo, navigation, None, resource, {})
-        self.app.clear_notifications()  # they would cover the question
         act_on_all(navigation.resource_view, message.action, message.records, end)
 
     def action_program(self, variable: str) -> None:

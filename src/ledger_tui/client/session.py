@@ -19,6 +19,7 @@ _LOOK_SECONDS = 0.15
 # The largest offset of the ledger's clock to accept, in milliseconds: a century. With a much larger offset,
 # no date could represent the ledger's time.
 _OFFSET_MS_MAX = 100 * 365 * 86_400_000
+LINE_TO_NOW = ":at now returns to now."  # the way that works on every screen
 _WRITES = "write:projects"
 _LAST_TIME = 253_402_300_799.0  # the last second of the year 9999
 _LIVE_PREFIX, _TEST_PREFIX = "sk_live_", "sk_test_"
@@ -64,7 +65,7 @@ class Session:
         self.retries = 0
         self.next_try_at = 0.0
         # returns the sentence that tells the user how to return from the past to now
-        self.way_to_now: Callable[[], str] = lambda: ":at now returns to now."
+        self.way_to_now: Callable[[], str] = lambda: LINE_TO_NOW
         self.wait_until = 0.0  # no request is sent before this time of `clock`
         # the numbers of the rate limit: requests per minute, requests left, the Unix time of the next window
         self.limit: int | None = None

@@ -175,7 +175,7 @@ def difference(first_page: bytes, size: int, log: WriteAheadLog) -> str | None:
 
 
 class _Checksums:
-    """Checks the frames of a log one after the other: each checksum continues the one before it."""
+    """Checks the frames of a log in their order, because a checksum also covers all earlier frames."""
 
     def __init__(self, byte_order: str, of_header: bytes) -> None:
         self._byte_order = byte_order
