@@ -29,11 +29,6 @@ def test_in_a_real_terminal_it_plays_to_its_end_and_leaves_one_in_the_demo(tmp_p
     with Terminal(COMMAND, 80, 24, environment) as terminal:
         for step in STEPS:
             terminal.until(step.caption)
-        shown = terminal.seen.decode(errors="replace")
-        at = [shown.index(step.caption) for step in STEPS]
-        assert at == sorted(at)
-        for text in (*RESULTS, REPAIRED):
-            assert text in shown
         terminal.press("q")  # ends the tour, and does nothing else
         terminal.settle()
         terminal.forget()
@@ -49,8 +44,9 @@ def test_in_a_real_terminal_it_plays_to_its_end_and_leaves_one_in_the_demo(tmp_p
 @pytest.mark.dashboard
 @pytest.mark.process
 @pytest.mark.slow
-async def test_on_a_large_screen_where_the_tiles_lie_otherwise_its_steps_lead_to_the_same(
-    forked_servers: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("size", [(80, 24), (160, 45)])
+async def test_its_steps_lead_to_the_same_on_a_small_and_on_a_large_screen(
+    size: tuple[int, int], forked_servers: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = LedgerApp(Options(demo=True, tour_pace=20))
     shown: list[str] = []
@@ -66,7 +62,7 @@ async def test_on_a_large_screen_where_the_tiles_lie_otherwise_its_steps_lead_to
 
     monkeypatch.setattr(Tour, "_settle", settle_and_look)
     monkeypatch.setattr(app, "notify", lambda message, **_named: messages.append(message))
-    async with app.run_test(size=(160, 45), notifications=True) as pilot:
+    async with app.run_test(size=size, notifications=True) as pilot:
         driver = Driver(app, pilot)
         await until(lambda: len(shown) > sum(len(step.keys) for step in STEPS))
         at = [next(n for n, text in enumerate(shown) if step.caption in text) for step in STEPS]
