@@ -7,6 +7,7 @@ this environment for an installation, and a self-signed certificate for certbot'
 from __future__ import annotations
 
 import asyncio
+import csv
 import os
 import random
 import re
@@ -236,6 +237,15 @@ class Machine:
             text = (await client.get(f"http://127.0.0.1:{10_000 + server}/metrics")).text
         return {name: float(value) for name, value in re.findall(r"(?m)^(ledger_\w+) (\S+)$", text)}
 
+    async def states(self) -> list[str]:
+        """Return what HAProxy says of each server: `UP`, `DOWN` or a change between them."""
+        reading, writing = await asyncio.open_unix_connection(self.root / "run" / "haproxy" / "admin.sock")
+        writing.write(b"show stat\n")
+        rows = csv.DictReader((await reading.read()).decode().splitlines())
+        writing.close()
+        await writing.wait_closed()
+        return [row["status"] for row in rows if row["svname"] in map(str, self.servers)]
+
 
 class Load:
     """Clients that post through nginx as fast as they are answered, each with a key of its own."""
@@ -397,6 +407,7 @@ async def test_the_page_works(machine: Machine, reader: Reader, postgres: Postgr
             assert seen["ledger_storage_older"] == 0
         assert await load.post(load.keys[0]) == 503
     await looked_until(lambda: load.post(load.keys[0]), lambda status: status == 201)
+    await looked_until(machine.states, lambda states: states == ["UP", "UP"])
 
     # A server ends: Prometheus cannot read this one, and the other one answers everybody.
     ended, other = machine.servers
