@@ -60,11 +60,15 @@ async def test_its_steps_lead_to_the_same_on_a_small_and_on_a_large_screen(
         await drawn.wait()
         shown.append("\n".join(strip.text for strip in strips_on_screen(app)))
 
+    async def longer_than(number: int) -> None:
+        await until(lambda: len(shown) > number)
+
     monkeypatch.setattr(Tour, "_settle", settle_and_look)
     monkeypatch.setattr(app, "notify", lambda message, **_named: messages.append(message))
     async with app.run_test(size=size, notifications=True) as pilot:
         driver = Driver(app, pilot)
-        await until(lambda: len(shown) > sum(len(step.keys) for step in STEPS))
+        for number in range(1 + sum(len(step.keys) for step in STEPS)):
+            await longer_than(number)
         at = [next(n for n, text in enumerate(shown) if step.caption in text) for step in STEPS]
         assert at == sorted(at)
         for text in RESULTS:
