@@ -189,6 +189,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         self._detail: Detail | None = None
         self._note = ""
         self._drawn_last: tuple[Detail | None, str, int] | None = None
+        self._size_last = (0, 0)  # columns and lines of the text drawn last
         # The link that the last key went to; None if the last key scrolled.
         self._link_reached: int | None = None
         self._follows_at = 0.0  # the pane follows the moving cursor again from this time on
@@ -235,7 +236,8 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         links = detail.links if detail else ()
         options = self.query_one("#links", OptionList)
         highlighted = options.highlighted
-        if links != links_before:
+        # Only other labels need other options, and with them a new layout of the screen.
+        if [link.label for link in links] != [link.label for link in links_before]:
             options.clear_options()
             options.add_options(Option(Content(f"→ {link.label}")) for link in links)
             options.display = bool(links)
@@ -253,12 +255,15 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     def _draw(self) -> None:
         width = max(LABEL_WIDTH + 10, self.scrollable_content_region.width)
         inputs = (self._detail, self._note, width)
-        # Do not set the same text again, because that would lay out the whole screen again.
         if inputs == self._drawn_last:
             return
         self._drawn_last = inputs
         text = drawn(self._detail, width) if self._detail else Content.styled(self._note, "$muted")
-        self.query_one("#facts", Static).update(text)
+        facts = self.query_one("#facts", Static)
+        size = (width, text.get_height({}, width))
+        # The layout of the screen takes longer than all else here, and only another height needs it.
+        facts.update(text, layout=size != self._size_last)
+        self._size_last = size
 
     def on_resize(self) -> None:
         self._draw()
