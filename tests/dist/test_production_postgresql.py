@@ -23,7 +23,9 @@ import tomllib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import LiteralString
 
 import httpx
 import psycopg
@@ -363,7 +365,11 @@ async def test_the_page_works(machine: Machine, reader: Reader, postgres: Postgr
     await asyncio.to_thread(postgres.stop, "immediate")
     await asyncio.to_thread(follow, reader, [typed[stop]])
     await asyncio.to_thread(postgres.make_again)
-    await asyncio.to_thread(follow, reader, typed[cluster:restart])
+    await asyncio.to_thread(reader.follow, typed[cluster])
+    restore = typed[cluster + 1]
+    await asyncio.to_thread(a_bad_dump_replaces_nothing, reader, postgres, restore)
+    await asyncio.to_thread(follow, reader, [restore, *typed[cluster + 1 : restart]])
+    assert [name.rstrip("0123456789") for name in databases(postgres)] == ["ledger", *["ledger_lost_"] * 2]
     assert rights_of_database(postgres) == rights
     # A server that posted nothing has perhaps not stored the last changes of the other server.
     journals = [(machine.units / f"ledger@{server}.journal").read_text() for server in machine.servers]
@@ -444,21 +450,53 @@ async def test_the_page_works(machine: Machine, reader: Reader, postgres: Postgr
         next(block for block in typed if text in block.text)
         for text in ("password=$(openssl", "ledger-engine migrate", "keys create")
     )
-    await asyncio.to_thread(follow, reader, [drop_role, role, move, start])
+    await asyncio.to_thread(reader.follow, drop_role)
+    assert not databases(postgres)
+    await asyncio.to_thread(follow, reader, [role, move, start])
     report = answer_of_command(machine.address, "verify")
     assert (report["ok"], report["checked"]["transactions"]) == (True, count)
 
 
+def a_bad_dump_replaces_nothing(reader: Reader, postgres: PostgresWithPassword, restore: Block) -> None:
+    """Restore a dump that cannot be read, and one that contains no ledger, and type on after each error."""
+    before, text = databases(postgres), restore.text.rstrip()
+    empty = postgres.folder / "empty.dump"
+    template = address(postgres, "template1")
+    subprocess.run([programs() / "pg_dump", "-Fc", "-f", empty, template], check=True)
+    for dump, error in ((Path("/nowhere.dump"), "could not open"), (empty, "not a ledger")):
+        with pytest.raises(AssertionError, match=error):
+            reader.follow(replace(restore, text=f"{{\n{text.replace('${dump:?}', str(dump))}\n}}"))
+        assert databases(postgres) == sorted([*before, "ledger_new"])
+
+
+def address(postgres: PostgresWithPassword, database: str) -> str:
+    """Return the administrator's address of a database."""
+    return f"host={postgres.sockets} port={postgres.port} user=postgres dbname={database}"
+
+
+def rows(postgres: PostgresWithPassword, database: str, sql: LiteralString) -> list[tuple[str, ...]]:
+    """Return the rows of a query of the administrator."""
+    with psycopg.connect(address(postgres, database)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def databases(postgres: PostgresWithPassword) -> list[str]:
+    """Return the names of the databases that belong to the ledger, in order."""
+    names = rows(
+        postgres, "postgres", "SELECT datname FROM pg_database WHERE datname LIKE 'ledger%' ORDER BY 1"
+    )
+    return [name for (name,) in names]
+
+
 def rights_of_database(postgres: PostgresWithPassword) -> tuple[str, ...]:
     """Return the owner of the database `ledger`, and the rights to it and to its schema."""
-    address = f"host={postgres.sockets} port={postgres.port} user=postgres dbname=ledger"
-    with psycopg.connect(address) as connection:
-        row = connection.execute(
-            "SELECT datdba::regrole::text, datacl::text, nspacl::text"
-            " FROM pg_database, pg_namespace WHERE datname = 'ledger' AND nspname = 'public'"
-        ).fetchone()
-    assert row is not None
-    return tuple(row)
+    (row,) = rows(
+        postgres,
+        "ledger",
+        "SELECT datdba::regrole::text, datacl::text, nspacl::text"
+        " FROM pg_database, pg_namespace WHERE datname = 'ledger' AND nspname = 'public'",
+    )
+    return row
 
 
 def follow(reader: Reader, typed: list[Block]) -> None:
