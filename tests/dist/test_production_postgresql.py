@@ -32,6 +32,7 @@ import psycopg
 import pytest
 import yaml
 
+from ledger_engine.events.webhooks.signing import Seal, WrongKey
 from tests.commands import answer_of_command
 from tests.faults.postgres import Postgres
 from tests.faults.server import NO_LIMIT
@@ -50,6 +51,7 @@ AMCHECK = {
     " COMMENT ON EXTENSION amcheck IS 'functions for verifying relation integrity'",
 }
 PAGE = ROOT / "docs" / "production-postgresql.md"
+SECRETS = ROOT / "docs" / "secrets.md"
 ADDRESS = "postgresql://ledger@127.0.0.1/ledger"
 SYSTEM_PATH = f"{os.defpath}{os.pathsep}/usr/sbin"
 FILES = (  # of deploy
@@ -385,6 +387,8 @@ async def test_the_page_works(machine: Machine, reader: Reader, postgres: Postgr
             if "ln -sfT" in block.text:
                 await asyncio.to_thread(reader.follow, typed[restart])
             await load.until_more()
+        await secrets_change(machine, reader, postgres, typed[restart])
+        await load.until_more()
     assert (machine.root / "opt" / "ledger-current").readlink() == machine.root / "opt" / "ledger-1"
     assert set(load.results) == {201}
     report = answer_of_command(machine.address, "verify")
@@ -455,6 +459,29 @@ async def test_the_page_works(machine: Machine, reader: Reader, postgres: Postgr
     await asyncio.to_thread(follow, reader, [role, move, start])
     report = answer_of_command(machine.address, "verify")
     assert (report["ok"], report["checked"]["transactions"]) == (True, count)
+
+
+async def secrets_change(
+    machine: Machine, reader: Reader, postgres: PostgresWithPassword, restart: Block
+) -> None:
+    """Change the password and the sealing key as docs/secrets.md does, until nothing needs the old ones."""
+    file = machine.etc / "ledger" / "secrets.env"
+    *change, remove_old_key = [block for block in blocks(SECRETS) if block.run_by]
+    before = dict(line.split("=", 1) for line in file.read_text().splitlines())
+    await asyncio.to_thread(follow, reader, [*change, restart])
+    after = dict(line.split("=", 1) for line in file.read_text().splitlines())
+    assert after["PGPASSWORD"] != before["PGPASSWORD"]
+    assert after["LEDGER_SECRET_KEY_PREVIOUS"] == before["LEDGER_SECRET_KEY"] != after["LEDGER_SECRET_KEY"]
+
+    def new_key_opens_the_log_key() -> bool:
+        ((secret,),) = rows(postgres, "ledger", "SELECT secret FROM log_keys")
+        with suppress(WrongKey):
+            return bool(Seal(after["LEDGER_SECRET_KEY"]).open(secret))
+        return False
+
+    await until(new_key_opens_the_log_key)
+    await asyncio.to_thread(follow, reader, [remove_old_key, restart])
+    assert before["LEDGER_SECRET_KEY"] not in file.read_text()
 
 
 def a_bad_dump_replaces_nothing(reader: Reader, postgres: PostgresWithPassword, restore: Block) -> None:
