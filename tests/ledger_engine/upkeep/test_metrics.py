@@ -462,7 +462,7 @@ def test_an_alert_reports_a_script_that_has_stopped(tmp_path: Path) -> None:
 @needs_promtool
 @pytest.mark.parametrize("has_notice", [0, 1])
 def test_an_alert_reports_a_notice(has_notice: int, tmp_path: Path) -> None:
-    summary = "a has a notice that a person must read: see /api/health."
+    summary = "a has a notice that a person must read: see /api/health and docs/troubleshooting.md#notices."
     fired = {"exp_labels": {"severity": "ticket", "instance": "a"}, "exp_annotations": {"summary": summary}}
     check_alert("LedgerNotice", {'ledger_notice{instance="a"}': has_notice}, [fired] * has_notice, tmp_path)
 
