@@ -74,7 +74,7 @@ KINDS = [
     for type in (None, "credit")
     for anywhere in (False, True)
 ]
-SHOWN = Kind(account=True, type=None, anywhere=True)  # the kind of page in the README's table
+SHOWN = Kind(account=True, type=None, anywhere=True)  # the kind of page with a label in the table
 
 
 def measure(folder: Path, rounds: int) -> list[Result]:

@@ -1,6 +1,6 @@
-"""Write the tables of figures for `python -m bench --record`, each between two markers in a page.
+"""Write the table of figures for `python -m bench --record` between two markers in this folder's README.md.
 
-The project's README.md gets the results in SHOWN. The README.md in this folder gets all results with a label.
+The table has a row for each result with a label.
 """
 
 from __future__ import annotations
@@ -8,40 +8,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bench import pages
 from bench.runs import Result
 
-README = Path(__file__).parent.parent / "README.md"
-ALL = Path(__file__).parent / "README.md"
-# The names of the results in the project's README.md.
-SHOWN = (
-    "POST, ledger / Hypercorn",
-    "POST, ledger / PocketBase",
-    "POST, ledger / pgbench",
-    "p50 of a POST on one connection, ledger / PocketBase",
-    "postings in batches of 1,000",
-    "GET an account, 32 connections",
-    "GET a page of 20, 32 connections",
-    "bytes on disk for a posting",
-    f"GET a page of 1,000,000 / of 10,000, {pages.SHOWN}",
-    "server ready",
-)
+README = Path(__file__).parent / "README.md"
 BEGIN, END = "<!-- figures: made by make bench -->", "<!-- figures: end -->"
 
 
-def write(about: dict[str, Any], results: list[Result], readme: Path = README, all: Path = ALL) -> None:
-    """Write both tables. Raises ValueError if a page lacks the markers."""
-    _replace(readme, figures(about, [result for result in results if result.name in SHOWN]))
-    _replace(all, figures(about, results))
-
-
-def _replace(path: Path, table: str) -> None:
+def write(about: dict[str, Any], results: list[Result], path: Path = README) -> None:
+    """Write the table. Raises ValueError if the page lacks the markers."""
     text = path.read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{path.name} has no markers for the figures: {BEGIN} and {END}")
-    path.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
+    path.write_text(f"{before}{BEGIN}\n{figures(about, results)}\n{END}{after}", encoding="utf-8")
 
 
 def figures(about: dict[str, Any], results: list[Result]) -> str:

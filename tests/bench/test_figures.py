@@ -1,4 +1,4 @@
-"""The recorded figures: one that became worse is seen, and the table in the README is made of them."""
+"""The recorded figures: one that became worse is seen, and the table of figures is made of them."""
 
 from __future__ import annotations
 
@@ -63,28 +63,17 @@ def test_an_unmeasured_figure_is_in_the_table_and_not_in_the_history() -> None:
     assert "| posted | | emulate's Stripe | not installed | |" in readme.figures(ABOUT, [result])
 
 
-def test_the_tables_are_changed_only_between_their_markers_and_one_of_them_has_ten_rows(
-    tmp_path: Path,
-) -> None:
-    few, all = tmp_path / "few", tmp_path / "all"
-    for path in (few, all):
-        path.write_text(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter\n", encoding="utf-8")
-    names = {"other": "in all", readme.SHOWN[0]: "posted"}
-    results = [
-        paired(name, [(4000.0, 2000.0)], "/s", label=label, against="empty") for name, label in names.items()
-    ]
-    readme.write(ABOUT, results, few, all)
-    for path in (few, all):
-        text = path.read_text(encoding="utf-8")
-        assert text.startswith(f"before\n{readme.BEGIN}\n")
-        assert text.endswith(f"{readme.END}\nafter\n")
-        assert "| posted | 4,000 a second | empty | 2,000 a second | 2.00 (2.00 to 2.00) |" in text
-        assert ("in all" in text) == (path == all)
-        assert "old" not in text
-    assert len(readme.SHOWN) == 10
+def test_the_table_is_changed_only_between_its_markers(tmp_path: Path) -> None:
+    page = tmp_path / "page"
+    page.write_text(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter\n", encoding="utf-8")
+    readme.write(ABOUT, [paired("POST", [(4000.0, 2000.0)], "/s", label="posted", against="empty")], page)
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith(f"before\n{readme.BEGIN}\n")
+    assert text.endswith(f"{readme.END}\nafter\n")
+    assert "| posted | 4,000 a second | empty | 2,000 a second | 2.00 (2.00 to 2.00) |" in text
+    assert "old" not in text
 
 
-def test_both_pages_have_the_markers() -> None:
-    for path in (readme.README, readme.ALL):
-        text = path.read_text(encoding="utf-8")
-        assert text.index(readme.BEGIN) < text.index(readme.END)
+def test_the_page_has_the_markers() -> None:
+    text = readme.README.read_text(encoding="utf-8")
+    assert text.index(readme.BEGIN) < text.index(readme.END)

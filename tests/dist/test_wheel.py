@@ -1,6 +1,6 @@
 """The wheels in an empty environment: they run the tutorial (docs/tutorial.md) from beginning to end.
 
-And the three ways of README.md install the sources.
+And the ways of README.md and docs/deploy.md install the sources.
 """
 
 import os
@@ -16,10 +16,13 @@ from tests.reader import Reader
 from tests.test_pages import free_port
 
 PAGE = ROOT / "docs" / "tutorial.md"
-TOOLS, ENVIRONMENT = (
-    block.text for block in blocks(ROOT / "README.md") if block.run_by == "tests/dist/test_wheel.py"
+PIPX, UV, ENVIRONMENT = (
+    block.text
+    for page in (ROOT / "README.md", ROOT / "docs" / "deploy.md")
+    for block in blocks(page)
+    if block.run_by == "tests/dist/test_wheel.py"
 )
-WAYS = {line.split()[0]: line for line in TOOLS.splitlines()}
+WAYS = {line.split()[0]: line for line in (PIPX, UV)}
 
 pytestmark = [
     pytest.mark.process,
@@ -55,7 +58,7 @@ def test_the_wheels_run_the_tutorial_from_beginning_to_end(
         reader.leave()
 
 
-def test_the_readme_installs_both_programs_into_a_virtual_environment(
+def test_the_page_about_deployment_installs_both_programs_into_a_virtual_environment(
     offline: dict[str, str], tmp_path: Path
 ) -> None:
     here = {"/path/to/ledger": str(ROOT), "python3 -m venv": f"{sys._base_executable} -m venv"}
@@ -71,7 +74,7 @@ def test_the_readme_installs_both_programs_into_a_virtual_environment(
 
 
 @pytest.mark.parametrize("way", ["pipx", "uv"])
-def test_each_tool_of_the_readme_installs_both_programs(
+def test_each_tool_of_the_pages_installs_both_programs(
     way: str, offline: dict[str, str], tmp_path: Path
 ) -> None:
     assert WAYS.keys() == {"pipx", "uv"}
