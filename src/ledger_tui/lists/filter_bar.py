@@ -15,6 +15,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
+from textual.widgets.input import Selection
 
 from ledger_client.errors import LedgerError
 from ledger_tui.client.lists import learn_accounts_until, learn_users_until
@@ -26,6 +27,7 @@ from ledger_tui.resources.base import Filter, FilterContext
 from ledger_tui.resources.filtering import (
     BadLine,
     UnknownName,
+    extended,
     filter_line,
     is_filter_line,
     meaning_of,
@@ -242,6 +244,7 @@ class FilterBar(Vertical):
         self._id_prefix = self._model.resource.id_prefix
         # the line to apply as soon as the bar has read the accounts or users that the line names
         self._looking_up = ""
+        self._present_filter = ""  # the filter of the list when the user opened the line, and a space
         self._text_before = ""  # the text that narrowed the list when the user opened the line
         self._offers: list[FilterOffer] = []
         self._pause: Timer | None = None
@@ -256,21 +259,23 @@ class FilterBar(Vertical):
 
     @property
     def line(self) -> str:
-        return self.query_one(Input).value.strip()
+        """The line with all its filters; an added filter replaces a present filter of the same name."""
+        return self._with_present(self._added)
 
     def open(self) -> None:
-        """Show the line with the current filter, or with the text that narrows the list.
+        """Show the line with the current filter, and with the text that narrows the list.
 
-        The whole line is selected: a typed letter replaces the line, and an arrow key keeps the line.
+        The cursor is behind the filter, so that the user adds to it. The text is selected: a typed letter
+        replaces the text, and an arrow key keeps it.
         """
         self.display = True
         self._text_before = self._model.text
         line = self.query_one(Input)
         there = filter_line(self._model.filters, self._filters)
-        # The line ends with a space, so that after the key `end` the user can type another filter at once.
-        line.value = self._text_before or (f"{there} " if there else "")
+        self._present_filter = f"{there} " if there else ""
+        line.value = self._present_filter + self._text_before
         self.screen.set_focus(line)
-        line.action_select_all()
+        line.selection = Selection(len(self._present_filter), len(line.value))
         self._offer()
         self.show()
 
@@ -308,15 +313,28 @@ class FilterBar(Vertical):
             self._look_for_names()
 
     @property
+    def _added(self) -> str:
+        """What the user has typed behind the present filter; the whole line if it no longer begins so."""
+        return self.query_one(Input).value.removeprefix(self._present_filter).strip()
+
+    def _with_present(self, line: str) -> str:
+        """Return the filter line that holds the present filter and these filters."""
+        is_added = self.query_one(Input).value.startswith(self._present_filter)
+        return extended(self._present_filter, line) if is_added else line
+
+    @property
+    def _is_id(self) -> bool:
+        line = self._added
+        return bool(self._id_prefix) and line.startswith(self._id_prefix) and " " not in line
+
+    @property
     def _is_text(self) -> bool:
-        """Whether the line is a text to find, not a filter or an id."""
-        line = self.line
-        is_id = self._id_prefix and line.startswith(self._id_prefix) and " " not in line
-        return bool(line) and not is_id and not is_filter_line(line, self._filters)
+        """Whether the user has typed a text to find, not a filter or an id."""
+        return bool(self._added) and not self._is_id and not is_filter_line(self._added, self._filters)
 
     def _narrow(self) -> None:
         """Show only the loaded rows that contain the typed text, and show their number below the line."""
-        text = self.line if self._is_text else ""
+        text = self._added if self._is_text else ""
         self._list.narrow(text)
         window, phrase = self._model.window, f"“{literal(text)}”"
         filter_text = self._as_filter(text)
@@ -326,7 +344,7 @@ class FilterBar(Vertical):
             self._list.narrow(text := "")
         count = f"{len(window):,} of {window.resident:,} loaded rows match {phrase}; " if text else ""
         if is_filter:
-            self.show(f"{count}enter filters the list: {literal(filter_text)}")
+            self.show(f"{count}enter filters the list: {literal(self._with_present(filter_text))}")
         elif text and len(window):
             more = "enter keeps them" + (", m then searches older rows" if window.has_older else "")
             also = f". As a filter: {literal(filter_text)}" if filter_text else ""
@@ -336,6 +354,8 @@ class FilterBar(Vertical):
         elif text:
             usage_text = f" Filters: {usage(self._filters)}" if self._filters else ""
             self.show(f"No loaded row matches {phrase}.{usage_text}", problem=True)
+        elif self.line != self.query_one(Input).value.strip():
+            self.show(f"enter filters the list: {literal(self.line)}")
 
     # ------------------------------------------------------------------ completions
 
@@ -393,7 +413,7 @@ class FilterBar(Vertical):
     def action_bookmark(self) -> None:
         """Store the typed filter as a bookmark; if it is a bookmark already, remove the bookmark."""
         line = self.line
-        if not line or not is_filter_line(line, self._filters):
+        if not line or self._is_text or not is_filter_line(line, self._filters):
             self.show("Only a filter can be a bookmark.", problem=True)
             return
         try:
@@ -418,16 +438,16 @@ class FilterBar(Vertical):
         highlighted = self.query_one(Offers).highlighted
         if highlighted is not None and self._offers and not self._take(highlighted).complete:
             return
-        line = self.line
+        line = self._added
         if self._is_text:
             self._narrow()
             if not self._is_also_text(line):
                 line = self._as_filter(line) or line
-        if self._id_prefix and line.startswith(self._id_prefix) and " " not in line:
+        if self._is_id:
             self.show("Opening…")
             self.post_message(self.OpenId(line))
         elif is_filter_line(line, self._filters):
-            self._filter(line)
+            self._filter(self._with_present(line))
         else:
             self._find()
 
@@ -466,8 +486,8 @@ class FilterBar(Vertical):
     def names_read(self) -> None:
         """Apply the line if the user pressed enter before the names arrived; otherwise offer the names."""
         # The user may have changed the line after pressing enter.
-        if self.display and self.line == self._looking_up:
-            self._filter(self.line, looked_up=True)
+        if self.display and self._looking_up and self.line == self._looking_up:
+            self._filter(self._looking_up, looked_up=True)
         elif self.display:
             self._offer()
 

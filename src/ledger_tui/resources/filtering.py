@@ -76,6 +76,16 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
     return params
 
 
+def extended(present: str, added: str) -> str:
+    """Return the filter line `present` with the filters `added`; an added value replaces an earlier value."""
+    names = {_name_in(word) for word in split_words(added)}
+    return " ".join([*(word for word in split_words(present) if _name_in(word) not in names), added]).strip()
+
+
+def _name_in(word: str) -> str:
+    return word.partition(":")[0]
+
+
 class WordMeaning(NamedTuple):
     """The filter that a word stands for; `is_beginning` if the user typed only the beginning of the value."""
 

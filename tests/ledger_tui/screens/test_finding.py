@@ -239,28 +239,46 @@ async def test_a_filters_error_and_the_list_of_filters_are_shown_whole(
             await driver.sees(f"{filter_.name}:{filter_.example}")
 
 
-async def test_a_text_typed_behind_a_filter_is_another_word(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
+async def test_a_second_filter_is_added_to_the_first(server: ContractServer, dashboards: Dashboards) -> None:
     server.post(server.add_account("Till"), 100, "debit")
     async with dashboards.open() as driver:
         await driver.press("2", "slash")
-        await driver.type("type:debit", "enter", "slash", "right")
+        await driver.type("type:debit", "enter", "slash")
         await driver.type("after:2026-01-01", "enter", sees=" type:debit after:2026-01-01 ")
         assert driver.view.model.filters == {"type": "debit", "created_after": "2026-01-01"}
         await driver.press("slash", "ctrl+w", "enter")
         assert driver.view.model.filters == {"type": "debit"}
 
 
-async def test_a_filter_typed_into_the_opened_line_replaces_the_old_one(
+async def test_an_added_value_replaces_the_filter_of_the_same_name_and_the_line_says_so(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     server.post(server.add_account("Till"), 100, "debit")
+    async with dashboards.open((120, 40)) as driver:
+        await driver.press("2", "slash")
+        await driver.type("type:debit after:2026-01-01", "enter", "slash")
+        await driver.type("type:credit", sees="enter filters the list: after:2026-01-01 type:credit")
+        await driver.press("enter", sees=" type:credit after:2026-01-01 ")
+        await driver.press("slash")
+        await driver.type("debit", sees="enter filters the list: after:2026-01-01 type:debit")
+        await driver.press("enter", sees=" type:debit after:2026-01-01 ")
+
+
+async def test_a_text_behind_a_filter_narrows_the_filtered_list(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    till = server.add_account("Till")
+    for number in range(4):
+        server.post(till, 100, ("credit", "debit")[number % 2], description=f"sale {number}")
     async with dashboards.open() as driver:
         await driver.press("2", "slash")
-        await driver.type("type:debit", "enter", "slash")
-        await driver.type("after:2026-01-01", "enter", sees=" after:2026-01-01 ")
-        assert driver.view.model.filters == {"created_after": "2026-01-01"}
+        await driver.type("type:debit", "enter", sees="1–2 of 2", gone="sale 2")
+        await driver.press("slash")
+        await driver.type("sale 3", sees="1 of 2 loaded rows match “sale 3”")
+        await driver.press("enter", sees=(" type:debit ", "“sale 3”", "1 of 1 among 2 loaded"))
+        await driver.press("slash")
+        await driver.type("sale 1", "enter", sees=(" type:debit ", "“sale 1”", "1 of 1 among 2 loaded"))
+        await driver.press("escape", sees=(" type:debit ", "1–2 of 2"), gone="“sale 1”")
 
 
 async def test_an_account_is_filtered_by_part_of_its_name_also_one_that_was_not_read_yet(
