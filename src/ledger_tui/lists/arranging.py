@@ -175,6 +175,18 @@ def check_lists(lists: Mapping[str, ListSettings], file: str) -> None:
 _NOTE = "Only the rows loaded so far are sorted. m loads older rows."
 
 
+_SORTED = "bold $accent"
+
+
+def _direction(column: Column, settings: ListSettings) -> str:
+    """Return the present direction of the sorting by a column, in words."""
+    if column.title != column.name:  # a column of times
+        words = ("oldest first", "newest first")
+    else:
+        words = ("smallest first", "largest first") if column.largest_first else ("A to Z", "Z to A")
+    return f"{'▲▼'[settings.descending]} {words[settings.descending]}"
+
+
 class ColumnsScreen(Dialog[ListSettings]):
     """A dialog to choose a list's columns, their order and the sorting; it returns the list's new settings.
 
@@ -195,7 +207,7 @@ class ColumnsScreen(Dialog[ListSettings]):
     ) -> None:
         super().__init__("choose", "Sort and columns")
         self._all = [column.name for column in resource.columns]
-        self._titles = {column.name: times.heading(column.title) for column in resource.columns}
+        self._columns_by_name = {column.name: column for column in resource.columns}
         self._settings = settings
         self._preview = preview
         choice = [name for name in settings.columns if name in self._all] or self._all
@@ -212,12 +224,11 @@ class ColumnsScreen(Dialog[ListSettings]):
         self.set_focus(options)
 
     def _lines(self) -> list[Content]:
-        arrow = "▼" if self._settings.descending else "▲"
         return [
             Content.assemble(
                 "[x] " if name in self._visible_names else ("[ ] ", "$muted"),
-                self._titles[name].ljust(18),
-                (f"{arrow} sorted" if name == self._settings.sorted_by else "", "bold $accent"),
+                times.heading((column := self._columns_by_name[name]).title).ljust(18),
+                (_direction(column, self._settings) if name == self._settings.sorted_by else "", _SORTED),
             )
             for name in self._order
         ]
@@ -250,7 +261,9 @@ class ColumnsScreen(Dialog[ListSettings]):
         A second press reverses the order, and a third press restores the server's order.
         """
         at = self._highlighted
-        self._change(self._settings.sorted_next(self._order[at]), at)
+        name = self._order[at]
+        largest_first = self._columns_by_name[name].largest_first
+        self._change(self._settings.sorted_next(name, largest_first=largest_first), at)
 
     def action_show_or_hide(self) -> None:
         at = self._highlighted

@@ -226,7 +226,8 @@ class RecordList(Stack):
         """
         message.stop()
         saved_lists, kind = self.context.saved, self.resource.kind
-        saved_lists.use(kind, self.model.settings.sorted_next(message.column.name))
+        name, largest_first = message.column.name, message.column.largest_first
+        saved_lists.use(kind, self.model.settings.sorted_next(name, largest_first=largest_first))
         self.settings_changed()
         if problem := saved_lists.save(kind):
             self.notify(problem, severity="warning", markup=False)

@@ -56,6 +56,11 @@ class Column:
         """Return the column's name in the config file."""
         return self.title.removesuffix(" (UTC)")
 
+    @property
+    def largest_first(self) -> bool:
+        """Whether sorting begins with the largest number or the newest time, not with the first name."""
+        return bool(self.by) or self.align == "right"
+
 
 class Via(NamedTuple):
     """How to find the object of a link: read the list at `path` when the user follows the link.

@@ -84,9 +84,10 @@ class ListSettings:
     def descending(self) -> bool:
         return self.sort.startswith("-")
 
-    def sorted_next(self, column: str) -> ListSettings:
-        """Return the settings with the next sorting by this column: ascending, then descending, then none."""
-        following = {column: f"-{column}", f"-{column}": ""}.get(self.sort, column)
+    def sorted_next(self, column: str, *, largest_first: bool) -> ListSettings:
+        """Return the settings with the next sorting by this column: the first direction, the other, none."""
+        first, second = (f"-{column}", column) if largest_first else (column, f"-{column}")
+        following = {first: second, second: ""}.get(self.sort, first)
         return replace(self, sort=following)
 
     def with_filter(self, line: str) -> ListSettings:

@@ -37,8 +37,8 @@ async def test_loaded_rows_are_sorted_and_columns_chosen_and_kept(
         await driver.press("2", sees="1–19 of 100+")
         reads = len(server.requests)
         await driver.press("o", "down", "down", "enter")
-        await driver.sees("amount            ▲ sorted", "Only the rows loaded so far are sorted", "esc done")
-        await driver.press("enter", "down", "down", "space", "escape")
+        await driver.sees("amount            ▼ largest first", "Only the rows loaded so far are sorted")
+        await driver.press("down", "down", "space", "escape")
         await driver.sees("amount ▼", "by amount ▼", "of 100 loaded")
         assert "account" not in driver.text()
         amounts = [
@@ -71,6 +71,21 @@ async def test_loaded_rows_are_sorted_and_columns_chosen_and_kept(
         await until(lambda: read_config(own_config).lists["transactions"].columns == (names[-1],))
         await driver.press("o", "0", "escape", sees="account")
     assert read_config(own_config).lists["transactions"] == ListSettings()
+
+
+async def test_numbers_and_times_sort_from_the_largest_and_names_from_a(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.post(server.add_account("Till"), 100)
+    async with dashboards.open() as driver:
+        await driver.press("2", "o", "enter", sees="created (UTC)     ▼ newest first")
+        await driver.press("enter", sees="created (UTC)     ▲ oldest first")
+        await driver.press("enter", gone="oldest first")
+        await driver.press("down", "enter", sees="type              ▲ A to Z")
+        await driver.press("enter", sees="type              ▼ Z to A")
+        await driver.press("down", "enter", sees="amount            ▼ largest first")
+        await driver.press("enter", sees="amount            ▲ smallest first")
+        await driver.press("escape", sees="by amount ▲")
 
 
 async def test_panes_are_cycled_and_resized_and_times_written_in_another_way(
