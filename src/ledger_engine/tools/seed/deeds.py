@@ -21,6 +21,8 @@ DEEDS_A_SECOND = 3.0  # on average
 PROMPT = 8  # a payment usually chooses among this many newest open invoices
 LATE_PAYERS = 0.01  # the fraction of payments that choose among all open invoices
 
+LEFT = 5  # deeds leave this many drafts, open invoices, and open and paid orders, for a user to act on
+
 T = TypeVar("T")
 Fields = dict[str, Any]
 
@@ -116,15 +118,21 @@ async def draft_invoice(books: Books) -> None:
     await books.create("invoices", fields | {"due_date": iso(books.now + 14 * DAY)[:10]})
 
 
+async def spare(books: Books, kind: str, status: str) -> list[Any]:
+    """Return the newest objects in a state; an empty list if there are no more than LEFT."""
+    objects = await books.newest(kind, status=status)
+    return objects if len(objects) > LEFT else []
+
+
 async def finalize_invoice(books: Books) -> None:
     """Finalize a draft."""
-    if drafts := await books.newest("invoices", status="draft"):
+    if drafts := await spare(books, "invoices", "draft"):
         await books.move("invoices", prompt(drafts, books.random).id, "finalize")
 
 
 async def pay_invoice(books: Books) -> None:
     """Pay an open invoice."""
-    if unpaid := await books.newest("invoices", status="open"):
+    if unpaid := await spare(books, "invoices", "open"):
         await books.move("invoices", prompt(unpaid, books.random).id, "pay")
 
 
@@ -139,13 +147,13 @@ async def place_order(books: Books) -> None:
 
 async def pay_order(books: Books) -> None:
     """Pay an open order."""
-    if unpaid := await books.newest("orders", status="open"):
+    if unpaid := await spare(books, "orders", "open"):
         await books.move("orders", books.random.choice(unpaid).id, "pay")
 
 
 async def ship_order(books: Books) -> None:
     """Ship a paid order."""
-    if order := await books.newest("orders", status="paid"):
+    if order := await spare(books, "orders", "paid"):
         await books.move("orders", books.random.choice(order).id, "ship")
 
 

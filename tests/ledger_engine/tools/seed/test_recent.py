@@ -14,7 +14,7 @@ from ledger_engine.access import projects
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store.engine import Engine, open_engine
-from ledger_engine.tools.seed import demo, recent
+from ledger_engine.tools.seed import deeds, demo, recent
 from ledger_engine.tools.seed.deeds import Past
 from tests import auditing
 from tests.ledger_engine.conftest import START, Run
@@ -91,6 +91,15 @@ async def test_drafts_and_open_orders_do_not_pile_up(loaded: Loaded) -> None:
     await loaded.go_on(1500)
     assert (await loaded.statuses("invoices"))["draft"] < 30
     assert (await loaded.statuses("orders")).get("open", 0) < 30
+
+
+async def test_there_are_always_drafts_and_open_invoices_for_the_user(loaded: Loaded) -> None:
+    for seed in range(15):
+        await loaded.go_on(200, seed)
+        statuses = await loaded.statuses("invoices")
+        assert min(statuses.get(status, 0) for status in ("draft", "open")) >= deeds.LEFT, seed
+        orders = await loaded.statuses("orders")
+        assert min(orders.get(status, 0) for status in ("open", "paid")) >= deeds.LEFT, seed
 
 
 async def test_the_same_seed_gives_the_same_minutes(loaded: Loaded, tmp_path: Path) -> None:
