@@ -555,7 +555,7 @@ async def _run_command(navigation: Navigation, command: Command | None) -> None:
         case "profile":
             navigation.post_message(ReconnectRequested(profile=command.argument))
         case "key":
-            from ledger_tui.app.command_line import KeyScreen
+            from ledger_tui.app.key_screen import KeyScreen
 
             navigation.app.push_screen(KeyScreen(), partial(_use_key, navigation))
         case "save":
@@ -568,8 +568,10 @@ async def _run_command(navigation: Navigation, command: Command | None) -> None:
         case "at":
             navigation.screen.query_one(TimeMachine).go(command.ms)
         case "date":
-            if isinstance(view, ResourceView):
+            if isinstance(view, ResourceView) and view.record_list.takes_moments:
                 view.record_list.go_to_date(command.argument.replace(" ", "T"))
+            else:
+                navigation.notify("Only transactions and requests have dates to go to: press 2 or 8 first.")
         case "prove":
             prove(navigation, save=True)
         case "help":

@@ -1,4 +1,4 @@
-"""The command line at the bottom of the screen, and the dialog that asks for an API key.
+"""The command line at the bottom of the screen.
 
 The command line is also a palette: a list above the input shows what the typed text can mean. The list shows
 commands that begin with the text, actions that are possible here, and objects.
@@ -18,7 +18,6 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 
-from ledger_client.addresses import is_key
 from ledger_tui.app.navigation import Navigation
 from ledger_tui.client.names import AccountName, AccountNames
 from ledger_tui.features.past.machine import parse_moment
@@ -194,7 +193,10 @@ _WORDS = ("draft", "open", "paid", "void", "shipped", "credit", "debit", "member
 
 def parse_command(line: str, choices: Choices) -> Command:
     """Return the command that a line means. Raises BadLine."""
-    first, _, rest = line.strip().lstrip(":").partition(" ")
+    line = line.strip().lstrip(":")
+    if check_date(line) is None:
+        return Command("date", line)
+    first, _, rest = line.partition(" ")
     rest = rest.strip()
     if not first:
         raise BadLine("Type a screen, an id, or a command; tab completes it.")
@@ -225,6 +227,8 @@ def parse_command(line: str, choices: Choices) -> Command:
 
 def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
     """Return the completions of the line, each with a short description."""
+    if check_date(line.strip().lstrip(":")) is None:
+        return [(f"date {line.strip().lstrip(':')}", _about("date"))]
     first, space, rest = line.lstrip(":").partition(" ")
     if not space:
         words = [*_commands(), *(_HELPERS if choices.snapshots is not None else ())]
@@ -571,29 +575,3 @@ class CommandScreen(Dialog[Command | None]):
             self._say(f"✕ {error}")
         else:
             self.dismiss(command)
-
-
-class KeyScreen(Dialog[str | None]):
-    """A dialog that asks for an API key, hides it while the user types, and returns it."""
-
-    BINDINGS = [Binding("escape", "dismiss", "cancel", show=True)]
-
-    def __init__(self) -> None:
-        super().__init__("ask-key", "Another API key for this server")
-
-    def content(self) -> ComposeResult:
-        yield Input(password=True, compact=True)
-        yield self.notes
-
-    def on_mount(self) -> None:
-        self.set_focus(self.query_one(Input))
-        self.note("It is used until you quit. :save NAME stores it in a profile.")
-
-    @on(Input.Submitted)
-    def take(self, event: Input.Submitted) -> None:
-        event.stop()
-        key = event.value.strip()
-        if is_key(key):
-            self.dismiss(key)
-        else:
-            self.note("The key is empty or contains an invalid character.", problem=True)

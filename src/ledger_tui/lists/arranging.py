@@ -24,7 +24,7 @@ from ledger_tui.formats import times
 from ledger_tui.formats.money import as_number
 from ledger_tui.lists.window import Keep, Order
 from ledger_tui.resources.base import Column, FilterContext, Filters, Resource
-from ledger_tui.resources.filtering import WordMeaning, complete_value
+from ledger_tui.resources.filtering import WordMeaning, check_date, complete_value
 from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.settings.config import BadConfig, ListSettings
 from ledger_tui.ui.dialogs import Dialog
@@ -131,7 +131,9 @@ def contains_besides(resource: Resource, word: str, meaning: WordMeaning, contex
         if filter_.matches is not None and filter_.matches(record, value, context):
             return False
         rest = {name: part for name, part in record.items() if name != filter_.param}
-        columns = (column for column in resource.columns if column.name != filter_.name)
+        # A date in the column of the times is the time that the filter compares.
+        own = filter_.check is check_date
+        columns = (each for each in resource.columns if each.name != filter_.name and not (own and each.by))
         cells = (column.cell(record, context.names).text for column in columns)
         return any(map(pattern.search, chain(_texts_in(rest), cells)))
 

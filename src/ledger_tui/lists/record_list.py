@@ -355,18 +355,12 @@ class RecordList(Stack):
 
     def go_to_oldest(self) -> None:
         """Show the oldest rows of the whole list, if the server can list the rows at a past moment."""
-        if self.model.window.has_older and self._takes_moments:
+        if self.model.window.has_older and self.takes_moments:
             self._find_oldest()
 
-    def go_to_date(self, date: str) -> None:
-        """Show the rows at a date and before it, if the server can list the rows at a past moment."""
-        if self._takes_moments:
-            self._find_date(date)
-        else:
-            self.notify("This list has no dates to go to.")
-
     @property
-    def _takes_moments(self) -> bool:
+    def takes_moments(self) -> bool:
+        """Whether the server can list the rows at a past moment."""
         takes = any(each.param == "at" for each in self.resource.filters)
         return takes and self.resource.paging == "starting_after"
 
@@ -380,7 +374,8 @@ class RecordList(Stack):
         return records_of(page.get("data")), page.get("has_more") is True
 
     @asks("jump")
-    async def _find_date(self, date: str) -> None:
+    async def go_to_date(self, date: str) -> None:
+        """Show the rows at a date and before it; call this only if the list `takes_moments`."""
         with self._refusals_as_notes():
             rows, _more = await self._rows_until(date, 1)
             if rows:

@@ -33,8 +33,10 @@ def is_filter_line(line: str, filters: Sequence[Filter]) -> bool:
     """Return whether a line is a filter and not a text to find.
 
     An empty line is a filter. If the list has filters, a line is also a filter if one of its words contains a
-    colon, or if each of its words is the name of a yes/no filter.
+    colon, or if each of its words is the name of a yes/no filter. A date or a time alone is a text.
     """
+    if check_date(line.strip()) is None:
+        return False
     words, alone = line.split(), {each.name for each in filters if each.is_yes_no}
     return not words or (bool(filters) and (any(":" in word for word in words) or alone.issuperset(words)))
 
@@ -95,15 +97,18 @@ class WordMeaning(NamedTuple):
 
     @property
     def line(self) -> str:
-        return f"{self.filter.name}:{self.value}"
+        return f"{self.filter.name}:{_quoted(self.value)}"
 
 
 def meaning_of(word: str, filters: Sequence[Filter]) -> WordMeaning | None:
     """Return the filter that a word on the screen means, such as `status` for `4xx`; otherwise None.
 
     The word means a filter if exactly one filter has the word as a value. The values of a yes/no filter do
-    not count. The unique beginning of a value, or of the name of a yes/no filter, means the same filter.
+    not count. The unique beginning of a value, or of the name of a yes/no filter, means the same filter. A
+    date means the list's first filter by time, such as `after`.
     """
+    if check_date(word) is None:
+        return next((WordMeaning(each, word) for each in filters if each.check is check_date), None)
     typed = word.casefold()
     fitting = [each for each in filters if typed in _words_of(each)]
     if not fitting and len(word) >= _LETTERS_OF_A_BEGINNING:

@@ -86,6 +86,8 @@ def test_a_line_is_a_command_or_says_why_not(line: str, command: Command | BadLi
         ("profile w", ["profile work"]),
         ("theme ledger-", ["theme ledger-light"]),
         ("nothing ", []),
+        (":2026-11-20", ["date 2026-11-20"]),
+        ("2026-11-20 07:18", ["date 2026-11-20 07:18"]),
     ],
 )
 def test_a_typed_line_is_completed(line: str, found: list[str], choices: Choices) -> None:
@@ -123,3 +125,8 @@ def test_a_value_may_be_begun_and_a_name_have_several_words(
 ) -> None:
     choices.names.learn([{"id": SAFE, "name": "Paper safe, Berlin", "currency": "EUR"}])
     assert parse_command(line, choices) == Command("screen", "invoices", filters)
+
+
+@pytest.mark.parametrize("line", ["2026-11-20", "2026-11-20 07:18", ":2026-11-20T07:18Z"])
+def test_a_date_alone_goes_to_the_date(line: str, choices: Choices) -> None:
+    assert parse_command(line, choices) == Command("date", line.lstrip(":"))

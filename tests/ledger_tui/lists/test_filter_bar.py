@@ -68,6 +68,10 @@ async def test_where_nothing_is_offered_the_keys_that_choose_change_nothing() ->
         ("deliveries", "deliv", {"status": "succeeded"}),
         ("invoices", "dra", {"status": "draft"}),
         ("invoices", "over", {"overdue": "yes"}),
+        ("transactions", "2026-11-20", {"created_after": "2026-11-20"}),
+        ("transactions", "2026-11-20 07:18", {"created_after": "2026-11-20 07:18"}),
+        ("requests", "2026-11-20T07:18", {"at": "2026-11-20T07:18"}),
+        ("statement", "2026-11-20", {"from": "2026-11-20"}),
     ],
 )
 async def test_a_state_on_the_screen_means_its_filter(kind: str, word: str, filters: dict[str, str]) -> None:
@@ -80,9 +84,11 @@ async def test_a_state_on_the_screen_means_its_filter(kind: str, word: str, filt
         assert bar._list.model.filters == filters
 
 
-async def applied_to(rows: list[Record], word: str) -> tuple[str, dict[str, str], str]:
-    """Return the hint below a word typed above these invoices; then the filters and the text after enter."""
-    app, bar = bar_of("invoices")
+async def applied_to(
+    rows: list[Record], word: str, kind: str = "invoices"
+) -> tuple[str, dict[str, str], str]:
+    """Return the hint below a word typed above these rows; then the filters and the text after enter."""
+    app, bar = bar_of(kind)
     model = bar._list.model
     async with app.run_test() as pilot:
         model.stand_in(rows)
@@ -126,6 +132,19 @@ async def test_the_beginning_of_a_state_means_its_filter_unless_a_word_in_a_row_
     said = "1 of 2 loaded rows match “ope”; enter keeps them. As a filter: status:open"
     assert await applied_to(rows, "ope") == (said, {}, "ope")
     assert (await applied_to(rows, "dr"))[1:] == ({}, "dr")  # two letters are too few
+
+
+async def test_a_day_becomes_a_filter_unless_a_row_contains_it_outside_its_own_time() -> None:
+    day = {"id": "txn_1", "created": "2026-11-20T07:18:00Z", "description": "Beans"}
+    said = "1 of 1 loaded rows match “2026-11-20”; enter filters the list: after:2026-11-20"
+    after = (said, {"created_after": "2026-11-20"}, "")
+    assert await applied_to([day], "2026-11-20", "transactions") == after
+    named = day | {"description": "Takings of 2026-11-20"}
+    said = "1 of 1 loaded rows match “2026-11-20”; enter keeps them. As a filter: after:2026-11-20"
+    assert await applied_to([named], "2026-11-20", "transactions") == (said, {}, "2026-11-20")
+    due: Record = {"id": "inv_1", "status": "open", "due_date": "2026-11-20"}
+    said = "1 of 1 loaded rows match “2026-11-20”; enter keeps them"
+    assert await applied_to([due], "2026-11-20") == (said, {}, "2026-11-20")
 
 
 async def test_a_text_that_no_row_contains_names_the_filters() -> None:

@@ -8,7 +8,8 @@ import pytest
 from textual.widgets import Input
 
 from ledger_tui.app.application import LedgerApp
-from ledger_tui.app.command_line import CommandScreen, KeyScreen
+from ledger_tui.app.command_line import CommandScreen
+from ledger_tui.app.key_screen import KeyScreen
 from ledger_tui.settings.config import Config, LastPlace, Options, Profile, read_config
 from ledger_tui.settings.own_commands import OwnCommand
 from tests.ledger_tui.conftest import Dashboards

@@ -25,8 +25,12 @@ async def test_the_oldest_row_and_a_date_are_gone_to_in_a_list_that_was_not_read
     await driver.press("f", sees="sale 699")
     await driver.press("colon", *"date 2000-01-01", "enter", sees="There is no row at or before 2000-01-01.")
     await driver.press("colon", *"date 2999", "enter", sees="✕ Write a date like 2026-11-20")
-    await driver.press("escape", "6", "colon", *"date 2026-11-20", "enter")
-    await driver.press("2", "colon", *"txn before:2000-01-01", "enter")
+    only = "Only transactions and requests have dates to go to: press 2 or 8 first."
+    await driver.press("escape", "1", "colon", *"date 2026-11-20", "enter", sees=only)
+    await driver.press("0", "colon", *"2026-11-20", sees="date 2026-11-20  ")
+    await driver.press("enter", sees=only)
+    await driver.press("2", "colon", *"2000-01-01", "enter", sees="There is no row at or before 2000-01-01.")
+    await driver.press("colon", *"txn before:2000-01-01", "enter")
     await driver.sees("before:2000-01-01", "Nothing matches this filter.")
 
 
