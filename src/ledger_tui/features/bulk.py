@@ -171,6 +171,10 @@ class BulkScreen(Dialog[list[Record]]):
         self._keys = {id(record): new_idempotency_key() for record in records}
 
     @property
+    def asks_text(self) -> bool:
+        return self._asks_number
+
+    @property
     def has_results(self) -> bool:
         """Whether the dashboard knows the result of at least one request."""
         return self._attempts > 0

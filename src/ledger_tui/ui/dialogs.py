@@ -28,6 +28,7 @@ from ledger_tui.ui.layer import Layer
 
 _YES_ACTIONS = ("dismiss(True)", "yes")  # the actions of the key y in a question
 _TOO_EARLY = "Press y again: the question had not been shown yet."
+_TEXT_TOO_EARLY = "Type it again: the question had not been shown yet."
 _ASIDE = frozenset({"names", "check", "balance"})  # groups of workers that no dialog waits for
 
 
@@ -68,15 +69,24 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
         if self.is_question:
             self.app.clear_notifications()  # they would cover the question
 
-    def is_too_early(self, key: events.Key) -> bool:
-        if not self.is_question or key.time > self.opened_at:
+    @property
+    def asks_text(self) -> bool:
+        """Whether the user types a text, such as an amount, to confirm the question."""
+        return False
+
+    def is_too_early(self, event: events.Key | events.Paste) -> bool:
+        if not self.is_question or event.time > self.opened_at:
             return False
-        active = self.active_bindings.get(key.key)
+        if isinstance(event, events.Paste):
+            return self.asks_text
+        if self.asks_text and (event.is_printable or event.key == "enter"):
+            return True
+        active = self.active_bindings.get(event.key)
         return active is not None and active.binding.action in _YES_ACTIONS and active.enabled
 
     def drop_early(self) -> None:
         self.notes.display = True
-        self.note(_TOO_EARLY)
+        self.note(_TEXT_TOO_EARLY if self.asks_text else _TOO_EARLY)
 
     @property
     def answers(self) -> str:
@@ -215,6 +225,10 @@ class ConfirmScreen(Dialog[bool]):
         self._question = question
         self._text_to_type = text_to_type
         self._what = what  # the word for the text to type in a message, such as "number"
+
+    @property
+    def asks_text(self) -> bool:
+        return self._text_to_type is not None
 
     def content(self) -> ComposeResult:
         width = min(DIALOG_WIDTH, self.app.size.width) - FRAME

@@ -189,10 +189,12 @@ class KeyOrder:
         return False
 
     def _answers_too_early(self, event: events.Event) -> bool:
-        """Return whether this key says yes to a question that was not drawn when the user pressed it."""
+        """Return whether this key or text confirms a question that was not drawn when the user entered it."""
         screens = self._app.screen_stack
         top = screens[-1] if screens else None
-        if not (isinstance(event, events.Key) and isinstance(top, Layer) and top.is_too_early(event)):
+        if not (isinstance(event, events.Key | events.Paste) and isinstance(top, Layer)):
+            return False
+        if not top.is_too_early(event):
             return False
         top.drop_early()
         return True

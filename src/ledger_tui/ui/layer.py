@@ -13,8 +13,8 @@ class Layer(Screen[ScreenResultType]):
 
     is_question = False  # if True, repeats of the key that answers must not act on the next screen
 
-    def is_too_early(self, key: events.Key) -> bool:
-        """Whether the key answers a question with yes, and was pressed before the question was drawn."""
+    def is_too_early(self, event: events.Key | events.Paste) -> bool:
+        """Whether the key or the pasted text confirms a question, and came before the question was drawn."""
         return False
 
     def drop_early(self) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from textual import events
 
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.formats import times
@@ -11,7 +12,7 @@ from ledger_tui.server.embedded import Address
 from ledger_tui.settings.config import ListSettings, Options, PaneChoice, read_config
 from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import KEY, ContractServer
-from tests.ledger_tui.driving import Driver, until
+from tests.ledger_tui.driving import Driver, key_event, until
 
 
 @pytest.fixture(autouse=True)
@@ -175,6 +176,24 @@ async def test_in_live_mode_the_number_of_marked_rows_is_typed(own_project: Addr
         await driver.press("y", "enter", sees="✕ The number does not match.")
         assert shown(driver, "status") == ["open", "open"]
         await driver.press("backspace", "2", "enter", sees="Voided: 2")
+
+
+async def test_a_number_that_came_before_the_question_does_not_confirm_it(own_project: Address) -> None:
+    again = "Type it again: the question had not been shown yet."
+    async with dashboard_on(own_project, (100, 40)) as driver:
+        await driver.sees("● online")
+        await _fill_invoices(driver, opened=2, drafts=0)
+        await driver.press("3", sees="Customer 1")
+        await driver.press("ctrl+a", sees="● 2 marked")
+        await driver.burst("v", "2", "enter")
+        await driver.sees("Type 2 to void these 2 invoices", again)
+        await driver.press("escape", gone=again)
+        driver.app.post_message(key_event("v"))
+        driver.app.post_message(events.Paste("2"))
+        await driver.burst("enter")
+        await driver.sees("Type 2 to void these 2 invoices", again)
+        assert shown(driver, "status") == ["open", "open"]
+        await driver.type("2", "enter", sees="Voided: 2")
 
 
 async def test_a_changed_balance_flashes_unless_motion_is_reduced(

@@ -158,6 +158,23 @@ async def test_a_yes_that_was_pressed_before_the_question_was_drawn_does_not_cou
         await driver.press("y", sees=" is void")
 
 
+async def test_an_amount_that_was_typed_before_the_question_was_drawn_does_not_confirm_it(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.key = "sk_live_0123456789abcdefghijklmnopqrstuv"
+    account = server.add_account()
+    invoice = {"object": "invoice", "status": "open", "account": account["id"], "customer": "Eve"}
+    server.invoices.append({"id": server.new_id("inv"), **invoice, "amount": 100, "currency": "EUR"})
+    async with dashboards.open() as driver:
+        await driver.press("3", "slash")
+        await driver.type(server.invoices[0]["id"], "enter", sees="v void")
+        await driver.burst("v", *"1.00", "enter")
+        await driver.sees("to confirm, then press enter", "Type it again: the question had not been shown")
+        assert driver.app.screen.query_one(Input).value == ""
+        assert "DELETE" not in [method for method, _path, _args in server.requests]
+        await driver.type("1.00", "enter", sees=" is void")
+
+
 def keys_apart(key: str, *seconds: float) -> list[events.Key]:
     """Return presses of one key, one at each of these times in seconds from now."""
     presses = [key_event(key) for _ in seconds]
