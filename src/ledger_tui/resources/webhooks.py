@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -11,7 +12,7 @@ from urllib.parse import quote
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import EVENT_TYPES, Record
 from ledger_tui.formats.money import MINUS, format_amount
-from ledger_tui.formats.text import literal
+from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import (
     KIND_OF_OBJECT,
     Cell,
@@ -39,6 +40,7 @@ from ledger_tui.resources.base import (
 from ledger_tui.resources.deliveries import LOOKS, attempts_of, filters_of
 from ledger_tui.resources.drawings import body_section
 
+_ANSWER_WIDTH = 60  # the number of cells of an answer that is shown in one line
 _BODIES_SHOWN = 3  # the number of latest attempts whose answers are shown in full
 
 
@@ -51,6 +53,23 @@ def _attempt_fact(attempt: Record) -> Fact:
     time = part_of_time(attempt, "attempted_at", 11)
     text = f"{time} {went}  {literal(attempt.get('latency_ms', '–'))} ms"
     return Fact(f"attempt {literal(attempt.get('number', ''))}", Cell(text, "bad" if error else "plus"))
+
+
+def answer_facts(delivery: Record) -> list[Fact]:
+    """Return the receiver's newest answer in a line, such as `503 after 43 ms: “maintenance”`.
+
+    Without an answer to the last attempt, return the reason for its failure, or nothing.
+    """
+    attempt = (attempts_of(delivery) or [{}])[-1]
+    status, error = attempt.get("status"), attempt.get("error")
+    if status is None:
+        return [Fact("reason", Cell(literal(error), "bad"))] if error is not None else []
+    text = f"{literal(status)} after {literal(attempt.get('latency_ms', '–'))} ms"
+    body = _part(attempt, "response").get("body")
+    if body not in (None, ""):
+        shown = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+        text += f": “{fit(literal(' '.join(shown.split())), _ANSWER_WIDTH).rstrip()}”"
+    return [Fact("answer", Cell(text, "bad" if error is not None else "plus"))]
 
 
 def attempt_facts(delivery: Record) -> list[Fact]:
@@ -108,10 +127,10 @@ def _last_status(record: Record) -> Cell:
 
 
 def _delivery_detail(record: Record, _names: AccountNames) -> Detail:
-    last, sent = _last_status(record), sent_sections(record)
+    sent = sent_sections(record)
     state = (
         Fact("status", status_of(record, LOOKS)),
-        *([Fact("reason", last)] if last.tone == "bad" else []),
+        *answer_facts(record),
         *attempt_facts(record),
         # The answers can fill the pane, so name the part that begins below them.
         *([Fact("sent", Cell("see below the answers, PgDn", "dim"))] if sent else []),
@@ -340,7 +359,7 @@ def _delivery_sections(record: Record, log: WebhookLog) -> list[Section]:
         glyph, tone = LOOKS.get(str(delivery.get("status")), ("·", "plain"))
         to = Fact("sent to", Cell(literal(url)))
         state = Fact("delivery", Cell(f"{glyph} {literal(delivery.get('status', ''))}", tone))
-        sections.append(Section("", (to, state, *attempt_facts(delivery))))
+        sections.append(Section("", (to, state, *answer_facts(delivery), *attempt_facts(delivery))))
     return sections
 
 

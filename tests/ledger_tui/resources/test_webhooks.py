@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.base import Cell
-from ledger_tui.resources.webhooks import KEPT, Listening, WebhookLog, events_resource, known_by
+from ledger_tui.resources.webhooks import DELIVERIES, KEPT, Listening, WebhookLog, events_resource, known_by
 
 ATTEMPT = {"number": 1, "status": 200, "attempted_at": "2026-11-20T06:37:26.000Z", "latency_ms": 3}
 
@@ -81,6 +82,44 @@ def test_the_detail_names_each_endpoint_by_its_url_or_its_id() -> None:
     facts = [(fact.label, fact.value.text) for section in sections for fact in section.facts]
     assert [value for label, value in facts if label == "sent to"] == ["https://shop.example/hook", "whe_2"]
     assert [value for label, value in facts if label == "delivery"] == ["✓ succeeded", "· unheard of"]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "fact"),
+    [
+        ({"status": 200, "latency_ms": 3, "response": {"body": ""}}, ("answer", "200 after 3 ms", "plus")),
+        (
+            {
+                "status": 503,
+                "error": "answered 503",
+                "latency_ms": 43,
+                "response": {"body": "shut\n today"},
+            },
+            ("answer", "503 after 43 ms: “shut today”", "bad"),
+        ),
+        (
+            {"status": 400, "error": "answered 400", "latency_ms": 9, "response": {"body": {"no": "x" * 80}}},
+            ("answer", f'400 after 9 ms: “{{"no": "{"x" * 51}…”', "bad"),
+        ),
+        (
+            {"status": None, "error": "connection refused", "latency_ms": 1},
+            ("reason", "connection refused", "bad"),
+        ),
+    ],
+)
+def test_the_newest_answer_of_each_receiver_stands_above_the_payload(
+    attempt: dict[str, Any], fact: tuple[str, str, str]
+) -> None:
+    log = WebhookLog()
+    first = {"number": 1, "status": 500, "error": "answered 500", "attempted_at": "2026-11-20T06:37:26.000Z"}
+    delivery = {"event": "evt_1", "endpoint": "whe_1", "status": "pending", "attempts": [first, attempt]}
+    log.note_deliveries([delivery])
+    event = {"id": "evt_1", "data": {"object": {"object": "invoice", "id": "inv_1"}}}
+    sections = events_resource(log).detail(event, AccountNames()).sections
+    above = itertools.takewhile(lambda section: section.title != "object", sections)
+    assert fact in [(each.label, each.value.text, each.value.tone) for part in above for each in part.facts]
+    facts = DELIVERIES.detail(delivery, AccountNames()).sections[0].facts
+    assert fact == (facts[1].label, facts[1].value.text, facts[1].value.tone)
 
 
 def test_the_detail_leads_to_the_object_and_to_the_request_that_caused_it() -> None:
