@@ -474,6 +474,11 @@ def _elsewhere(navigation: Navigation) -> Iterator[CommandOffer]:
     if isinstance(view, ResourceView) and view.resource.transfer is not None:
         run_it = partial(navigation.screen.run_action, "transfer")
         yield action_offer("transfer", "transfer", "between two accounts of a currency", run_it)
+    is_list = isinstance(view, ResourceView) and view.selected is not None and not view.opened
+    if is_list and navigation.resource_view.resource.form_inside is not None:
+        about = f"open the {navigation.resource_view.resource.singular}, then {key_of(BY_ID['create'])}"
+        run_it = partial(_post_to_selected, navigation)
+        yield action_offer("create", "post to this account", about, run_it)
     for resource in (resource for resource in RESOURCES if "{" not in resource.path):
         if resource.part in session.missing_parts:
             continue
@@ -499,6 +504,8 @@ def effect_of(navigation: Navigation, binding: Binding) -> str:
     resource = view.resource
     if binding.action == "edit" and resource.edits:
         return f"{key} edits {resource.edits}."
+    if binding.action == "create" and view.opened and resource.form_inside is not None:
+        return f"{key} posts to this {resource.singular}."
     if binding.action == "create" and resource.form is not None:
         article = "an" if resource.singular[0] in "aeioA" else "a"
         return f"{key} creates {article} {resource.singular}."
@@ -525,7 +532,14 @@ async def _begin(navigation: Navigation, resource: Resource, advice: str = "") -
     if advice:
         navigation.notify(advice, markup=False)
     else:
+        if resource.form_inside is not None:
+            navigation.resource_view.open(False)  # the key opens the form of a new object in the list only
         await navigation.screen.run_action("create")
+
+
+async def _post_to_selected(navigation: Navigation) -> None:
+    navigation.resource_view.action_open()
+    await navigation.screen.run_action("create")
 
 
 def _recent(navigation: Navigation) -> Iterator[CommandOffer]:

@@ -295,8 +295,9 @@ class Dashboard(Layer[None]):
 
     def action_create(self) -> None:
         view = self.navigation.resource_view
-        if view.resource.form is not None:
-            self._open_form(view.resource.form, view.selected)
+        inside = view.resource.form_inside if view.opened else None
+        if (form := inside or view.resource.form) is not None:
+            self._open_form(form, view.selected)
 
     def on_key(self, event: events.Key) -> None:
         """Show why the pressed key does nothing here.

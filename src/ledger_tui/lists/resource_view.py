@@ -351,6 +351,8 @@ class ResourceView(View):
 
     def key_text(self, binding: Binding) -> str:
         """Return the present description of a key in the key bar."""
+        if binding.action == "create" and self.opened and self.resource.form_inside is not None:
+            return f"post to this {self.resource.singular}"
         if binding.action != "back" or self.opened or not self.record_list.has_state_to_clear():
             return binding.description
         return "stop" if self.model.searching else "unmark" if self.model.marks else "all rows"

@@ -37,7 +37,7 @@ from ledger_tui.resources.base import (
     to_events,
 )
 from ledger_tui.resources.filtering import check_date
-from ledger_tui.resources.transactions import TRANSACTIONS, TRANSFER
+from ledger_tui.resources.transactions import POSTING, TRANSFER
 
 _DAYS = 30  # a statement that the user opens with its key covers the last 30 days
 _ENDS = {"opening_balance": "Opening balance", "closing_balance": "Closing balance"}
@@ -98,7 +98,7 @@ STATEMENT = Resource(
         Filter("from", "from", "2026-11-01", check_date),
         Filter("to", "to", "2026-11-20", check_date),
     ),
-    form=TRANSACTIONS.form,
+    form=POSTING,
     transfer=TRANSFER,
     has_object_path=False,
     part="statements",
@@ -245,6 +245,7 @@ ACCOUNTS = Resource(
             Field("metadata", "Metadata", "metadata", required=False, hint="such as team=north; region=eu"),
         ),
     ),
+    form_inside=replace(POSTING, prefill=_from_selected),
     transfer=replace(TRANSFER, prefill=_from_selected),
     more=More(read_balance_points, balance_sections, "balance"),
     related=(TO_STATEMENT,),

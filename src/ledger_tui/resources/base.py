@@ -315,6 +315,7 @@ class Resource(Place):
     form: Form | None = None
     # Returns the form to edit an object; None if the object's state does not allow it.
     edit: Callable[[Record, AccountNames], Form | None] = lambda _record, _names: None
+    form_inside: Form | None = None  # replaces `form` while an object is open: the form to post to it
     transfer: Form | None = None  # the form that moves money from one account to another
     edits: str = ""  # what the user can edit, such as `a draft`; "" if objects of this kind cannot be edited
     actions: tuple[ResourceAction, ...] = ()

@@ -238,6 +238,20 @@ def _reverse() -> ResourceAction:
 
 REVERSE = _reverse()
 _DESCRIPTION = Field("description", "Description", required=False, hint="shown on statements")
+POSTING = Form(
+    title="Post a transaction",
+    done="is posted",
+    path="/v1/transactions",
+    fields=(
+        Field("account", "Account", "account", hint="part of a name, or an id"),
+        Field("type", "Type", "choice", choices=(("credit", "▲ credit"), ("debit", "▼ debit"))),
+        Field("amount", "Amount", "amount", hint="in the currency of the account"),
+        _DESCRIPTION,
+    ),
+    prefill=_prefill,
+    moves_money=True,
+    way_back=REVERSE,
+)
 TRANSFER = Form(
     title="Transfer",
     done="is posted",
@@ -288,20 +302,7 @@ TRANSACTIONS = Resource(
         Filter("other", "other", "outside", matches=_is_other_side),
         Filter("amount", "amount", ">100", _check_bound, matches=_is_in_bound),
     ),
-    form=Form(
-        title="Post a transaction",
-        done="is posted",
-        path="/v1/transactions",
-        fields=(
-            Field("account", "Account", "account", hint="part of a name, or an id"),
-            Field("type", "Type", "choice", choices=(("credit", "▲ credit"), ("debit", "▼ debit"))),
-            Field("amount", "Amount", "amount", hint="in the currency of the account"),
-            _DESCRIPTION,
-        ),
-        prefill=_prefill,
-        moves_money=True,
-        way_back=REVERSE,
-    ),
+    form=POSTING,
     transfer=TRANSFER,
     actions=(REVERSE,),
     more=More(_read_more, _more_sections, links=_more_links),

@@ -114,6 +114,26 @@ async def test_a_transaction_is_posted_to_an_account_found_by_its_name(
     ]
 
 
+async def test_n_in_an_open_account_posts_to_it_and_in_the_list_creates_an_account(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    till, bank = server.add_account("Main till"), server.add_account("Bank")
+    async with dashboards.open((120, 40)) as driver:
+        await driver.press("n", sees="New account")
+        await driver.press("escape", "down", "enter", sees="n post to this account")
+        await driver.press("n", sees=("Post a transaction", "Main till · EUR"))
+        await driver.press("tab")
+        await driver.type("12.50", "ctrl+s", sees="Credits Main till 12.50 EUR")
+        await driver.press("y", sees="Credited Main till 12.50 EUR")
+        await driver.press("colon", *"new account", "enter", sees="New account")
+        await driver.press("escape", "up", "colon", *"post to", "enter", sees="Bank · EUR")
+        await driver.press("tab")
+        await driver.type("1", "ctrl+s", sees="Credits Bank 1.00 EUR")
+        await driver.press("y", sees="Credited Bank 1.00 EUR")
+    posted = [(each["amount"], each["account"]) for each in server.transactions]
+    assert posted == [(1250, till["id"]), (100, bank["id"])]
+
+
 async def test_a_transfer_goes_the_way_that_its_form_says(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
