@@ -156,6 +156,22 @@ async def test_nothing_is_written_in_the_past(driver: Driver, story: dict[str, A
     await until(lambda: len(driver.app.screen_stack) == 2, "the form")
 
 
+async def test_one_esc_leaves_a_filter_in_the_past_and_the_next_esc_the_past(
+    driver: Driver, story: dict[str, Any]
+) -> None:
+    await driver.goes_to("2")
+    await driver.press("slash")
+    await driver.type("type:credit", "enter", sees=" type:credit ")
+    await step(driver, "comma")
+    await driver.press("escape", gone=" type:credit ")
+    await driver.sees("PAST 20", "esc now")
+    await driver.press("slash")
+    await driver.type("type:credit", "enter", sees=" type:credit ")
+    await driver.press("escape", gone=" type:credit ")
+    await driver.sees("PAST 20", "esc now")
+    await driver.press("escape", gone="PAST 20")
+
+
 @pytest.mark.parametrize("width", [80, 120])
 async def test_the_top_line_calls_the_past_read_only_in_every_width(
     driver: Driver, story: dict[str, Any], width: int
