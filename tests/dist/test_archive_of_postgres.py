@@ -41,6 +41,11 @@ shift
 if [ -e cut ]; then rm cut; head -c 100 | sh -c "$*"; exit 255; fi      # the connection is lost
 exec sh -c "$*"
 """
+# Stands for `sync`: `disk` gets the names that a folder would have after a power cut.
+SYNC = """#!/bin/sh
+if [ -d "$1" ]; then rm -rf "{disk}/$1"; ls "$1" > "{disk}/$1"; fi
+exec {sync} "$1"
+"""
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
@@ -85,25 +90,28 @@ class Archive:
             "/etc/cron.d/": f"{postgres.folder}/etc/cron.d/",
             "/var/lib/prometheus/node-exporter": str(folder),
         }
-        for name in ("etc/ledger", "etc/cron.d", "bin", "other"):
+        for name in ("etc/ledger", "etc/cron.d", "bin", "other", "disk"):
             (postgres.folder / name).mkdir(parents=True)
         (postgres.folder / "log").touch()
         if postgres.user:
-            shutil.chown(self.folder, postgres.user)
-            shutil.chown(postgres.folder / "log", postgres.user)
-        ssh = postgres.folder / "bin" / "ssh"
-        ssh.write_text(SSH.format(folder=self.folder))
-        ssh.chmod(0o755)
+            for name in ("other", "disk", "log"):
+                shutil.chown(postgres.folder / name, postgres.user)
+        bin_folder = postgres.folder / "bin"
+        sync = SYNC.format(disk=postgres.folder / "disk", sync=shutil.which("sync"))
+        for name, script in {"ssh": SSH.format(folder=self.folder), "sync": sync}.items():
+            (bin_folder / name).write_text(script)
+            (bin_folder / name).chmod(0o755)
         (folder / "deploy" / "postgres").mkdir(parents=True)
         for name in ("archive.sh", "metrics.sh"):
             text = (DEPLOY / name).read_text(encoding="utf-8")
             for here, own in self.stands_for.items():
                 text = text.replace(here, own)
             (folder / "deploy" / "postgres" / name).write_text(text)
-        path = os.pathsep.join((str(ssh.parent), str(programs()), os.defpath, "/usr/sbin"))
+        path = os.pathsep.join((str(bin_folder), str(programs()), os.defpath, "/usr/sbin"))
         environment = {"PATH": path, "LANG": "C.UTF-8"}
-        self.metrics = ["env", *(f"{name}={value}" for name, value in environment.items())]
-        self.metrics += ["sh", str(folder / "deploy" / "postgres" / "metrics.sh")]
+        in_environment = ["env", *(f"{name}={value}" for name, value in environment.items())]
+        self.as_postgres = [*run_as, *in_environment]
+        self.metrics = [*in_environment, "sh", str(folder / "deploy" / "postgres" / "metrics.sh")]
         self.reader = Reader(folder, environment, self.stands_for, seen={})
         self.connect, self.archive, self.restore, self.start, self.check = (
             next(block for block in blocks(PAGE) if text in block.text)
@@ -182,6 +190,10 @@ class Archive:
     def names(self) -> set[str]:
         return {project["name"] for project in answer_of_command(self.address, "projects", "list")}
 
+    def names_after_a_power_cut(self, folder: str) -> list[str]:
+        """Return the names that a power cut of the other machine would leave in a folder of the archive."""
+        return (self.postgres.folder / "disk" / folder).read_text().split()
+
     def wait_for_a_copy(self) -> None:
         """Wait until the archive has everything that was committed."""
         file = self.switch()
@@ -193,6 +205,26 @@ def archive(postgres: Postgres, tmp_path: Path) -> Iterator[Archive]:
     archive = Archive(postgres, tmp_path)
     yield archive
     archive.reader.leave()
+
+
+async def test_a_copy_that_was_answered_survives_a_power_cut_of_the_other_machine(archive: Archive) -> None:
+    answer_of_command(archive.address, "seed", "minimal")
+    await archive.follow(archive.connect, archive.archive)
+    file = archive.switch()
+    with archive.postgres.connect() as connection:
+        last = "SELECT last_archived_wal >= %s FROM pg_stat_archiver"
+        await asyncio.to_thread(wait_until, lambda: connection.execute(last, [file]).fetchone() == (True,))
+    wal, base = (sorted(file.name for file in (archive.folder / name).iterdir()) for name in ("wal", "base"))
+    assert f"{file}.gz" in wal
+    assert archive.names_after_a_power_cut("wal") == wal
+    assert archive.names_after_a_power_cut("base") == base
+    # The answer was lost before the folder was synced, so PostgreSQL repeats the copy.
+    (archive.folder.with_name("disk") / "wal").unlink()
+    script = archive.postgres.folder / "etc" / "ledger" / "archive.sh"
+    written = archive.postgres.data / "pg_wal" / file
+    words = [*archive.as_postgres, "bash", script, "wal", written, file]
+    await asyncio.to_thread(subprocess.run, words, check=True)
+    assert archive.names_after_a_power_cut("wal") == wal
 
 
 @pytest.mark.parametrize("to_a_moment", [True, False])
