@@ -88,13 +88,14 @@ class Archive:
             "--mode live": "--mode test",
             "/etc/ledger/": f"{postgres.folder}/etc/ledger/",
             "/etc/cron.d/": f"{postgres.folder}/etc/cron.d/",
+            "/var/lib/postgresql/ledger-base": f"{postgres.folder}/home/ledger-base",
             "/var/lib/prometheus/node-exporter": str(folder),
         }
-        for name in ("etc/ledger", "etc/cron.d", "bin", "other", "disk"):
+        for name in ("etc/ledger", "etc/cron.d", "bin", "home", "other", "disk"):
             (postgres.folder / name).mkdir(parents=True)
         (postgres.folder / "log").touch()
         if postgres.user:
-            for name in ("other", "disk", "log"):
+            for name in ("home", "other", "disk", "log"):
                 shutil.chown(postgres.folder / name, postgres.user)
         bin_folder = postgres.folder / "bin"
         sync = SYNC.format(disk=postgres.folder / "disk", sync=shutil.which("sync"))
@@ -152,14 +153,19 @@ class Archive:
 
     def waits_s(self) -> float:
         """Return the delay that metrics.sh writes for LedgerArchiveStops."""
-        (value,) = self.delays()
+        (value,) = self.values("ledger_archive_wait_seconds")
         return value
 
-    def delays(self) -> list[float]:
-        """Return the values of that delay, one or none."""
+    def base_timestamp(self) -> float:
+        """Return the time that metrics.sh writes for LedgerBaseOld."""
+        (value,) = self.values("ledger_base_last_timestamp_seconds")
+        return value
+
+    def values(self, metric: str) -> list[float]:
+        """Return the values of a metric that metrics.sh writes, one or none."""
         subprocess.run(self.metrics, check=True, stderr=subprocess.DEVNULL)
         written = (self.reader._folder / "ledger.prom").read_text()
-        return [float(value) for value in re.findall(r"(?m)^ledger_archive_wait_seconds (\S+)$", written)]
+        return [float(value) for value in re.findall(rf"(?m)^{metric} (\S+)$", written)]
 
     def last_failure(self) -> object:
         """Return the time that pg_stat_archiver has."""
@@ -356,8 +362,30 @@ async def test_the_delay_of_a_lost_copy_is_measured(archive: Archive) -> None:
 
 
 async def test_an_archive_that_is_off_or_not_measurable_has_an_infinite_delay(archive: Archive) -> None:
-    assert not archive.delays(), "nothing archives"
+    assert not archive.values("ledger_archive_wait_seconds"), "nothing archives"
     await archive.follow(archive.connect)
     assert archive.waits_s() == math.inf, "archive_mode is off"
     archive.postgres.stop()
     assert archive.waits_s() == math.inf, "PostgreSQL does not answer"
+
+
+async def test_the_time_of_the_newest_base_is_0_without_a_base_or_without_its_job(archive: Archive) -> None:
+    answer_of_command(archive.address, "seed", "minimal")
+    assert not archive.values("ledger_base_last_timestamp_seconds"), "nothing archives"
+    await archive.follow(archive.connect)
+    assert archive.base_timestamp() == 0
+    begun = time.time()
+    await archive.follow(archive.archive)
+    first = archive.base_timestamp()
+    assert int(begun) <= first <= time.time()
+    jobs = archive.postgres.folder / "etc" / "cron.d" / "ledger-archive"
+    _, checkpoint = lines = jobs.read_text().splitlines(keepends=True)
+    jobs.write_text(checkpoint)
+    assert archive.base_timestamp() == 0
+    jobs.write_text("".join(lines))
+    (archive.folder / "base").rename(archive.folder / "lost")
+    with pytest.raises(AssertionError):
+        await archive.follow(archive.again("runuser -u postgres -- /etc/ledger/archive.sh base"))
+    assert archive.base_timestamp() == first, "a base that failed does not count"
+    (archive.postgres.folder / "home" / "ledger-base").unlink()
+    assert archive.base_timestamp() == 0

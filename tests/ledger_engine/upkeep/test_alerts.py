@@ -128,6 +128,16 @@ def test_an_alert_reports_an_archive_that_stops(
 
 @pytest.mark.process
 @needs_promtool
+@pytest.mark.parametrize(("age_days", "old"), [(7, False), (9, True)])
+def test_an_alert_reports_a_base_that_is_older_than_8_days(age_days: int, old: bool, tmp_path: Path) -> None:
+    summary = "The archive of a has no base of the last 8 days, or cron makes none."
+    fired = {"exp_labels": {"severity": "ticket", "instance": "a"}, "exp_annotations": {"summary": summary}}
+    base = {'ledger_base_last_timestamp_seconds{instance="a"}': -age_days * 86_400}  # promtool begins at 0
+    check_alert("LedgerBaseOld", base, [fired] if old else [], tmp_path, hours=2)
+
+
+@pytest.mark.process
+@needs_promtool
 @pytest.mark.parametrize(
     ("left", "fstype", "mountpoint", "full"),
     [
