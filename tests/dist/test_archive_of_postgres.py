@@ -31,6 +31,7 @@ from tests.postgres_cluster import programs
 from tests.reader import Reader
 
 PAGE = ROOT / "docs" / "postgresql.md"
+PRODUCTION = ROOT / "docs" / "production-postgresql.md"
 DEPLOY = ROOT / "deploy" / "postgres"
 SEGMENT_BYTES = 16 * 2**20
 NEWEST = "moment=now timeline=latest before=$moment"  # the first line of the block that restores
@@ -86,14 +87,15 @@ class Archive:
             "/var/log/postgresql/postgresql-18-main.log": str(postgres.folder / "log"),
             "/opt/ledger-current/bin/": "",
             "--mode live": "--mode test",
-            "/etc/ledger/": f"{postgres.folder}/etc/ledger/",
-            "/etc/cron.d/": f"{postgres.folder}/etc/cron.d/",
+            "/etc/": f"{postgres.folder}/etc/",
             "/var/lib/postgresql/ledger-base": f"{postgres.folder}/home/ledger-base",
             "/var/lib/prometheus/node-exporter": str(folder),
+            "systemctl reload prometheus": "true",
         }
-        for name in ("etc/ledger", "etc/cron.d", "bin", "home", "other", "disk"):
+        for name in ("etc/ledger", "etc/cron.d", "etc/prometheus", "bin", "home", "other", "disk"):
             (postgres.folder / name).mkdir(parents=True)
         (postgres.folder / "log").touch()
+        shutil.copy(DEPLOY / "prometheus.yml", postgres.folder / "etc" / "prometheus")
         if postgres.user:
             for name in ("home", "other", "disk", "log"):
                 shutil.chown(postgres.folder / name, postgres.user)
@@ -389,3 +391,27 @@ async def test_the_time_of_the_newest_base_is_0_without_a_base_or_without_its_jo
     assert archive.base_timestamp() == first, "a base that failed does not count"
     (archive.postgres.folder / "home" / "ledger-base").unlink()
     assert archive.base_timestamp() == 0
+
+
+async def test_the_way_back_to_sqlite_ends_archiving_and_the_way_forward_begins_it_again(
+    archive: Archive,
+) -> None:
+    answer_of_command(archive.address, "seed", "minimal")
+    await asyncio.to_thread(archive.change)
+    await archive.follow(archive.connect, archive.archive)
+    (back,) = (block for block in blocks(PRODUCTION) if "9464" in block.text)
+    await archive.follow(back)
+    copies = {file.name for file in (archive.folder / "wal").iterdir()}
+    answer_of_command(archive.address, "projects", "create", "Later")
+    file = archive.switch()
+    with archive.postgres.connect() as connection:
+        ready = "SELECT count(*) FROM pg_ls_archive_statusdir() WHERE name LIKE '%.ready'"
+        assert connection.execute(ready).fetchone() == (0,), "nothing waits for the archive"
+    assert {file.name for file in (archive.folder / "wal").iterdir()} == copies
+    # The alerts of the way forward report that the archive is missing.
+    assert (archive.waits_s(), archive.base_timestamp()) == (math.inf, 0)
+    await archive.follow(archive.archive)
+    assert archive.base_timestamp() > 0
+    await asyncio.to_thread(archive.wait_for_a_copy)
+    await asyncio.to_thread(wait_until, lambda: archive.waits_s() == 0)
+    assert not (archive.folder / "wal" / f"{file}.gz").exists(), "the new base does not need it"
