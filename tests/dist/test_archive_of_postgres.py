@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 from tests.commands import answer_of_command
@@ -87,6 +88,12 @@ class Archive:
             "/var/log/postgresql/postgresql-18-main.log": str(postgres.folder / "log"),
             "/opt/ledger-current/bin/": "",
             "--mode live": "--mode test",
+            "postgresql://ledger@127.0.0.1:5433/ledger": f"'{self.address}&port=5433'",
+            "--port=5433 ": f"{postgres._options} --port=5433 ",
+            "chown postgres ": f"chown {postgres.user} " if postgres.user else "true ",
+            "/usr/lib/postgresql/18/bin/": f"{programs()}/",
+            "/var/lib/postgresql/18/drill": f"{postgres.folder}/drill",
+            "/etc/postgresql/18/main/": f"{postgres.data}/",
             "/etc/": f"{postgres.folder}/etc/",
             "/var/lib/postgresql/ledger-base": f"{postgres.folder}/home/ledger-base",
             "/var/lib/prometheus/node-exporter": str(folder),
@@ -116,13 +123,15 @@ class Archive:
         self.as_postgres = [*run_as, *in_environment]
         self.metrics = [*in_environment, "sh", str(folder / "deploy" / "postgres" / "metrics.sh")]
         self.reader = Reader(folder, environment, self.stands_for, seen={})
-        self.connect, self.archive, self.restore, self.start, self.check = (
+        self.connect, self.archive, self.drill, self.end_drill, self.restore, self.start, self.check = (
             next(block for block in blocks(PAGE) if text in block.text)
             for text in (
                 "ssh-keygen",
-                "archive_mode",
-                "restore_command",
-                "pg_is_in_recovery",
+                "archive_command",
+                "drill=",
+                "pg_ctl stop",
+                "restore_command = ",
+                "systemctl start",
                 "verify $with",
             )
         )
@@ -415,3 +424,30 @@ async def test_the_way_back_to_sqlite_ends_archiving_and_the_way_forward_begins_
     await asyncio.to_thread(archive.wait_for_a_copy)
     await asyncio.to_thread(wait_until, lambda: archive.waits_s() == 0)
     assert not (archive.folder / "wal" / f"{file}.gz").exists(), "the new base does not need it"
+
+
+async def test_a_drill_restores_the_archive_next_to_the_ledger_and_writes_nothing_into_it(
+    archive: Archive,
+) -> None:
+    answer_of_command(archive.address, "seed", "minimal")
+    await asyncio.to_thread(archive.change)
+    await archive.follow(archive.connect, archive.archive)
+    archive.create("Before")
+    await asyncio.to_thread(archive.wait_for_a_copy)
+    (archive.folder / "base" / "new").touch()  # the beginning of a base that cron makes
+    copies = {file for folder in ("base", "wal") for file in (archive.folder / folder).iterdir()}
+    await archive.follow(archive.drill)
+    archive.create("After")  # the ledger serves on
+    drill = archive.stands_for["postgresql://ledger@127.0.0.1:5433/ledger"].strip("'")
+    names = {project["name"] for project in answer_of_command(drill, "projects", "list")}
+    assert {"Before", "After"} & names == {"Before"}
+    with psycopg.connect(drill) as connection:
+        modes = "SELECT current_setting('archive_mode'), pg_is_in_recovery()"
+        assert connection.execute(modes).fetchone() == ("off", False)
+    await archive.follow(archive.end_drill)
+    assert {file for folder in ("base", "wal") for file in (archive.folder / folder).iterdir()} == copies
+    assert not (archive.postgres.folder / "drill").exists()
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(drill)
+    assert archive.names() >= {"Before", "After"}
+    await asyncio.to_thread(archive.wait_for_a_copy)
