@@ -307,6 +307,25 @@ async def test_restores_after_a_restore_follow_the_chosen_timeline(archive: Arch
     assert all((folder / "global" / "pg_control").exists() for folder in lost)
 
 
+async def test_after_two_restores_the_checkpoint_may_be_of_a_state_that_was_left(archive: Archive) -> None:
+    answer_of_command(archive.address, "seed", "minimal")
+    await asyncio.to_thread(archive.change)
+    await archive.follow(archive.connect, archive.archive)
+    await asyncio.sleep(1)  # the moment's second begins after the base
+    moment = archive.create("A")
+    archive.create("B")
+    await asyncio.to_thread(archive.wait_for_a_copy)
+    archive.choose(moment, "current")
+    await archive.follow(archive.restore, archive.start)
+    await asyncio.to_thread(archive.change)
+    await archive.follow(archive.again("/etc/ledger/archive.sh checkpoint"))
+    await archive.follow(archive.restore, archive.start)  # the state before that change
+    await asyncio.to_thread(archive.change)
+    with pytest.raises(AssertionError, match="checkpoint does not match"):
+        await archive.follow(archive.check)
+    await archive.follow(archive.without_checkpoint())
+
+
 async def test_a_restore_that_cannot_move_the_data_stops(archive: Archive) -> None:
     answer_of_command(archive.address, "seed", "minimal")
     await archive.follow(archive.connect, archive.archive)
