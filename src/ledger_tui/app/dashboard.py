@@ -49,12 +49,11 @@ from ledger_tui.ui.help import HelpScreen, use_elsewhere
 from ledger_tui.ui.keys import (
     FIRST_COMPARING,
     FIRST_IN_PAST,
-    FIRST_ON,
-    FIRST_ON_MARKED,
     GLOBAL_KEYS,
     PAST_KEYS,
     SUMMED,
     KeyBar,
+    first_in_view,
 )
 from ledger_tui.ui.layer import Layer
 from ledger_tui.ui.status_bar import StatusBar, connection
@@ -148,9 +147,10 @@ class Dashboard(Layer[None]):
         if self._session.moment_ms is not None:
             return FIRST_COMPARING if self._past.marks else FIRST_IN_PAST
         view = self.view if self.navigation.is_mounted else None
-        if isinstance(view, ResourceView) and view.model.marks and not view.opened:
-            return [*(f"act('{action.name}')" for action in view.resource.actions), *FIRST_ON_MARKED]
-        return FIRST_ON.get(view.place.kind, ()) if view is not None else ()
+        if not isinstance(view, ResourceView):
+            return ()
+        acts = [action.name for action in view.resource.actions]
+        return first_in_view(view.place.kind, acts, is_open=view.opened, has_marks=bool(view.model.marks))
 
     def key_text(self, binding: Binding) -> str:
         """Return the description of a key in the key bar."""

@@ -62,6 +62,7 @@ class Panes(ScreenRow):
         # Set `display` here. A rule in the style sheet would take effect too late, because the next key
         # already needs a visible widget to focus.
         self._list.display = self.wide or not is_open
+        self.set_class(self.wide, "-wide")
         self._detail.display = self.wide or is_open
         least, most = LEAST_COLUMNS, max(LEAST_COLUMNS, width - LEAST_COLUMNS)
         wanted_width = self._choice.detail_width
@@ -82,6 +83,14 @@ class Panes(ScreenRow):
             return True
         self._choice.split = not is_open
         return False
+
+    def in_words(self, *, is_open: bool) -> str:
+        """Return a sentence that names the shown panes, and the panes that the next call of `cycle` shows."""
+        if self.wide:
+            return "List and detail; z shows the detail alone."
+        if is_open:
+            return "The detail alone; z shows the list alone."
+        return "The list alone; z shows list and detail."
 
     def resize(self, step: int, width: int) -> None:
         """Move the border between the panes; a positive `step` makes the list wider."""
@@ -154,11 +163,12 @@ _ON_ONE_LINE = 100_000  # columns, enough that no line of a drawing wraps
 _DETAIL_DESCRIPTIONS = {"newest": "top", "oldest": "bottom"}
 
 
-def _with_detail_description(binding: BindingType) -> BindingType:
-    """Return a key binding of the table with a description for the detail."""
+def _for_detail(binding: BindingType) -> BindingType:
+    """Return a key binding of the table for the detail. The key bar shows the arrow keys."""
     if not isinstance(binding, Binding):
         return binding
-    return replace(binding, description=_DETAIL_DESCRIPTIONS.get(binding.action, binding.description))
+    description = _DETAIL_DESCRIPTIONS.get(binding.action, binding.description)
+    return replace(binding, description=description, show=binding.action == "move(1)")
 
 
 class _Links(OptionList, inherit_bindings=False):
@@ -174,7 +184,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     """A record of one resource with a list of links; enter follows the highlighted link."""
 
     BINDINGS = [
-        *map(_with_detail_description, TABLE_KEYS),
+        *map(_for_detail, TABLE_KEYS),
         Binding("space", "move_pages(1)", "page down", show=False),  # in a list, space marks the row
     ]
 
@@ -240,6 +250,8 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         if [link.label for link in links] != [link.label for link in links_before]:
             options.clear_options()
             options.add_options(Option(Content(f"→ {link.label}")) for link in links)
+            if not links and options.has_focus:
+                self.focus(scroll_visible=False)
             options.display = bool(links)
         if links != links_before or about != self._about:
             # Keep the highlight if the pane shows the same record and has only appended links that arrived.
@@ -267,6 +279,9 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     def on_resize(self) -> None:
         self._draw()
+
+    def on_focus(self) -> None:
+        self.focus_content()  # a click on the text focuses the pane
 
     def focus_content(self) -> None:
         """Focus the links; if there are none, focus the text so that keys scroll it."""
@@ -363,6 +378,12 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
             self.show(self._record)
 
     # ------------------------------------------------------------------ keys
+
+    def key_text(self, binding: Binding) -> str:
+        """Return the description of a key in the key bar: the arrow keys go to the next link, if any."""
+        if not binding.action.startswith("move("):
+            return binding.description
+        return "link" if self._detail is not None and len(self._detail.links) > 1 else "scroll"
 
     def action_move(self, rows: int) -> None:
         """Go to the next link in this direction; scroll if there is no further link."""

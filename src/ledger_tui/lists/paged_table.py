@@ -425,8 +425,10 @@ class PagedTable(ScrollView, can_focus=True):
         `cursor` is the style of the cursor, or "" for a row without the cursor.
         """
         mark = "●" if record.get("id") in self.model.marks else " "
-        edge = f"{'▌' if cursor else ' '}{mark}"
-        segments = [Segment(edge, self._style("accent", cursor) if edge.strip() else self._style(""))]
+        # Without colours, the edge alone shows which pane has the focus.
+        edge = {"": " ", "table--cursor": "▌"}.get(cursor, "│") + mark
+        tone = "dim" if edge == "│ " else "accent"
+        segments = [Segment(edge, self._style(tone, cursor) if edge.strip() else self._style(""))]
         flashing = self.flashing.get(record.get("id"), _NO_FIELDS)
         width = MARGIN
         for number, (column, column_width) in enumerate(self._fitted_columns):

@@ -335,6 +335,8 @@ class ResourceView(View):
                 return not self.filter_bar.display
             case "open":
                 return True if self.selected is not None and not self.opened else None
+            case "switch":
+                return self.selected is not None
             case "program":
                 return True if self.selected is not None else None
             case "follow" if not self.resource.still:
@@ -351,9 +353,11 @@ class ResourceView(View):
 
     def key_text(self, binding: Binding) -> str:
         """Return the present description of a key in the key bar."""
+        if binding.action == "back" and self.opened:
+            return "back" if self.by_link else "list"
         if binding.action == "create" and self.opened and self.resource.form_inside is not None:
             return f"post to this {self.resource.singular}"
-        if binding.action != "back" or self.opened or not self.record_list.has_state_to_clear():
+        if binding.action != "back" or not self.record_list.has_state_to_clear():
             return binding.description
         return "stop" if self.model.searching else "unmark" if self.model.marks else "all rows"
 
@@ -493,14 +497,23 @@ class ResourceView(View):
         """Show the next view (list, both panes, detail, list again), and a note that names this view."""
         self.open(self.panes.cycle(is_open=self.opened))
         self._read_more()
-        shown, following = (
-            ("List and detail", "the detail alone")
-            if self.panes.wide
-            else ("The detail alone", "the list alone")
-            if self.opened
-            else ("The list alone", "list and detail")
-        )
-        self.notify(f"{shown}; z shows {following}.")
+        self.notify(self.panes.in_words(is_open=self.opened))
+
+    def action_switch(self) -> None:
+        """Open the detail or, if it is open, go back to the list."""
+        if self.opened:
+            self.open(False)
+        else:
+            self.action_open()
+
+    def on_descendant_focus(self) -> None:
+        """Open or close the detail after a click on the other pane, so that the keys fit the focused pane."""
+        focused = self.screen.focused
+        if self.opened and focused is self.table:
+            self.open(False)
+        elif not self.opened and focused is not None and self.detail in focused.ancestors_with_self:
+            self.action_open()
+            self.focus_content()  # without a row, the detail cannot be opened
 
     def action_widen(self, step: int) -> None:
         self.panes.resize(step, self.size.width)
@@ -578,20 +591,6 @@ class ResourceView(View):
             if link.record_id or link.filters:  # the link starts from the selected object
                 self.model.hold()
             self.post_message(LinkFollowed(link))
-
-    # ------------------------------------------------------------------ dialogs, which the main screen opens
-
-    async def action_create(self) -> None:
-        await self.screen.run_action("create")
-
-    async def action_transfer(self) -> None:
-        await self.screen.run_action("transfer")
-
-    async def action_edit(self) -> None:
-        await self.screen.run_action("edit")
-
-    async def action_program(self, variable: str) -> None:
-        await self.screen.run_action(f"program({variable!r})")
 
     # ------------------------------------------------------------------ searching older rows
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from textual import events
@@ -153,6 +153,8 @@ FIRST_IN_PAST = (
 FIRST_COMPARING = (*FIRST_IN_PAST[:-2], "past('compare')", "past('play')")
 # Only the actions on the marked objects, such as `pay`, come even before `FIRST_ON_MARKED`.
 FIRST_ON_MARKED = ("screen.compare", "export", "back", "mark")
+# While a detail is open, the actions on its object, such as `pay`, come after `FIRST_IN_DETAIL`.
+FIRST_IN_DETAIL = ("back", "move(-1)", "move(1)", "select", "take_back")
 FIRST_ON = {"events": ("open", "select", "trace"), "deliveries": ("open", "select", "trace")}
 # A bar of at least `_STAYS_FROM` cells always shows these actions, because they lead to everything else.
 _STAY = ("help", "step(", "command_line")
@@ -163,6 +165,17 @@ def usefulness(action: str) -> int:
     """Return the place of an action in `_BY_USE`; 1 is the first, and 0 means that the list lacks it."""
     name = action.partition("(")[0]
     return next((n for n, each in enumerate(_BY_USE, 1) if each in (action, name)), 0)
+
+
+def first_in_view(kind: str, acts: Sequence[str], *, is_open: bool, has_marks: bool) -> Sequence[str]:
+    """Return the actions that come first in the key bar of a screen. `acts` are the actions on its objects.
+
+    `is_open` is whether a detail is open, and `has_marks` whether rows are marked.
+    """
+    names = [f"act('{name}')" for name in acts]
+    if is_open:
+        return [*FIRST_IN_DETAIL, *FIRST_ON.get(kind, ()), *names]
+    return [*names, *FIRST_ON_MARKED] if has_marks else FIRST_ON.get(kind, ())
 
 
 def letter_of(action: str) -> str:
@@ -253,6 +266,7 @@ RESOURCE_KEYS: list[BindingType] = [
     _key("screen.group", "sums"),
     _key("screen.compare", "compare accounts"),
     _key("panes", "panes"),
+    _key("switch", "list or detail", "tab"),
     _key("widen(-1)", "narrow", "less_than_sign"),
     _key("widen(1)", "widen", "greater_than_sign"),
     _key("times", "UTC, local, age"),
@@ -336,9 +350,14 @@ def caption(node: DOMNode, binding: Binding) -> str:
 class _BarKey(NamedTuple):
     """One key of the bar: its text, and the action of a click on it."""
 
-    text: Content
+    key: str
+    caption: str
     action: str
     node: DOMNode
+
+    @property
+    def text(self) -> Content:
+        return Content.assemble((self.key, "bold $accent"), (f" {self.caption}", "$muted"))
 
     @property
     def width(self) -> int:
@@ -375,9 +394,12 @@ class KeyBar(Widget):
         return Content(_GAP).join([each.text for each in self._keys])
 
     def _bar_key(self, node: DOMNode, binding: Binding) -> _BarKey:
-        key = self.app.get_key_display(binding)
-        text = Content.assemble((key, "bold $accent"), (f" {caption(node, binding)}", "$muted"))
-        return _BarKey(text, binding.action, node)
+        key, text = self.app.get_key_display(binding), caption(node, binding)
+        if binding.action == "move(1)":  # the bar shows both arrow keys as one
+            bindings = [active.binding for active in self.screen.active_bindings.values()]
+            up = next((each for each in bindings if each.action == "move(-1)"), None)
+            key = f"{self.app.get_key_display(up)}{key}" if up is not None else key
+        return _BarKey(key, text, binding.action, node)
 
     def on_click(self, event: events.Click) -> None:
         left = self.styles.padding.left

@@ -379,6 +379,20 @@ class View(Widget):
     def session_changed(self) -> None:
         """Redraw, because the connection or the rights of the credential have changed."""
 
+    # ------------------------------------------------------------------ dialogs, which the main screen opens
+
+    async def action_create(self) -> None:
+        await self.screen.run_action("create")
+
+    async def action_transfer(self) -> None:
+        await self.screen.run_action("transfer")
+
+    async def action_edit(self) -> None:
+        await self.screen.run_action("edit")
+
+    async def action_program(self, variable: str) -> None:
+        await self.screen.run_action(f"program({variable!r})")
+
     # ------------------------------------------------------------------ copying
 
     def shown_path(self) -> str:

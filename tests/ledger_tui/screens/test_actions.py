@@ -295,7 +295,7 @@ async def test_the_smallest_key_bar_has_what_can_be_done_with_an_open_invoice(ow
         await driver.press("F", "y", sees="INV-000001 is open: 12.50 EUR")
         driver.app.clear_notifications()
         await driver.sees("p pay   v void", "? keys")
-        await driver.press("enter", sees=("esc back", "p pay   v void", "? keys"))
+        await driver.press("enter", sees=("esc list", "p pay   v void", "? keys"))
 
 
 async def test_in_live_mode_a_destructive_action_asks_for_the_number(driver: Driver) -> None:

@@ -43,7 +43,7 @@ async def test_the_keys_are_in_hand_again_after_a_statement_that_is_not_offered(
 async def test_the_keys_are_in_hand_again_in_the_detail_a_link_was_followed_from(filled: Driver) -> None:
     await filled.press("enter", sees="→ Its transactions")
     await filled.press("enter", sees="sale 5")
-    await filled.press("escape", sees=("→ Its transactions", "Tokyo shop", "esc back"))
+    await filled.press("escape", sees=("→ Its transactions", "Tokyo shop", "esc list"))
     await filled.press("enter", sees="sale 5")
     await filled.press("escape", "escape", "j")
     await filled.sees("Beans, Berlin", "2 of 2" if filled.view.opened else "1–2 of 2")

@@ -44,7 +44,7 @@ def test_a_key_may_be_any_that_a_terminal_sends(key: str) -> None:
             '"ctrl+m" is already the key of open: a terminal sends the same for "enter".',
         ),
         ({"refresh": "ctrl+["}, 'is already the key of back: a terminal sends the same for "escape".'),
-        ({"refresh": "ctrl+i"}, 'is already the key of tile.1: a terminal sends the same for "tab"'),
+        ({"refresh": "ctrl+i"}, 'is already the key of switch: a terminal sends the same for "tab"'),
         ({"refresh": "shift+j"}, 'keys.refresh: "J" is already the key of raw'),
         ({"refresh": "shift+1"}, 'keys.refresh: write the character that "shift+1" types'),
         ({"refresh": "shift+/"}, "write the character that"),
