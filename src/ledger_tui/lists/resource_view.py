@@ -585,11 +585,12 @@ class ResourceView(View):
 
     def action_go(self, name: str) -> None:
         to = self.resource.related_view(name)
-        record = self.record_list.record_being_read()
-        link = to.link(record, self.model.filters) if to is not None else None
+        link = to.link(self.selected, self.model.filters) if to is not None else None
+        if to is not None and link is not None and (link.record_id or link.filters):
+            # The link starts from the selected object.
+            link = to.link(self.record_list.record_being_read(), self.model.filters)
+            self.model.hold()
         if link is not None:
-            if link.record_id or link.filters:  # the link starts from the selected object
-                self.model.hold()
             self.post_message(LinkFollowed(link))
 
     # ------------------------------------------------------------------ searching older rows

@@ -174,6 +174,19 @@ async def test_a_key_acts_on_no_row_that_has_just_come_under_the_cursor(
     assert b"Arrived" in Receiver.came[3][0]
 
 
+async def test_a_key_that_opens_no_row_says_nothing_about_a_newer_row(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrivals, "_REACTION_SECONDS", 3600)
+    await open_log(driver)
+    for name in ("Read", "Arrived"):
+        await make_account(driver, name)
+        await driver.sees(name, "following")
+    assert driver.view.model.row_being_read is not None
+    await driver.press("w", sees="No webhook endpoints. Press n to register one.")
+    assert "A newer row" not in driver.text()
+
+
 async def test_a_failing_delivery_waits_for_its_next_attempt_and_is_resent_from_its_list(
     driver: Driver, receiver: str
 ) -> None:
