@@ -9,7 +9,7 @@ from textual.content import Content
 
 from ledger_client.errors import InvalidRequest, LedgerError
 from ledger_tui.client.errors import NotOffered
-from ledger_tui.client.figures import ENDPOINTS_READ, PassedPages, read_deliveries
+from ledger_tui.client.figures import ENDPOINTS_READ, PassedPages, health_of, read_deliveries
 from ledger_tui.client.records import Record
 from ledger_tui.client.stream import EventLine, ReceivedEvent
 from ledger_tui.lists.resource_view import ResourceView
@@ -33,6 +33,7 @@ class EventsView(ResourceView):
         super().__init__(events_resource(self.webhooks), context)
         self._events: list[ReceivedEvent] = []
         self._passed_pages: PassedPages = {}
+        self._failing = 0  # the number of endpoints that fail
 
     def enter(self) -> None:
         super().enter()
@@ -43,7 +44,12 @@ class EventsView(ResourceView):
     def forget(self) -> None:
         self.webhooks.forget()
         self._passed_pages.clear()
+        self._failing = 0
         super().forget()
+
+    def moment_changed(self) -> None:
+        self._failing = 0
+        super().moment_changed()
 
     # ------------------------------------------------------------------ listening
 
@@ -129,6 +135,8 @@ class EventsView(ResourceView):
             self.next_poll_at = min(self.next_poll_at, self.context.session.clock() + self._pause)
         self.webhooks.endpoints = {str(each.get("id")): each for each in endpoints}
         self.webhooks.note_deliveries(deliveries)
+        healths = health_of(endpoints, deliveries)
+        self._failing = sum(each.fails and each.endpoint.get("status") == "enabled" for each in healths)
         self.model.arrange_again()
         self.table.repaint()
         self.table.redraw()
@@ -141,6 +149,10 @@ class EventsView(ResourceView):
         if log.wrong:
             wrong = f"✗ {log.wrong} with a wrong signature   "
             return Content.styled(wrong, "bold $error")
+        if failing := self._failing:
+            fail = "endpoint fails" if failing == 1 else "endpoints fail"
+            these = "it" if failing == 1 else "them"
+            return Content.styled(f"✕ {failing} {fail}: w lists {these}   ", "bold $error")
         match log.listening:
             case Listening.ON:
                 count_text = f"{log.received:,} received   " if log.received else "listening   "

@@ -187,6 +187,21 @@ async def test_a_key_that_opens_no_row_says_nothing_about_a_newer_row(
     assert "A newer row" not in driver.text()
 
 
+async def test_the_log_counts_the_endpoints_that_fail_and_names_the_key_that_lists_them(
+    driver: Driver, receiver: str
+) -> None:
+    Receiver.status = 500
+    await open_log(driver)
+    await register(driver, receiver)
+    await make_account(driver, "Fails")
+    await driver.press("escape", sees="✕ 1 endpoint fails: w lists it")
+    await driver.press("w", sees="✕ failing")
+    Receiver.status = 200
+    await driver.press("h", "s", sees="✓ succeeded")
+    await driver.press("7", sees="◉ ")
+    await driver.sees_no_more("1 endpoint fails")
+
+
 async def test_a_failing_delivery_waits_for_its_next_attempt_and_is_resent_from_its_list(
     driver: Driver, receiver: str
 ) -> None:
