@@ -569,7 +569,7 @@ async def _run_command(navigation: Navigation, command: Command | None) -> None:
         case "profile":
             navigation.post_message(ReconnectRequested(profile=command.argument))
         case "key":
-            from ledger_tui.app.key_screen import KeyScreen
+            from ledger_tui.ui.dialogs import KeyScreen
 
             navigation.app.push_screen(KeyScreen(), partial(_use_key, navigation))
         case "save":

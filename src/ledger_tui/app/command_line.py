@@ -408,6 +408,7 @@ def _takes(filter_: Filter, word: str) -> bool:
     return filter_.check("?") is not None and filter_.check(word) is None
 
 
+_EXAMPLES = "inv paid, txn acc_…, an action, a name, an id"
 _SHOWN = 60
 _WIDTH = 44
 _LEAST_LOOKED_FOR = 3  # the minimum length of an unknown name that the command line looks up on the server
@@ -454,7 +455,7 @@ class CommandScreen(Dialog[Command | None]):
                 self._first_text,
                 compact=True,
                 select_on_focus=False,
-                placeholder="inv paid, txn acc_…, an action, a name, an id",
+                placeholder=("⏎ flows, or type: " if FLOWS in self._actions[:1] else "") + _EXAMPLES,
             )
 
     def on_mount(self) -> None:
@@ -537,6 +538,7 @@ class CommandScreen(Dialog[Command | None]):
         line.update(Content.styled(literal(text), style))
 
     def action_choose(self, step: int) -> None:
+        self.query_one(Input).placeholder = _EXAMPLES  # enter no longer opens the flows
         self.query_one(Offers).step(step)
 
     async def action_run_line(self) -> None:

@@ -524,7 +524,7 @@ class Dashboard(Layer[None]):
                 self.app.copy_to_clipboard(record_id)
                 self.notify(f"Copied {literal(record_id)}", markup=False)
 
-        self.app.push_screen(ChooseScreen("Jump to", lines), chosen)
+        self.app.push_screen(ChooseScreen("Jump to", lines, verb="jump"), chosen)
 
     def _ids(self) -> list[FoundId]:
         """Return the ids in the selected record and its details; the record's own id comes last."""

@@ -1,4 +1,4 @@
-"""The small dialogs: to confirm, to choose, and to show a secret once."""
+"""The small dialogs: to confirm, to choose, to show a secret once, and to ask for an API key."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from ledger_client.addresses import is_key
 from ledger_tui.client.session import Mode
 from ledger_tui.client.traffic import masked
 from ledger_tui.formats.money import is_same_amount
@@ -286,9 +287,26 @@ def confirm(
     app.push_screen(ConfirmScreen(question, text_to_type, mode, what=what), answered)
 
 
+class _Choices(OptionList):
+    """The lines of a dialog. The key bar names the keys with which the user chooses a line."""
+
+    BINDINGS = [
+        Binding("down", "cursor_down", "choose", show=True),
+        Binding("enter", "select", "use", show=True),
+    ]
+
+    def __init__(self, lines: Iterable[Content], verb: str) -> None:
+        super().__init__(*map(Option, lines), markup=False, compact=True)
+        self._verb = verb
+
+    def key_text(self, binding: Binding) -> str:
+        """Return the description of a key in the key bar."""
+        return self._verb if binding.action == "select" else binding.description
+
+
 class ChooseScreen(Dialog[int | None]):
     """Lets the user choose one of several lines. Returns the number of the chosen line, or None if the user
-    closes the dialog.
+    closes the dialog. `verb` names the effect of enter in the key bar.
 
     The dialog calls `preview` with the number of each line that the user highlights.
     """
@@ -301,14 +319,16 @@ class ChooseScreen(Dialog[int | None]):
         lines: Sequence[Content],
         at: int = 0,
         preview: Callable[[int], None] = lambda _number: None,
+        verb: str = "use",
     ) -> None:
         super().__init__("choose", title)
+        self._verb = verb
         self._lines = lines
         self._at = at
         self._preview = preview
 
     def content(self) -> ComposeResult:
-        yield OptionList(*(Option(line) for line in self._lines), markup=False, compact=True)
+        yield _Choices(self._lines, self._verb)
 
     def on_mount(self) -> None:
         options = self.query_one(OptionList)
@@ -354,3 +374,29 @@ class ShownOnceScreen(Dialog[None]):
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self._secret)
         self.notify("Copied; it is on your clipboard until you copy something else")
+
+
+class KeyScreen(Dialog[str | None]):
+    """A dialog that asks for an API key, hides it while the user types, and returns it."""
+
+    BINDINGS = [Binding("escape", "dismiss", "cancel", show=True)]
+
+    def __init__(self) -> None:
+        super().__init__("ask-key", "Another API key for this server")
+
+    def content(self) -> ComposeResult:
+        yield Input(password=True, compact=True)
+        yield self.notes
+
+    def on_mount(self) -> None:
+        self.set_focus(self.query_one(Input))
+        self.note("It is used until you quit. :save NAME stores it in a profile.")
+
+    @on(Input.Submitted)
+    def take(self, event: Input.Submitted) -> None:
+        event.stop()
+        key = event.value.strip()
+        if is_key(key):
+            self.dismiss(key)
+        else:
+            self.note("The key is empty or contains an invalid character.", problem=True)

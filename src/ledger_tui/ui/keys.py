@@ -318,6 +318,7 @@ LIST_TABLE_KEYS: list[BindingType] = [
 
 
 _GAP = "   "
+_OPPOSITE = {"move(1)": "move(-1)", "cursor_down": "cursor_up"}  # the bar shows these two keys as one
 
 
 def by_use(screen: Screen[Any]) -> list[tuple[DOMNode, Binding]]:
@@ -357,7 +358,9 @@ class _BarKey(NamedTuple):
 
     @property
     def text(self) -> Content:
-        return Content.assemble((self.key, "bold $accent"), (f" {self.caption}", "$muted"))
+        # A caption after the key of the command line is a command to type, and not a description.
+        style = "italic" if self.action == "command_line" else "$muted"
+        return Content.assemble((self.key, "bold $accent"), (f" {self.caption}", style))
 
     @property
     def width(self) -> int:
@@ -395,9 +398,9 @@ class KeyBar(Widget):
 
     def _bar_key(self, node: DOMNode, binding: Binding) -> _BarKey:
         key, text = self.app.get_key_display(binding), caption(node, binding)
-        if binding.action == "move(1)":  # the bar shows both arrow keys as one
+        if opposite := _OPPOSITE.get(binding.action):
             bindings = [active.binding for active in self.screen.active_bindings.values()]
-            up = next((each for each in bindings if each.action == "move(-1)"), None)
+            up = next((each for each in bindings if each.action == opposite), None)
             key = f"{self.app.get_key_display(up)}{key}" if up is not None else key
         return _BarKey(key, text, binding.action, node)
 

@@ -9,9 +9,9 @@ from textual.widgets import Input
 
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.app.command_line import CommandScreen
-from ledger_tui.app.key_screen import KeyScreen
 from ledger_tui.settings.config import Config, LastPlace, Options, Profile, read_config
 from ledger_tui.settings.own_commands import OwnCommand
+from ledger_tui.ui.dialogs import KeyScreen
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import KEY, ContractServer
 from tests.ledger_tui.driving import Driver, key_event, until
@@ -198,3 +198,26 @@ async def test_an_own_command_gets_the_selected_record_and_asks_where_money_is_l
         assert out.read_text(encoding="utf-8") == "Till\nTill\n"
         await driver.press("question_mark", "slash")
         await driver.type("mail", sees="f6  mail")
+
+
+async def test_the_empty_line_says_that_enter_opens_the_flows_as_long_as_it_does(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Till")
+    hint = "⏎ flows, or type: inv paid"
+    async with dashboards.open((80, 24)) as driver:
+        await driver.sees("Till", ": flows")
+        await driver.press("colon", sees=hint)
+        await driver.press("down", gone=hint)
+        await driver.press("escape", "colon", sees=hint)
+        await driver.press("enter", sees="⏎ open   esc back")
+
+
+async def test_the_flows_open_too_when_the_words_of_the_bottom_line_are_typed(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Till")
+    async with dashboards.open() as driver:
+        await driver.sees("Till", ": flows")
+        await driver.burst(*": flows", "enter")
+        await driver.sees("Flows", "⏎ open   esc back")

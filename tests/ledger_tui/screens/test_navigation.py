@@ -199,9 +199,9 @@ async def test_a_small_terminal_and_a_large_one_show_every_dialog(
             await driver.press("2", sees="sale 5")
             for key, text in (
                 ("J", "esc close"),
-                ("i", "Jump to"),
+                ("i", "↑↓ choose   ⏎ jump   esc close"),
                 ("ctrl+e", "Export to CSV"),
-                ("ctrl+t", "ledger-contrast"),
+                ("ctrl+t", "↑↓ choose   ⏎ use   esc close"),
                 ("question_mark", "esc close"),
             ):
                 await driver.press(key, sees=text)
