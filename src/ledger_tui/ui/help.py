@@ -172,7 +172,11 @@ class HelpScreen(Dialog[None]):
     def _show_rest(self) -> None:
         """Show on the border whether more keys follow below the visible part."""
         box = self.query_one("#help", VerticalScroll)
-        box.border_subtitle = "↓ more" if box.scroll_y < box.max_scroll_y else ""
+        rest = "↓ more" if box.scroll_y < box.max_scroll_y else ""
+        if box.border_subtitle != rest:
+            box.border_subtitle = rest
+            # Draw the whole screen: in a frame with a new layout, Textual does not draw the box alone.
+            self.refresh()
 
     def action_search(self) -> None:
         line = self.query_one(Input)
