@@ -156,8 +156,9 @@ FIRST_ON_MARKED = ("screen.compare", "export", "back", "mark")
 # While a detail is open, the actions on its object, such as `pay`, come after `FIRST_IN_DETAIL`.
 FIRST_IN_DETAIL = ("back", "move(-1)", "move(1)", "select", "take_back")
 FIRST_ON = {"events": ("open", "select", "trace"), "deliveries": ("open", "select", "trace")}
-# A bar of at least `_STAYS_FROM` cells always shows these actions, because they lead to everything else.
-_STAY = ("help", "step(", "command_line")
+# A bar of at least `_STAYS_FROM` cells always shows these actions, because they lead to everything else. A
+# narrower bar shows the first two, or only the help if the screen has actions that come first.
+_STAY = ("help", "command_line", "step(")
 _STAYS_FROM = 98  # a screen of 100 columns without the padding of the bar
 
 
@@ -383,7 +384,8 @@ class KeyBar(Widget):
 
     def render(self) -> Content:
         bindings = [each for each in by_use(self.screen) if each[1].show]
-        stay = _STAY if self.size.width >= _STAYS_FROM else _STAY[:1]
+        has_first = isinstance(self.screen, Layer) and bool(self.screen.first_actions)
+        stay = _STAY if self.size.width >= _STAYS_FROM else _STAY[: 1 if has_first else 2]
         keys = {each: self._bar_key(*each) for each in bindings if each[1].action.startswith(stay)}
         room = self.size.width + len(_GAP) - sum(each.width for each in keys.values())
         for each in bindings:

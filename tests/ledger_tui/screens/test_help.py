@@ -140,7 +140,7 @@ async def test_the_bar_of_the_accounts_names_the_transfer_on_80_columns(own_proj
     async with dashboard_on(own_project, (80, 24)) as driver:
         await drafted(driver)
         await driver.app.api.write("POST", "/v1/accounts", {"name": "Bank", "currency": "EUR"}, "second")
-        await driver.press("1", sees=" ⏎ open   / filter   n new   x transfer   h statement   , past ")
+        await driver.press("1", sees=" ⏎ open   / filter   n new   x transfer   h statement   : flows ")
 
 
 async def test_the_help_and_the_bar_offer_nothing_that_is_impossible_now(own_project: Address) -> None:

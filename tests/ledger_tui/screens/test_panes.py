@@ -96,3 +96,15 @@ async def test_the_arrow_keys_of_a_detail_without_links_scroll(own_project: Addr
         await driver.sees("● online")
         await driver.press("9", sees="L roll")
         await driver.press("enter", sees="esc list   ↑↓ scroll")
+
+
+async def test_the_smallest_key_bar_of_a_list_names_the_flows_and_of_marked_accounts_the_comparison(
+    own_project: Address,
+) -> None:
+    async with dashboard_on(own_project, (80, 24)) as driver:
+        await driver.sees("● online")
+        for name in ("Beans", "Cups"):
+            body = {"name": name, "currency": "EUR"}
+            await driver.app.api.write("POST", "/v1/accounts", body, f"k-{name}")
+        await driver.sees("Cups", "x transfer   h statement   : flows   ? keys")
+        await driver.press("space", "space", sees="d compare accounts")
