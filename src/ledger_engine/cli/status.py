@@ -274,8 +274,16 @@ def _rows(state: LedgerStatus) -> Iterator[tuple[str, str]]:
     yield "Backups", _backups_in_words(state)
     yield "Log", _log_in_words(state)
     answers = [server for server in state.servers if server.ok is not None and server.failure is None]
-    notices = list(dict.fromkeys(server.notice for server in answers if server.notice is not None))
-    yield from _labeled("Notice", notices or ["none" if answers else "unknown: no server was reached"])
+    yield from _labeled("Notice", _notices_in_words(answers))
+
+
+def _notices_in_words(answers: Sequence[ServerStatus]) -> list[str]:
+    """Return each notice once. A notice that not all servers have begins with the server's address."""
+    if not answers:
+        return ["unknown: no server was reached"]
+    notices = [(f"{server.url}: ", server.notice) for server in answers if server.notice is not None]
+    shared = len(notices) == len(answers) and len({notice for _, notice in notices}) == 1
+    return [notices[0][1]] if shared else [f"{url}{notice}" for url, notice in notices] or ["none"]
 
 
 def _labeled(label: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:

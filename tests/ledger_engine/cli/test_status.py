@@ -245,3 +245,27 @@ def test_a_killed_process_without_a_number_and_a_folder_that_fails_are_shown(tmp
     assert "not served; the last server was killed or crashed" in text
     assert "/backups cannot be read: Permission denied" in text
     assert "no checkpoint yet; the newest events of 2 books are not sealed" in text
+
+
+@pytest.mark.parametrize(
+    ("notices", "shown"),
+    [
+        ([None, None], ["Notice    none"]),
+        (["Backup failed.", "Backup failed."], ["Notice    Backup failed."]),
+        (["Backup failed.", None], ["Notice    http://a: Backup failed."]),
+        (
+            ["It lacks 2.", "It lacks 3."],
+            ["Notice    http://a: It lacks 2.", "          http://b: It lacks 3."],
+        ),
+    ],
+)
+def test_a_notice_names_its_server_if_the_other_server_does_not_have_it(
+    notices: list[str | None], shown: list[str], tmp_path: Path
+) -> None:
+    servers = [
+        ServerStatus(url=url, ok=True, notice=notice)
+        for url, notice in zip(("http://a", "http://b"), notices, strict=True)
+    ]
+    state = LedgerStatus(tmp_path / "ledger.db", NOW, servers, None, None, "closed", None)
+    lines = list(status._screen(state))
+    assert lines[-len(shown) :] == shown
