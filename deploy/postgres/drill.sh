@@ -15,9 +15,10 @@ runuser -u postgres -- touch "$drill/recovery.signal"
 settings="--config_file=/etc/postgresql/18/main/postgresql.conf --data_directory=$drill --external_pid_file=$drill/pid"
 pg_ctl start -t 86400 -l "$drill/drill.log" -o "$settings --port=5433 --archive_mode=off \
     --restore_command='ssh $other gunzip -c wal/%f.gz > %p'" || { tail "$drill/drill.log"; exit 1; }
-until runuser -u postgres -- psql -p 5433 -Atc "SELECT pg_is_in_recovery()" | grep -qx f; do
-    pg_ctl status > /dev/null || { tail "$drill/drill.log"; exit 1; }
+PGPASSWORD=$(sed -n 's/^PGPASSWORD=//p' /etc/ledger/secrets.env | tail -1)
+export PGPASSWORD
+while recovers=$(psql -XAtc "SELECT pg_is_in_recovery()" postgresql://ledger@127.0.0.1:5433/ledger) && [ "$recovers" = t ]; do
     sleep 1
 done
-PGPASSWORD=$(sed -n 's/^PGPASSWORD=//p' /etc/ledger/secrets.env | tail -1) /opt/ledger-current/bin/ledger-engine verify \
-    --database postgresql://ledger@127.0.0.1:5433/ledger
+[ "$recovers" ] || { tail "$drill/drill.log"; exit 1; }
+/opt/ledger-current/bin/ledger-engine verify --database postgresql://ledger@127.0.0.1:5433/ledger

@@ -103,6 +103,7 @@ class Archive:
             (postgres.folder / name).mkdir(parents=True)
         (postgres.folder / "log").touch()
         shutil.copy(DEPLOY / "prometheus.yml", postgres.folder / "etc" / "prometheus")
+        (postgres.folder / "etc" / "ledger" / "secrets.env").write_text("PGPASSWORD=unused\n")
         if postgres.user:
             for name in ("home", "other", "disk", "log"):
                 shutil.chown(postgres.folder / name, postgres.user)
@@ -195,6 +196,12 @@ class Archive:
             assert event["data"]["object"]["id"] == account.json()["id"]
             wait_until(lambda: client.get(f"/v1/events/{event['id']}/proof").status_code == 200)
         server.stop()
+
+    def allow_connections(self, allowed: bool) -> None:
+        """Let clients connect to the ledger's database, or end and refuse their connections."""
+        name = str(psycopg.conninfo.conninfo_to_dict(self.address)["dbname"])
+        with self.postgres.connect() as connection:
+            connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS {allowed}")
 
     def switch(self) -> str:
         """Finish a file of PostgreSQL's log, and return the file's name."""
@@ -469,6 +476,13 @@ async def test_a_drill_restores_the_archive_next_to_the_ledger_and_writes_nothin
     drill = archive.stands_for["postgresql://ledger@127.0.0.1:5433/ledger"].strip("'")
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(drill)
+    # If the restored ledger cannot be read, the drill ends too.
+    archive.allow_connections(False)
+    await asyncio.to_thread(archive.wait_for_a_copy)
+    with pytest.raises(AssertionError, match="not currently accepting connections"):
+        await archive.follow(archive.drill)
+    assert not (archive.postgres.folder / "drill").exists()
+    archive.allow_connections(True)
     await archive.follow(archive.without_checkpoint())
     assert archive.verified() != report
     await asyncio.to_thread(archive.wait_for_a_copy)
