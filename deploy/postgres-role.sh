@@ -5,9 +5,11 @@
 # set PGHOST and similar variables if psql needs them to connect.
 set -eu
 [ "${LEDGER_NEW_DATABASE:-}" ] || : "${LEDGER_DATABASE_PASSWORD:?}"
-psql --no-psqlrc --set ON_ERROR_STOP=1 --set password="${LEDGER_DATABASE_PASSWORD:-}" \
-    --set database="${LEDGER_NEW_DATABASE:-ledger}" \
+psql --no-psqlrc --set ON_ERROR_STOP=1 --set database="${LEDGER_NEW_DATABASE:-ledger}" \
     --username "${POSTGRES_USER:-postgres}" --dbname postgres <<'SQL'
+-- Other users of the machine can read the arguments of psql, but not its environment.
+\set password ''
+\getenv password LEDGER_DATABASE_PASSWORD
 SELECT :'password' <> '' AS has_password \gset
 \if :has_password
 CREATE ROLE ledger LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE PASSWORD :'password';
