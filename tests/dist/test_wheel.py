@@ -95,7 +95,7 @@ def test_each_tool_of_the_pages_installs_both_programs(
         pytest.skip(f"needs {way}; on Debian and Ubuntu: apt install {way}")
     command = WAYS[way].replace("/path/to/ledger", str(ROOT))
     done = subprocess.run(
-        command, shell=True, env=environment | {"PATH": path}, cwd=tmp_path, capture_output=True, text=True
+        command, shell=True, env=environment | {"PATH": path}, cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
     for program in ("ledger-engine", "ledger-tui"):
