@@ -7,7 +7,7 @@ the result.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,16 +34,16 @@ from ledger_tui.forms.questions import confirmation_of, named, question, way_bac
 from ledger_tui.forms.reversal_question import ReversalScreen, account_debited_back
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Resource, ResourceAction, words_for
-from ledger_tui.resources.registry import BY_KIND, RESOURCES, TEST_HELPERS
+from ledger_tui.resources.registry import TEST_HELPERS
 from ledger_tui.resources.transactions import REVERSE
 from ledger_tui.settings.config import write_private
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
 from ledger_tui.ui.dialogs import ShownOnceScreen, confirm
-from ledger_tui.ui.keys import BY_ID, LETTERS, by_use, caption, key_of_binding
+from ledger_tui.ui.keys import BY_ID, LETTERS, key_of_binding
 from ledger_tui.ui.view import ActionRequested
 
 if TYPE_CHECKING:
-    from ledger_tui.app.command_line import Command, CommandOffer
+    from ledger_tui.app.command_line import Command
 
 
 @dataclass
@@ -415,85 +415,25 @@ async def _prove(navigation: Navigation, save: bool) -> None:
 
 # ---------------------------------------------------------------------- the command line
 
-# Bindings that the command line does not offer: moves of the cursor, the key that opens the command line, and
-# the keys of screens, because the name of each screen is itself a command.
-_NOT_OFFERED = ("move", "choose", "newest", "oldest", "show.", "command_line")
-
 
 def open_command_line(navigation: Navigation, line: str = "") -> None:
     """Open the command line, with `line` already typed."""
+    from ledger_tui.app import command_offers
     from ledger_tui.app.command_line import Choices, CommandScreen
 
     context = navigation.context
     helpers = None if PART in context.session.missing_parts else navigation.snapshot_names
     now_ms = round(context.session.present_time * 1000)
     choices = Choices(context.profiles, [*context.themes], context.names, helpers, now_ms)
-    actions = [*_actions(navigation), *_recent(navigation)]
+    actions = [*command_offers.actions_here(navigation), *command_offers.recent_objects(navigation)]
     here = {offer.text for offer in actions}
-    elsewhere = [offer for offer in _elsewhere(navigation) if offer.text not in here]
+    elsewhere = [offer for offer in command_offers.actions_elsewhere(navigation) if offer.text not in here]
     # Notifications would cover the command line. Clear them before the command line opens, because Textual
     # clears only the notifications of the topmost screen.
     navigation.app.clear_notifications()
     navigation.app.push_screen(
         CommandScreen(choices, actions, elsewhere, navigation, line), partial(_run_command, navigation)
     )
-
-
-def _actions(navigation: Navigation) -> Iterator[CommandOffer]:
-    """Yield the actions that have a key on this screen, without the actions that open a screen.
-
-    The actions on the key bar come first, in the order of the bar. No action that opens a screen is needed,
-    because the name of each screen is a command. There is one exception: if the bar shows `: flows`, `:flows`
-    comes before all actions, so that `:` and enter open the flows.
-    """
-    from ledger_tui.app.command_line import FLOWS, action_offer
-
-    app = navigation.app
-    if navigation.view.lines_offered == FLOWS.text:
-        yield FLOWS
-    bindings = [
-        (node, binding)
-        for node, binding in by_use(navigation.screen)
-        if binding.id and not binding.id.startswith(_NOT_OFFERED)
-    ]
-    for node, binding in sorted(bindings, key=lambda each: not each[1].show):
-        run_it = partial(app.run_action, binding.action, node)
-        label = caption(node, binding)
-        yield action_offer(binding.id or "", label, app.get_key_display(binding), run_it)
-
-
-def _elsewhere(navigation: Navigation) -> Iterator[CommandOffer]:
-    """Yield the changes that are possible on other screens or objects. A chosen change opens its screen."""
-    from ledger_tui.app.command_line import action_offer
-
-    session, key_of = navigation.context.session, navigation.app.get_key_display
-    if session.forbids_changes:
-        return
-    view = navigation.view
-    # If no transfer is possible here, the action `transfer` shows the reason.
-    if isinstance(view, ResourceView) and view.resource.transfer is not None:
-        run_it = partial(navigation.screen.run_action, "transfer")
-        yield action_offer("transfer", "transfer", "between two accounts of a currency", run_it)
-    is_list = isinstance(view, ResourceView) and view.selected is not None and not view.opened
-    if is_list and navigation.resource_view.resource.form_inside is not None:
-        about = f"open the {navigation.resource_view.resource.singular}, then {key_of(BY_ID['create'])}"
-        run_it = partial(_post_to_selected, navigation)
-        yield action_offer("create", "post to this account", about, run_it)
-    for resource in (resource for resource in RESOURCES if "{" not in resource.path):
-        if resource.part in session.missing_parts:
-            continue
-        if resource.form is not None:
-            run_it = partial(_begin, navigation, resource)
-            yield action_offer("create", f"new {resource.singular}", resource.title, run_it)
-        for action in resource.actions:
-            if action.part not in session.missing_parts:
-                key = key_of(BY_ID[f"act.{action.name}"])
-                why = _why_not_here(navigation, resource, action)
-                about = why or f"{resource.title}: choose a row, then {key}"
-                effect = action.effect_sentence(key, resource.singular)
-                advice = f"{effect}\n{why}" if why else f"Choose a row: {key} {action.label}s it."
-                run_it = partial(_begin, navigation, resource, advice)
-                yield action_offer(f"act.{action.name}", action.label, about, run_it)
 
 
 def effect_of(navigation: Navigation, binding: Binding) -> str:
@@ -513,43 +453,6 @@ def effect_of(navigation: Navigation, binding: Binding) -> str:
         return f"{key} moves money between two accounts."
     action = resource.action(binding.action.removeprefix("act('").removesuffix("')"))
     return action.effect_sentence(key, resource.singular) if action is not None else ""
-
-
-def _why_not_here(navigation: Navigation, resource: Resource, action: ResourceAction) -> str:
-    """Return why the chosen row does not allow the action; "" if no row of this resource is chosen."""
-    view = navigation.view
-    if not isinstance(view, ResourceView) or view.place.kind != resource.kind or view.selected is None:
-        return ""
-    return view.why_not(BY_ID[f"act.{action.name}"])
-
-
-async def _begin(navigation: Navigation, resource: Resource, advice: str = "") -> None:
-    """Go to the screen where a change is made. Show `advice`, which says how to continue there; without
-    advice, open the form of a new object.
-    """
-    if navigation.view.place is not resource:
-        await navigation.go(resource.kind)
-    if advice:
-        navigation.notify(advice, markup=False)
-    else:
-        if resource.form_inside is not None:
-            navigation.resource_view.open(False)  # the key opens the form of a new object in the list only
-        await navigation.screen.run_action("create")
-
-
-async def _post_to_selected(navigation: Navigation) -> None:
-    navigation.resource_view.action_open()
-    await navigation.screen.run_action("create")
-
-
-def _recent(navigation: Navigation) -> Iterator[CommandOffer]:
-    """Yield the recently opened objects."""
-    from ledger_tui.app.command_line import CommandOffer
-
-    for recent in navigation.context.recent:
-        name = f"{BY_KIND[recent.kind].singular.capitalize()} {recent.label}".rstrip()
-        open_it = partial(navigation.open_object, recent.record_id, recent.kind)
-        yield CommandOffer(name, recent.record_id, open_it)
 
 
 async def _run_command(navigation: Navigation, command: Command | None) -> None:

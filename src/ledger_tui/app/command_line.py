@@ -99,14 +99,18 @@ class CommandOffer(NamedTuple):
 
         - 0: the line is the whole name
         - 1: the name begins with the line
-        - 2: the name and the description together contain all words of the line
-        - 3: some words of the line are only in `also`
+        - 2: all words of the line are whole words of the name, the description or `also`
+        - 3: the name and the description together contain all words of the line
+        - 4: some words of the line are only in `also`
         """
         if self.is_named(line):
             return 0
         if self.text.casefold().startswith(line.strip().casefold()):
             return 1
-        return 2 if self._replace(also="").has(line.casefold().split()) else 3
+        words = line.casefold().split()
+        if set(words).issubset(f"{self.text} {self.about} {self.also}".casefold().split()):
+            return 2
+        return 3 if self._replace(also="").has(words) else 4
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,7 @@ _ALSO: Mapping[str, str] = {
     "help": "shortcuts",
     "quit": "exit leave",
     "clock": "time travel advance",
-    "create": "add transfer",
+    "create": "add",
     "export": "csv jsonl save download",
     "trace": "why timeline history",
     "prove": "proof transparency log audit",

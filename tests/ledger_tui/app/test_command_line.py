@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger_tui.app.command_line import Choices, Command, completions, parse_command
+from ledger_tui.app.command_line import Choices, Command, CommandOffer, completions, parse_command
 from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.filtering import BadLine
 
@@ -130,3 +130,12 @@ def test_a_value_may_be_begun_and_a_name_have_several_words(
 @pytest.mark.parametrize("line", ["2026-11-20", "2026-11-20 07:18", ":2026-11-20T07:18Z"])
 def test_a_date_alone_goes_to_the_date(line: str, choices: Choices) -> None:
     assert parse_command(line, choices) == Command("date", line.lstrip(":"))
+
+
+def test_a_whole_word_of_an_action_comes_before_a_part_of_another_offer() -> None:
+    offers = [
+        CommandOffer("Account Operating account", "acc_01kt5m5g58refund9qm9a60f0"),
+        CommandOffer("Transaction Refunding", "txn_01"),
+        CommandOffer("Reverse", "Transactions", also="refund undo"),
+    ]
+    assert min(offers, key=lambda each: each.rank("refund")).text == "Reverse"

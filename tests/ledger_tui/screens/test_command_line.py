@@ -170,6 +170,16 @@ async def test_the_whole_name_of_an_action_wins_over_another_word_for_a_differen
     await with_till.sees("is the only account in EUR, and a transfer needs two")
 
 
+async def test_a_transfer_begins_on_every_screen(server: ContractServer, dashboards: Dashboards) -> None:
+    server.add_account("Till")
+    async with dashboards.open() as driver:
+        for screen in "03":
+            await driver.press(screen, "colon")
+            await driver.type("transfer", sees="between two accounts", gone="New account")
+            await driver.press("enter", sees="an account of the same currency")
+            await driver.press("escape")
+
+
 async def test_the_help_is_searched(with_till: Driver) -> None:
     await with_till.press("question_mark", "slash")
     await with_till.type("curl", sees="copy as curl", gone="jump to an id")
