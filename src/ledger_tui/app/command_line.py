@@ -20,7 +20,7 @@ from textual.widgets import Input, OptionList, Static
 
 from ledger_tui.app.navigation import Navigation
 from ledger_tui.client.names import AccountName, AccountNames
-from ledger_tui.features.past.machine import parse_moment
+from ledger_tui.features.past.machine import MOMENTS, parse_moment
 from ledger_tui.features.test_helpers import (
     HELPER_WORDS,
     HelperRequest,
@@ -229,6 +229,17 @@ def parse_command(line: str, choices: Choices) -> Command:
     return Command(kind, rest)
 
 
+def problem(line: str, choices: Choices) -> str:
+    """Return the reason why the line is no command; "" if the line is one."""
+    try:
+        parse_command(line, choices)
+    except BadLine as error:
+        first, space, _rest = line.strip().lstrip(":").partition(" ")
+        # A line whose first word is a whole command can lack only a correct argument.
+        return str(error) if space and first.lower() in (*_commands(), *_HELPERS) else NOTHING
+    return ""
+
+
 def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
     """Return the completions of the line, each with a short description."""
     if check_date(line.strip().lstrip(":")) is None:
@@ -276,6 +287,9 @@ def _arguments(word: str, typed: str, choices: Choices) -> Iterator[tuple[str, s
     names = {"profile": choices.profiles, "theme": choices.themes}.get(word)
     if names is not None:
         yield from ((name, "") for name in names if name.startswith(typed))
+        return
+    if word == "at":
+        yield from ((text, about) for text, about in MOMENTS if text.startswith(typed))
         return
     if word in HELPER_WORDS:
         yield from helper_completions(word, typed, choices.snapshots or ())
@@ -499,14 +513,10 @@ class CommandScreen(Dialog[Command | None]):
             ),
             0 if enter_runs_first else None,
         )
-        self._say("" if self._offers or self._is_command(line) else NOTHING, "$muted")
+        self._say("" if self._offers else problem(line, self._choices), "$muted")
 
     def _is_command(self, line: str) -> bool:
-        try:
-            parse_command(line, self._choices)
-        except BadLine:
-            return False
-        return True
+        return not problem(line, self._choices)
 
     def _objects(self, text: str) -> Iterator[CommandOffer]:
         """Yield the object with this id, and the known accounts and users with this text.

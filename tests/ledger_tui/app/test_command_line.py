@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger_tui.app.command_line import Choices, Command, CommandOffer, completions, parse_command
+from ledger_tui.app.command_line import Choices, Command, CommandOffer, completions, parse_command, problem
 from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.filtering import BadLine
 
@@ -86,6 +86,8 @@ def test_a_line_is_a_command_or_says_why_not(line: str, command: Command | BadLi
         ("profile w", ["profile work"]),
         ("theme ledger-", ["theme ledger-light"]),
         ("nothing ", []),
+        ("at ", ["at -2h", "at 14:05", "at 2026-11-23 14:05", "at now"]),
+        ("at -2", ["at -2h"]),
         (":2026-11-20", ["date 2026-11-20"]),
         ("2026-11-20 07:18", ["date 2026-11-20 07:18"]),
     ],
@@ -139,3 +141,19 @@ def test_a_whole_word_of_an_action_comes_before_a_part_of_another_offer() -> Non
         CommandOffer("Reverse", "Transactions", also="refund undo"),
     ]
     assert min(offers, key=lambda each: each.rank("refund")).text == "Reverse"
+
+
+@pytest.mark.parametrize(
+    ("line", "start"),
+    [
+        ("at nonsense", "Write a time as 2026-11-23 14:05, 14:05, -2h or now."),
+        ("theme grey", "No theme is named “grey”."),
+        ("Coffee shop", "Nothing found."),
+        ("nonsense", "Nothing found."),
+    ],
+)
+def test_a_wrong_argument_of_a_command_shows_its_form_while_it_is_typed(
+    line: str, start: str, choices: Choices
+) -> None:
+    assert problem(line, choices).startswith(start)
+    assert not problem("at -10min", Choices([], [], choices.names, now_ms=10**12))

@@ -27,9 +27,16 @@ from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.status_bar import StatusBar
 from ledger_tui.ui.view import Context, toned_line
 
-_AGO = re.compile(r"-(?=\d)((?:\d+[wdhms])+)")
-_PART = re.compile(r"(\d+)([wdhms])")
-_SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_AGO = re.compile(r"-(?=\d)((?:\d+(?:min|[wdhms]))+)")
+_PART = re.compile(r"(\d+)(min|[wdhms])")
+_SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "min": 60, "m": 60, "s": 1}
+# The completions of `:at`, each with a short description.
+MOMENTS = (
+    ("-2h", "two hours ago; also w, d, m or s, such as -1d30m"),
+    ("14:05", "today, in UTC"),
+    ("2026-11-23 14:05", "in UTC; also the day alone"),
+    ("now", "the present"),
+)
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?")
 _DAY_MS = 86_400_000
 # The time machine accepts a moment that is up to this much after now, because the server reports its time in

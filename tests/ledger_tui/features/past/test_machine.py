@@ -30,6 +30,7 @@ HOUR = 3_600_000
         ("9:30", datetime(2026, 11, 25, 9, 30, tzinfo=UTC)),
         ("-2h", datetime(2026, 11, 25, 10, tzinfo=UTC)),
         ("-1d30m", datetime(2026, 11, 24, 11, 30, tzinfo=UTC)),
+        ("-1h10min", datetime(2026, 11, 25, 10, 50, tzinfo=UTC)),
     ],
 )
 def test_a_moment_is_typed_as_a_time_or_as_how_long_ago(text: str, then: datetime) -> None:
