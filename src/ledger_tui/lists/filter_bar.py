@@ -26,12 +26,15 @@ from ledger_tui.lists.record_list import RecordList
 from ledger_tui.resources.base import Filter, FilterContext
 from ledger_tui.resources.filtering import (
     BadLine,
+    LineParts,
     UnknownName,
+    check_date,
     extended,
     filter_line,
     is_filter_line,
     meaning_of,
     parse_filters,
+    parts_of,
     usage,
 )
 from ledger_tui.ui.dialogs import Offers
@@ -209,9 +212,9 @@ _OFFER_WIDTH = 48
 class FilterBar(Vertical):
     """The filter line. It is hidden until `open` is called.
 
-    It posts `Applied` with the query parameters of a typed filter, `OpenId` with a typed id, or `Closed`.
-    While the user types a text, the list shows only the loaded rows that contain the text. The bar does not
-    hide itself: it stays open, with the typed text, until the view hides it.
+    It posts `Applied` with the query parameters of a typed filter and the text to find, `OpenId` with a typed
+    id, or `Closed`. While the user types a text, the list shows only the loaded rows that contain the text.
+    The bar does not hide itself: it stays open, with the typed text, until the view hides it.
     """
 
     BINDINGS = [
@@ -228,6 +231,7 @@ class FilterBar(Vertical):
     @dataclass
     class Applied(Message):
         params: dict[str, str]
+        text: str
 
     @dataclass
     class OpenId(Message):
@@ -242,7 +246,8 @@ class FilterBar(Vertical):
         self._model = record_list.model
         self._filters = self._model.resource.filters
         self._id_prefix = self._model.resource.id_prefix
-        # the line to apply as soon as the bar has read the accounts or users that the line names
+        self._parts: LineParts | None = None  # the parts of a line with filters and a text; of others None
+        # the line whose filters to apply as soon as the bar has read the accounts or users that they name
         self._looking_up = ""
         self._present_filter = ""  # the filter of the list when the user opened the line, and a space
         self._text_before = ""  # the text that narrowed the list when the user opened the line
@@ -337,6 +342,10 @@ class FilterBar(Vertical):
         text = self._added if self._is_text else ""
         self._list.narrow(text)
         window, phrase = self._model.window, f"“{literal(text)}”"
+        self._parts = None if text and len(window) else self._parts_of_line()
+        if self._parts is not None:
+            self._show_parts(self._parts)
+            return
         filter_text = self._as_filter(text)
         is_filter = bool(filter_text) and not self._is_also_text(text)
         # A text that no row contains may be the beginning of a filter's name. In this case show all rows.
@@ -356,6 +365,26 @@ class FilterBar(Vertical):
             self.show(f"No loaded row matches {phrase}.{usage_text}", problem=True)
         elif self.line != self.query_one(Input).value.strip():
             self.show(f"enter filters the list: {literal(self.line)}")
+
+    def _parts_of_line(self) -> LineParts | None:
+        """Return the parts of a line with filters and a text, or with several filters; otherwise None."""
+        line = self._added
+        is_whole = meaning_of(line, self._filters) is not None or check_date(line) is None
+        if self._is_id or is_whole or " " not in line or line.count('"') % 2:
+            return None
+        parts = parts_of(line, self._filters)
+        return parts if parts.filters else None
+
+    def _show_parts(self, parts: LineParts) -> None:
+        """Show the loaded rows that contain the text, and below the line what enter will do."""
+        self._list.narrow(parts.text)
+        if self._offers and not len(self._model.window):
+            self._list.narrow("")  # the text may be the beginning of a filter
+        with suppress(BadLine):
+            parse_filters(parts.filters, self._filters, self._model.context.names)
+            filters = literal(self._with_present(parts.filters))
+            text = f", and finds “{literal(parts.text)}”" if parts.text else ""
+            self.show(f"enter filters the list: {filters}{text}")
 
     # ------------------------------------------------------------------ completions
 
@@ -439,6 +468,7 @@ class FilterBar(Vertical):
         if highlighted is not None and self._offers and not self._take(highlighted).complete:
             return
         line = self._added
+        self._parts = self._parts_of_line()
         if self._is_text:
             self._narrow()
             if not self._is_also_text(line):
@@ -446,6 +476,8 @@ class FilterBar(Vertical):
         if self._is_id:
             self.show("Opening…")
             self.post_message(self.OpenId(line))
+        elif self._parts is not None:
+            self._filter(self._with_present(self._parts.filters))
         elif is_filter_line(line, self._filters):
             self._filter(self._with_present(line))
         else:
@@ -487,7 +519,8 @@ class FilterBar(Vertical):
         """Apply the line if the user pressed enter before the names arrived; otherwise offer the names."""
         # The user may have changed the line after pressing enter.
         if self.display and self._looking_up and self.line == self._looking_up:
-            self._filter(self._looking_up, looked_up=True)
+            line = self._parts.filters if self._parts is not None else self._added
+            self._filter(self._with_present(line), looked_up=True)
         elif self.display:
             self._offer()
 
@@ -498,7 +531,7 @@ class FilterBar(Vertical):
             if looked_up:
                 self.show(literal(error), problem=True)
             else:
-                self._looking_up = line
+                self._looking_up = self.line
                 self.show(f"Looking up the {'user' if error.user else 'account'}…")
                 self._read_names(error.name, user=error.user)
         except BadLine as error:
@@ -507,7 +540,7 @@ class FilterBar(Vertical):
             if line:
                 self._model.context.saved.use_filter(self._model.resource.kind, line)
             self._looking_up = ""
-            self.post_message(self.Applied(params))
+            self.post_message(self.Applied(params, self._parts.text if self._parts is not None else ""))
 
     def action_close(self) -> None:
         """Close the line, drop the typed text, and show the rows that were shown when the line was opened."""

@@ -113,10 +113,12 @@ class ListModel:
         self.arrange()
         return True
 
-    def set_filters(self, params: dict[str, str]) -> None:
-        """Start over with these filters; forget the text, the marks, and a created object that is awaited."""
+    def set_filters(self, params: dict[str, str], text: str = "") -> None:
+        """Start over with these filters and this text; forget the marks, and a created object that is
+        awaited.
+        """
         self.filters = params
-        self.text = ""
+        self.text = text
         self.marks.clear()
         self._created = None
         self.start_over()

@@ -313,13 +313,13 @@ class RecordList(Stack):
 
     # ------------------------------------------------------------------ the filter
 
-    def apply_filters(self, params: dict[str, str]) -> None:
-        """Apply the typed filters."""
-        self.set_filters(self.model.filters_with_path(params))
+    def apply_filters(self, params: dict[str, str], text: str) -> None:
+        """Apply the typed filters, and show only the rows that contain `text`."""
+        self.set_filters(self.model.filters_with_path(params), text)
 
-    def set_filters(self, params: dict[str, str]) -> None:
-        """Read the list again with these filters."""
-        self.model.set_filters(params)
+    def set_filters(self, params: dict[str, str], text: str = "") -> None:
+        """Read the list again with these filters, and show only the rows that contain `text`."""
+        self.model.set_filters(params, text)
         self._show_from_start()
 
     def start_over(self) -> None:

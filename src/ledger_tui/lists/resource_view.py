@@ -433,7 +433,7 @@ class ResourceView(View):
         self.close_filter()
         self.open(False)
         self._call_when_loaded = None
-        self.record_list.apply_filters(message.params)
+        self.record_list.apply_filters(message.params, message.text)
 
     def set_filters(self, params: dict[str, str]) -> None:
         """Show the list with these filters."""

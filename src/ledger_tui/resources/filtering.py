@@ -41,6 +41,31 @@ def is_filter_line(line: str, filters: Sequence[Filter]) -> bool:
     return not words or (bool(filters) and (any(":" in word for word in words) or alone.issuperset(words)))
 
 
+class LineParts(NamedTuple):
+    """The filters of a line, and the text to find in the filtered list."""
+
+    filters: str
+    text: str
+
+
+def parts_of(line: str, filters: Sequence[Filter]) -> LineParts:
+    """Split a line into filters and text.
+
+    A word is a filter if it contains a colon, if it is the name of a yes/no filter, or if it is a value of
+    one filter, such as `paid`. The beginning of a value is text.
+    """
+    filter_words, text_words = [], []
+    for word in split_words(line):
+        meaning = meaning_of(word, filters)
+        if is_filter_line(word, filters):
+            filter_words.append(word)
+        elif meaning is not None and not meaning.is_beginning:
+            filter_words.append(meaning.line)
+        else:
+            text_words.append(word.replace('"', ""))
+    return LineParts(" ".join(filter_words), " ".join(text_words))
+
+
 def split_words(line: str) -> list[str]:
     """Return the words of a line with their quotes. A space in quotes does not end a word."""
     return _WORD.findall(line)

@@ -281,6 +281,34 @@ async def test_a_text_behind_a_filter_narrows_the_filtered_list(
         await driver.press("escape", sees=(" type:debit ", "1–2 of 2"), gone="“sale 1”")
 
 
+@pytest.mark.parametrize("line", ["sale type:debit", "type:debit sale", "sale debit"])
+async def test_a_line_may_hold_filters_and_a_text(
+    line: str, server: ContractServer, dashboards: Dashboards
+) -> None:
+    till = server.add_account("Till")
+    for number in range(4):
+        type_name, text = ("credit", "debit")[number % 2], ("sale", "rent")[number // 2]
+        server.post(till, 100, type_name, description=f"{text} {number}")
+    async with dashboards.open() as driver:
+        await driver.press("2", "slash")
+        await driver.type(line, sees="enter filters the list: type:debit, and finds “sale”")
+        await driver.press("enter", sees=(" type:debit ", "“sale”", "1 of 1 among 2 loaded", "sale 1"))
+        await driver.press("escape", sees=(" type:debit ", "rent 3"))
+
+
+async def test_a_text_in_a_row_stays_a_text_although_one_of_its_words_is_a_state(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    till = server.add_account("Till")
+    server.post(till, 100, description="old debit note")
+    server.post(till, 100, description="sale")
+    async with dashboards.open() as driver:
+        await driver.press("2", "slash")
+        await driver.type("old debit", sees="1 of 2 loaded rows match “old debit”; enter keeps them")
+        await driver.press("enter", sees=("“old debit”", "1 of 1 among 2 loaded"))
+        assert not driver.view.model.filters
+
+
 async def test_an_account_is_filtered_by_part_of_its_name_also_one_that_was_not_read_yet(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
