@@ -249,9 +249,7 @@ def why_no_undo(navigation: Navigation) -> str:
 
 def take_back(navigation: Navigation) -> None:
     """Undo the last change. If the action that undoes the change needs a question, ask the user first."""
-    if why := navigation.context.session.why_no_change:
-        navigation.notify(why, markup=False)
-    elif navigation.undo_request is not None:
+    if navigation.undo_request is not None:
         ask_action(navigation, navigation.undo_request)
 
 

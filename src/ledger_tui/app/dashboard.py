@@ -183,7 +183,8 @@ class Dashboard(Layer[None]):
         if action in _ON_SCREENS and self.view.place.kind not in _ON_SCREENS[action]:
             return False
         if action == "take_back":
-            return True if self.navigation.is_mounted and self.navigation.undo_request is not None else None
+            can_undo = self.navigation.is_mounted and self.navigation.undo_request is not None
+            return True if can_undo and not self._session.forbids_changes else None
         possible = self._is_possible(action, parameters)
         return super().check_action(action, parameters) if possible is None else possible or None
 

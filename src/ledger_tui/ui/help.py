@@ -106,9 +106,9 @@ _LINES = {"everywhere": (":flows", "money between accounts"), "in time": (":at -
 class HelpScreen(Dialog[None]):
     """Shows the keys that work on the screen below the dialog, in groups.
 
-    The group of the chosen object ends with the keys that this object does not allow now. These keys are
-    dimmed, and the reason stands above them. `/` searches: the dialog then shows only the lines that contain
-    the typed text.
+    The group of the chosen object ends with the keys that this object does not allow now, and with undo if
+    there is nothing to undo. These keys are dimmed, and the reason stands above them. `/` searches: the
+    dialog then shows only the lines that contain the typed text.
     """
 
     BINDINGS = [
@@ -131,10 +131,7 @@ class HelpScreen(Dialog[None]):
         all_ours = [each for each in bindings if each.binding.id or _is_palette(each.binding.action)]
         enabled_count = sum(each.enabled for each in all_ours)
         ours = sorted(all_ours, key=lambda each: usefulness(each.binding.action) or enabled_count)
-        # List the key of undo even if there is nothing to undo, because the key then shows the reason.
-        self._shown_keys = [
-            each.binding for each in ours if each.enabled or each.binding.action == "take_back"
-        ]
+        self._shown_keys = [each.binding for each in ours if each.enabled]
         # If the server does not offer the data of a screen, the key of this screen does nothing, and the
         # search leaves this key out.
         self._lacking = {
@@ -143,9 +140,10 @@ class HelpScreen(Dialog[None]):
             if not each.enabled and each.binding.action.startswith("show(")
         }
         self._impossible_keys: dict[str, list[Binding]] = {}  # by the reason
-        for binding in (each.binding for each in ours if not each.enabled):
-            is_on_object = _group_of(binding.action) == "on this object" or binding.action == "transfer"
-            if is_on_object and (why := why_not(binding)):
+        disabled = [each.binding for each in ours if not each.enabled]
+        for binding in sorted(disabled, key=lambda each: each.action == "take_back"):  # undo comes last
+            has_reason = binding.action in ("transfer", "take_back")
+            if (has_reason or _group_of(binding.action) == "on this object") and (why := why_not(binding)):
                 self._impossible_keys.setdefault(why, []).append(binding)
 
     def compose(self) -> ComposeResult:

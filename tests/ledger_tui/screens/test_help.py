@@ -23,14 +23,24 @@ async def drafted(driver: Driver) -> None:
     await driver.rests()
 
 
-@pytest.mark.parametrize("keys", [["1"], ["7", "w"]], ids=["accounts", "endpoints"])
-async def test_undo_is_among_the_keys_that_work_everywhere(own_project: Address, keys: list[str]) -> None:
+@pytest.mark.parametrize("keys", [["1"], ["7", "w"], ["0"]], ids=["accounts", "endpoints", "overview"])
+async def test_undo_is_possible_only_after_a_change_and_not_in_the_past(
+    own_project: Address, keys: list[str]
+) -> None:
     async with dashboard_on(own_project, (100, 60)) as driver:
-        await driver.sees("● online")
+        await driver.app.api.write("POST", "/api/users", {"name": "Ada", "email": "ada@example.com"}, "a")
+        await driver.press("4", sees="Ada")
         await driver.press(*keys, "question_mark", sees="Everywhere")
         await driver.press("slash")
-        await driver.type("undo", sees="u  undo the last change", gone="filter")
-        assert "Everywhere" in driver.text()
+        nothing = ("Not now. Nothing to undo: you have changed", "u  undo the last change")
+        await driver.type("undo", sees=nothing, gone="Everywhere")
+        await driver.press("escape", "4", "X", "y", sees="u restores it")
+        await driver.press(*keys, "question_mark", "slash")
+        await driver.type("undo", sees=("Everywhere", "u  undo the last change"), gone="Not now")
+        await driver.press("escape", "comma", sees="PAST")
+        await driver.press("question_mark", "slash")
+        past = ("Not now. This is the past", "u  undo the last change")
+        await driver.type("undo", sees=past, gone="Everywhere")
 
 
 async def test_the_keys_that_work_everywhere_have_one_order_on_all_screens(own_project: Address) -> None:
@@ -43,7 +53,7 @@ async def test_the_keys_that_work_everywhere_have_one_order_on_all_screens(own_p
             everywhere = lines[lines.index("Everywhere") + 1 : lines.index("In time")]
             orders.append([line for line in everywhere if "view" not in line])  # only if there is one
             await driver.press("escape")
-    assert orders[0][:3] == ["u  undo the last change", ":  command line", "1234567890  the screens"]
+    assert orders[0][:2] == [":  command line", "1234567890  the screens"]
     assert [order for order in orders if order != orders[0]] == []
 
 
