@@ -247,8 +247,9 @@ def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
     first, space, rest = line.lstrip(":").partition(" ")
     if not space:
         words = [*_commands(), *(_HELPERS if choices.snapshots is not None else ())]
-        commands = ((word, _about(word)) for word in words)
-        return [(word, about) for word, about in commands if word.startswith(first.lower())]
+        matches = [word for word in words if word.startswith(first.lower())]
+        matches = matches or [kind for name, kind in _KIND_OF.items() if name.startswith(first.lower())]
+        return [(word, _about(word)) for word in matches]
     try:
         word = _meant(first)
     except BadLine:

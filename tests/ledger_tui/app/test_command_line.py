@@ -80,6 +80,8 @@ def test_a_line_is_a_command_or_says_why_not(line: str, command: Command | BadLi
     [
         ("inv", ["invoices"]),
         ("tx", ["txn"]),
+        ("invs", ["invoices"]),
+        ("acct", ["accounts"]),
         ("inv p", ["inv paid"]),
         ("inv sta", ["inv status:"]),
         ("inv paid Ti", [f"inv paid account:{TILL}"]),
