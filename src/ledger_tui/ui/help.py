@@ -203,7 +203,7 @@ class HelpScreen(Dialog[None]):
             rows = [line for block in blocks for line in block]
         else:
             rows = [
-                Content.assemble(left.truncate(width, ellipsis=True, pad=True), right)
+                Content.assemble(left.truncate(width - 1, ellipsis=True, pad=True), " ", right)
                 for pair in (blocks[:2], blocks[2:])
                 for left, right in zip_longest(*pair, fillvalue=Content(""))
             ]

@@ -57,6 +57,12 @@ async def test_the_keys_that_work_everywhere_have_one_order_on_all_screens(own_p
     assert [order for order in orders if order != orders[0]] == []
 
 
+async def test_a_space_separates_the_columns_also_next_to_a_long_line(with_till: Driver) -> None:
+    await with_till.press("colon")
+    await with_till.type("flows", "enter", sees="⏎ open   esc back")
+    await with_till.press("question_mark", sees="next tile, previous … or a request first")
+
+
 MOVES = ("↑ k ↓ j  up, down", "PgUp ^b  page up", "PgDn ^f  page down", "Home  newest", "End G  oldest")
 
 
