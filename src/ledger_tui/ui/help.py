@@ -24,15 +24,21 @@ _NEEDS = {
     "repair": "repairs a demo's receiver that fails: choose its row (tab on the overview) first",
     "sign_in": "signs in again: choose a profile with an app id first",
 }
+# Keys of other programs that scroll by half a page, and the id of the binding that scrolls by a page here.
+_PAGES = {"ctrl+d": "move_pages.1", "ctrl+u": "move_pages.-1"}
 
 
 def use_elsewhere(key: str, own_keys: Mapping[str, str]) -> str:
     """Return a sentence with the meanings of a letter or sign on other screens.
 
-    The sentence also names these screens. It is "" for a key that no screen uses. `own_keys` holds the keys
-    in the user's config file, by the id of the binding.
+    The sentence also names these screens. For `^d` and `^u` it names the keys that move by a page. It is ""
+    for any other key that no screen uses. `own_keys` holds the keys in the user's config file, by the id of
+    the binding.
     """
     sign = spelled(key)
+    if (page := BY_ID.get(_PAGES.get(key, ""))) is not None:
+        keys = " or ".join(map(spelled, split_keys(own_keys.get(page.id or "", page.key))))
+        return f"{sign} does nothing here; in lists {keys} moves a {page.description}."
     if len(sign) != 1 or not sign.isascii():
         return ""
     uses: dict[str, list[str]] = {}

@@ -102,6 +102,8 @@ def test_a_key_is_described_by_all_that_it_does_on_different_screens() -> None:
         ),
         ("l", {}, "l works on other screens: locate in the list (many screens)."),
         ("R", {}, "R repairs a demo's receiver that fails: choose its row (tab on the overview) first."),
+        ("ctrl+d", {}, "^d does nothing here; in lists PgDn or ^f moves a page down."),
+        ("ctrl+u", {"move_pages.-1": "f7"}, "^u does nothing here; in lists f7 moves a page up."),
         ("Z", {"act.finalize": "Z"}, "Z works on another screen: finalize (3 Invoices)."),
     ],
 )
