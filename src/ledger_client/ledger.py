@@ -197,8 +197,10 @@ class AsyncLedger(AllResources["AsyncLedger"]):
             content, media_type = call.content
             if content is not None:
                 headers["content-type"] = media_type
+            # httpx removes the query of a path if the parameters are an empty mapping.
+            query = call.query or None
             request = self._http.build_request(
-                call.method, call.path, params=call.query, headers=headers, content=content, **timeouts
+                call.method, call.path, params=query, headers=headers, content=content, **timeouts
             )
             return await self._http.send(request, stream=stream)
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as error:

@@ -156,6 +156,12 @@ def test_a_path_without_a_method_is_a_request(ledger: Ledger) -> None:
         ledger.accounts.get("acc_1", at=datetime(2026, 1, 1))  # noqa: DTZ001
 
 
+def test_a_request_keeps_the_query_in_its_path(ledger: Ledger) -> None:
+    for number in range(2):
+        ledger.accounts.create(f"Query {number}", "EUR")
+    assert len(ledger.request("GET", "/v1/accounts?limit=1").json["data"]) == 1
+
+
 def test_several_threads_use_one_client(ledger: Ledger) -> None:
     till = ledger.accounts.create("Busy", "EUR")
     with ThreadPoolExecutor(8) as threads:

@@ -17,6 +17,7 @@ from ledger_tui.features.events import EventsView
 from ledger_tui.lists import arrivals
 from ledger_tui.resources.webhooks import Listening
 from tests.ledger_tui.driving import Driver, until
+from tests.receivers import receiving
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -213,6 +214,23 @@ async def test_a_failing_delivery_waits_for_its_next_attempt_and_is_resent_from_
     await driver.press("enter", sees=("attempt 1", "✕ ", "next          2"))
     Receiver.status = 200
     await driver.press("escape", "s", sees=("Sending account.created again", "✓ succeeded"))
+
+
+async def test_a_delivery_is_sent_again_to_its_own_endpoint_only(driver: Driver, receiver: str) -> None:
+    async with receiving() as working:
+        body = {"url": working.url, "events": ["account.created"]}
+        await driver.app.api.write("POST", "/v1/webhook_endpoints", body, "w")
+        Receiver.status = 500
+        await driver.press("7", "w", sees=working.url)
+        await driver.press("n", sees="New webhook endpoint")
+        await driver.type(receiver, "ctrl+s", sees="Shown once")
+        await driver.press("escape", sees=receiver)
+        await make_account(driver, "Fails")
+        await working.until_received(1)
+        await driver.press("h", sees=("Deliveries", "◔ pending", "account.created"))
+        Receiver.status = 200
+        await driver.press("s", sees=("Sending account.created again", "✓ succeeded"))
+        assert len(working.received) == 1
 
 
 async def test_an_endpoint_that_fails_is_marked_in_its_list_until_a_delivery_arrives(
