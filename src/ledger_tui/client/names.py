@@ -1,11 +1,11 @@
-"""Remembers the names of accounts and users by id.
+"""Remembers the names of accounts and users, and the URLs of webhook endpoints, by id.
 
 A transaction contains the id of its account, but neither the account's name nor its currency.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 
@@ -112,7 +112,7 @@ class UserNames(Directory[UserName]):
 
 
 class AccountNames(Directory[AccountName]):
-    """The accounts and users seen so far.
+    """The accounts, users and webhook endpoints seen so far.
 
     An account's name and currency never change, so its entry stays valid. Its type may be old.
     """
@@ -122,13 +122,15 @@ class AccountNames(Directory[AccountName]):
         self.all_known = False  # whether the whole list of accounts was read at some time
         self._absent: set[str] = set()  # ids of accounts that the server does not know
         self.users = UserNames()
+        self._urls: dict[str, str] = {}  # of the webhook endpoints, by id
 
     def clear(self) -> None:
-        """Forget all accounts and users."""
+        """Forget all accounts, users and webhook endpoints."""
         super().clear()
         self.all_known = False
         self._absent.clear()
         self.users.clear()
+        self._urls.clear()
 
     def learn(self, records: Iterable[dict[str, Any]]) -> bool:
         """Add account records, and return whether one of them was unknown or has changed."""
@@ -152,6 +154,16 @@ class AccountNames(Directory[AccountName]):
         """Return a user's name; None if the user is not known."""
         entry = self.users.get(user_id)
         return entry.name if entry else None
+
+    def learn_endpoints(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Add records of webhook endpoints."""
+        self._urls.update(
+            {record["id"]: record["url"] for record in records if isinstance(record.get("url"), str)}
+        )
+
+    def url_of(self, endpoint_id: object) -> str | None:
+        """Return a webhook endpoint's URL; None if the endpoint is not known."""
+        return self._urls.get(endpoint_id) if isinstance(endpoint_id, str) else None
 
     def mark_absent(self, account_id: str) -> None:
         """Note that the server does not know this account, so that `unknown` no longer returns its id."""

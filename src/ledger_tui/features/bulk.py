@@ -68,13 +68,22 @@ def bulk_question(
             sums[currency] += record["amount"]
     if sums:
         head += "\nin all " + ", ".join(f"{format_amount(s, c)} {literal(c)}" for c, s in sums.items())
-    facts = (" · ".join(known_by(subject(record) or record, names)) for record in records)
-    objects = [fact or literal(record.get("id")) for fact, record in zip(facts, records, strict=True)]
-    notes = [f"For each: {action.effect}\n{way_back}".rstrip()] if action.effect else []
+    objects = [_described(resource, record, names) for record in records]
+    # A set of keys, in the order of the records: several events can have the same receiver.
+    cautions = dict.fromkeys(line for record in records for line in action.caution(record).splitlines())
+    notes = ["\n".join(cautions)] if cautions else []
+    notes += [f"For each: {action.effect}\n{way_back}".rstrip()] if action.effect else []
     if left_out:
         words = "object is left out: its" if left_out == 1 else "objects are left out: their"
         notes.append(f"{left_out:,} more marked {words} state does not allow this.")
     return BulkQuestion(head, objects, notes)
+
+
+def _described(resource: Resource, record: Record, names: AccountNames) -> str:
+    """Return the line about an object: a delivery's event and receiver; otherwise facts or the id."""
+    if isinstance(record.get("event_type"), str):
+        return named(resource, record, names)
+    return " · ".join(known_by(subject(record) or record, names)) or literal(record.get("id"))
 
 
 def _number_text(number: int, resource: Resource) -> str:

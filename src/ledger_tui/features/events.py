@@ -134,6 +134,7 @@ class EventsView(ResourceView):
         if endpoints and not self.webhooks.endpoints:
             self.next_poll_at = min(self.next_poll_at, self.context.session.clock() + self._pause)
         self.webhooks.endpoints = {str(each.get("id")): each for each in endpoints}
+        self.context.names.learn_endpoints(endpoints)
         self.webhooks.note_deliveries(deliveries)
         healths = health_of(endpoints, deliveries)
         self._failing = sum(each.fails and each.endpoint.get("status") == "enabled" for each in healths)

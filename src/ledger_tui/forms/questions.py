@@ -124,7 +124,9 @@ def _invoice_facts(invoice: Record, names: AccountNames) -> list[str]:
 
 
 def _distinguishing_facts(record: Record, names: AccountNames) -> Iterator[str]:
-    """Yield the facts that distinguish an object from others: event, key, account and user."""
+    """Yield the facts that distinguish an object from others: receiver, event, key, account and user."""
+    if (url := names.url_of(record.get("endpoint"))) is not None:
+        yield f"to {literal(url)}"
     if isinstance(record.get("event"), str):
         yield literal(record["event"])
     if isinstance(last := record.get("last4"), str):

@@ -147,6 +147,8 @@ class RecordList(Stack):
             self.post_message(NamesLoaded())
         if self.resource.kind == "users":
             self.context.names.learn_users(page.rows)
+        if self.resource.kind == "webhook_endpoints":
+            self.context.names.learn_endpoints(page.rows)
         self.show_rows(moved_by)
         self._go_to_created()
         self.fetch()

@@ -112,7 +112,8 @@ def _message(title: str, message: Mapping[str, Any]) -> list[Section]:
     headers = message.get("headers")
     sections = [body_section(title, message.get("body"))]
     if isinstance(headers, dict) and headers:
-        facts = (Fact(f"{len(headers)} headers", Cell(", ".join(map(literal, headers)), "dim")),)
+        count = f"{len(headers)} header{'s' if len(headers) != 1 else ''}"
+        facts = (Fact(count, Cell(", ".join(map(literal, headers)), "dim")),)
         sections.append(Section("" if message.get("body") else title, facts))
     return sections
 
@@ -157,11 +158,21 @@ def _resend_result(answer: Record, event: str) -> str:
     return ". ".join([f"Sending {event} again", *sentences])
 
 
+def _has_arrived(delivery: Record) -> bool:
+    """Return whether an attempt has succeeded, even if the delivery was sent again later and is pending."""
+    arrivals = (attempt.get("error", "") is None for attempt in attempts_of(delivery))
+    return delivery.get("status") == "succeeded" or any(arrivals)
+
+
 def _second_delivery_warning(deliveries: Iterable[Record], endpoints: Mapping[str, Record]) -> str:
     """Return a warning for each endpoint that has already received the event; "" if there is none."""
-    ids = [str(each.get("endpoint")) for each in deliveries if each.get("status") == "succeeded"]
+    ids = [str(each.get("endpoint")) for each in filter(_has_arrived, deliveries)]
     urls = [literal(endpoints.get(endpoint, {}).get("url", f"endpoint {endpoint}")) for endpoint in ids]
     return "\n".join(f"Already delivered to {url}: it receives the event a second time." for url in urls)
+
+
+def _caution_of_delivery(delivery: Record) -> str:
+    return "Already delivered: the receiver gets the event a second time." * _has_arrived(delivery)
 
 
 def _resend_path(record: Record) -> str:
@@ -192,7 +203,7 @@ DELIVERIES = Resource(
             "resend",
             "Sending again",
             target=_resend_path,
-            caution=lambda delivery: _second_delivery_warning((delivery,), {}),
+            caution=_caution_of_delivery,
             creates=True,
             result=_resend_result,
         ),

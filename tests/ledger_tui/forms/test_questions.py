@@ -103,7 +103,29 @@ def test_a_second_delivery_needs_caution_and_a_retry_of_a_failed_one_does_not() 
         delivery = {**DELIVERY, "endpoint": "whe_1", "status": status}
         LOG.note_deliveries([delivery])
         assert resend.caution(EVENT) == sentence.format("https://example.com/hook")
-        assert again.caution(delivery) == sentence.format("endpoint whe_1")
+        second = "Already delivered: the receiver gets the event a second time."
+        assert again.caution(delivery) == (second if sentence else "")
+
+
+def test_a_delivery_that_arrived_and_waits_to_be_sent_again_needs_caution_too() -> None:
+    again = DELIVERIES.action("resend_delivery")
+    assert again is not None
+    attempt = {"number": 1, "status": 200, "error": None}
+    assert "second time" in again.caution({**DELIVERY, "status": "pending", "attempts": [attempt]})
+
+
+def test_the_questions_about_deliveries_name_the_event_and_the_receiver() -> None:
+    names, again = AccountNames(), DELIVERIES.action("resend_delivery")
+    assert again is not None
+    names.learn_endpoints([{"id": "whe_1", "url": "https://example.com/hook"}])
+    deliveries = [
+        {**DELIVERY, "endpoint": "whe_1", "status": status} for status in ("failed", "succeeded", "succeeded")
+    ]
+    name = "invoice.paid, to https://example.com/hook, evt_1"
+    assert question(DELIVERIES, again, deliveries[0], names).startswith(f"Resend {name}?")
+    asked = bulk_question(DELIVERIES, again, deliveries, 0, names)
+    assert asked.objects == [name] * 3
+    assert asked.notes == ["Already delivered: the receiver gets the event a second time."]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,15 @@ import pytest
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.base import Cell
-from ledger_tui.resources.webhooks import DELIVERIES, KEPT, Listening, WebhookLog, events_resource, known_by
+from ledger_tui.resources.webhooks import (
+    DELIVERIES,
+    KEPT,
+    Listening,
+    WebhookLog,
+    answer_sections,
+    events_resource,
+    known_by,
+)
 
 ATTEMPT = {"number": 1, "status": 200, "attempted_at": "2026-11-20T06:37:26.000Z", "latency_ms": 3}
 
@@ -140,6 +148,14 @@ def test_an_event_counts_once_and_its_signature_is_remembered() -> None:
     assert log.note_signature("evt_2", False)
     assert (log.received, log.wrong) == (2, 1)
     assert [log.signed(event) for event in ("evt_1", "evt_2", "evt_3", None)] == [True, False, None, None]
+
+
+@pytest.mark.parametrize(
+    ("headers", "count"), [({"a": "1"}, "1 header"), ({"a": "1", "b": "2"}, "2 headers")]
+)
+def test_the_headers_of_an_answer_are_counted(headers: dict[str, str], count: str) -> None:
+    delivery = {"attempts": [{"number": 1, "response": {"headers": headers, "body": "ok"}}]}
+    assert answer_sections(delivery)[-1].facts[0].label == count
 
 
 def test_a_delivery_shows_its_latest_state() -> None:

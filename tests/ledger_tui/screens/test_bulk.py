@@ -67,6 +67,9 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
         await driver.press("h")
         await until(lambda: len(driver.view.model.window) == 2, "the deliveries")
         await driver.press("ctrl+a", "s", sees="Resend 2 deliveries?")
+        await driver.sees(
+            f"invoice.paid, to {receiver.url}, evt_", "the receiver gets the event a second time"
+        )
         await driver.press("y")
         await until(lambda: not driver.view.model.marked)
         await receiver.until_received(6)

@@ -257,6 +257,8 @@ class Overview(TiledView):
         does not offer the figure. At the end of a read, `name` is "done" and `figure` the number of requests.
         """
         self._old.discard(name)
+        if name == "webhooks" and isinstance(figure, list):
+            self.context.names.learn_endpoints(health.endpoint for health in figure)
         if name == "done":
             if self._known_figures.ms == self.context.session.moment_ms:
                 # The figures that are still in `_old` have not changed, so they were not read again. Redraw

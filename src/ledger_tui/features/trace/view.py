@@ -294,6 +294,7 @@ class TraceView(View):
             old_trace.record_id,
         ):
             self.reading = not new_trace.complete
+            self.context.names.learn_endpoints(new_trace.endpoints.values())
             # While the dashboard reads a trace again, the last complete trace stays on the screen.
             if new_trace.complete or not old_trace.complete:
                 self.trace = new_trace
