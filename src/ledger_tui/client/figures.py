@@ -61,6 +61,11 @@ def health_of(endpoints: Iterable[Record], deliveries: Sequence[Record]) -> list
     return results
 
 
+def last_errors(healths: Iterable[EndpointHealth]) -> dict[str, str]:
+    """Return the last error of each endpoint that fails, by the endpoint's id."""
+    return {str(each.endpoint.get("id")): each.last_error or "" for each in healths if each.fails}
+
+
 def _attempts(delivery: Record) -> list[Record]:
     attempts = delivery.get("attempts")
     return [each for each in attempts if isinstance(each, dict)] if isinstance(attempts, list) else []

@@ -9,7 +9,7 @@ from textual.content import Content
 
 from ledger_client.errors import InvalidRequest, LedgerError
 from ledger_tui.client.errors import NotOffered
-from ledger_tui.client.figures import ENDPOINTS_READ, PassedPages, health_of, read_deliveries
+from ledger_tui.client.figures import ENDPOINTS_READ, PassedPages, health_of, last_errors, read_deliveries
 from ledger_tui.client.records import Record
 from ledger_tui.client.stream import EventLine, ReceivedEvent
 from ledger_tui.lists.resource_view import ResourceView
@@ -49,6 +49,7 @@ class EventsView(ResourceView):
 
     def moment_changed(self) -> None:
         self._failing = 0
+        self.context.failing.note({})
         super().moment_changed()
 
     # ------------------------------------------------------------------ listening
@@ -138,6 +139,7 @@ class EventsView(ResourceView):
         self.webhooks.note_deliveries(deliveries)
         healths = health_of(endpoints, deliveries)
         self._failing = sum(each.fails and each.endpoint.get("status") == "enabled" for each in healths)
+        self.context.failing.note(last_errors(healths))
         self.model.arrange_again()
         self.table.repaint()
         self.table.redraw()

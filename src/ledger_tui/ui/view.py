@@ -24,6 +24,7 @@ from ledger_tui.client.traffic import SentRequest, Traffic, masked
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Cell, Link, Place, Resource, ResourceAction
 from ledger_tui.resources.deliveries import has_failed
+from ledger_tui.resources.endpoints import FailingEndpoints
 from ledger_tui.settings.own_commands import OwnCommand
 from ledger_tui.settings.saved import SavedChoices
 from ledger_tui.ui.handlers import WorkerFailed, handles, while_running
@@ -212,6 +213,7 @@ class Context:
     history: NavigationHistory = field(default_factory=NavigationHistory)
     recent: RecentObjects = field(default_factory=RecentObjects)
     saved: SavedChoices = field(default_factory=SavedChoices)
+    failing: FailingEndpoints = field(default_factory=FailingEndpoints)
     profiles: list[str] = field(default_factory=list)  # the names of the profiles
     commands: Mapping[str, OwnCommand] = field(default_factory=dict)
     key_variables: Collection[str] = ()  # environment variables that own commands must not get

@@ -203,6 +203,26 @@ async def test_the_log_counts_the_endpoints_that_fail_and_names_the_key_that_lis
     await driver.sees_no_more("1 endpoint fails")
 
 
+async def test_the_cursor_goes_to_the_endpoint_that_fails(driver: Driver, receiver: str) -> None:
+    Receiver.status = 500
+    api = driver.app.api
+    async with receiving() as working:
+        await open_log(driver)
+        for url in (working.url, receiver, working.url.replace("hook", "other")):
+            await api.write("POST", "/v1/webhook_endpoints", {"url": url, "events": ["*"]}, url)
+        await make_account(driver, "Fails")
+        await driver.sees("✕ 1 endpoint fails: w lists it")
+        await driver.press("w", sees="✕ failing")
+        assert (driver.view.selected or {})["url"] == receiver
+        await driver.press("home")
+        first = driver.view.selected
+        assert (first or {})["url"] != receiver
+        await until(lambda: driver.view.next_poll_at > driver.app.session.clock())
+        driver.view.poll_soon()
+        await driver.rests()
+        assert driver.view.selected == first  # the user has chosen this row
+
+
 async def test_a_failing_delivery_waits_for_its_next_attempt_and_is_resent_from_its_list(
     driver: Driver, receiver: str
 ) -> None:
