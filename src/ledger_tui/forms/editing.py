@@ -139,6 +139,8 @@ class ChangedScreen(Dialog[bool | None]):
         if field.kind == "account" and (account := self._names.get(value)):
             value = account.name
         elif field.kind == "lines":
-            value = "; ".join(f"{row.quantity} × {row.description}" for row in load_lines(value))
+            value = "; ".join(
+                f"{row.quantity} × {row.description}" for row in load_lines(value) if not row.blank
+            )
         text = literal(value) or "–"
         return fit(text, _VALUE_WIDTH).rstrip()

@@ -183,6 +183,8 @@ class FormFields(Dialog[Created | None]):
         """
         if field is None:
             return False
+        if self._value(field) != self._wrong.get(field.name):
+            self._show_error(field, "")  # the shown error is about an earlier value
         if field.kind == "lines":
             fault = self.query_one(LinesField).fault_of_focused
             self._show_fault(field, fault)

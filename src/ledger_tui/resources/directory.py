@@ -252,7 +252,7 @@ ORDERS = Resource(
         title="Place an order",
         done="is placed",
         fields=(
-            Field("user_id", "User", "user", hint="part of a name or email, or an id"),
+            Field("user_id", "User", "user", hint="↓ or part of a name or email, or an id"),
             Field("items", "Items", "items", hint="such as 2 x Beans @ 12.50 EUR; Filter"),
         ),
     ),

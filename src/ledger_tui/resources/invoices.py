@@ -58,12 +58,18 @@ class TypedLine(NamedTuple):
 
 
 def dump_lines(rows: Iterable[TypedLine]) -> str:
-    """Return the rows that are not blank as one text; "" if all rows are blank."""
-    texts = [[part.strip() for part in row] for row in rows if not row.blank]
-    return json.dumps(texts, ensure_ascii=False) if texts else ""
+    """Return the rows as one text, without the blank rows at the end; "" if all rows are blank.
+
+    Blank rows between other rows are kept, so that an error names the number of the row on the screen.
+    """
+    texts, filled = [], 0
+    for row in rows:
+        texts.append([part.strip() for part in row])
+        filled = filled if row.blank else len(texts)
+    return json.dumps(texts[:filled], ensure_ascii=False) if filled else ""
 
 
-# The text of one blank row. `dump_lines` cannot return this text, because it leaves out blank rows.
+# The text of one blank row. `dump_lines` cannot return this text, because its last row is never blank.
 ONE_BLANK_LINE = json.dumps([["", "", ""]])
 
 
@@ -93,10 +99,13 @@ def lines_as_typed(lines: object, currency: str) -> str | None:
 def parse_lines(text: str, currency: str) -> list[dict[str, Any]]:
     """Return the lines to send. Raises ValueError with a sentence that names the wrong line."""
     rows = load_lines(text)
-    if len(rows) > LINES_MAX:
+    are_blank = all(row.blank for row in rows)
+    if sum(not row.blank for row in rows) > LINES_MAX:
         raise ValueError(f"An invoice has at most {LINES_MAX} lines.")
     lines = []
     for number, row in enumerate(rows, 1):
+        if row.blank and not are_blank:
+            continue
         try:
             lines.append(_line_to_send(row, currency))
         except ValueError as error:
@@ -261,7 +270,7 @@ def _sums_as_typed(record: Record, currency: str | None) -> dict[str, str] | Non
 
 _SUMS = ("amount", "lines")
 _FIELDS = (
-    Field("account", "Account", "account", hint="credited when it is paid"),
+    Field("account", "Account", "account", hint="↓ or part of a name; credited when it is paid"),
     Field("customer", "Customer", hint="who pays it"),
     Field("amount", "Amount", "amount", hint="in the currency of the account"),
     Field("lines", "Lines", "lines", required=False, hint="instead of an amount: ^n adds a line"),

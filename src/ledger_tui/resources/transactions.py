@@ -243,7 +243,7 @@ POSTING = Form(
     done="is posted",
     path="/v1/transactions",
     fields=(
-        Field("account", "Account", "account", hint="part of a name, or an id"),
+        Field("account", "Account", "account", hint="↓ or part of a name, or an id"),
         Field("type", "Type", "choice", choices=(("credit", "▲ credit"), ("debit", "▼ debit"))),
         Field("amount", "Amount", "amount", hint="in the currency of the account"),
         _DESCRIPTION,
@@ -257,7 +257,7 @@ TRANSFER = Form(
     done="is posted",
     path="/v1/transactions",
     fields=(
-        Field("account", "From", "account", hint="part of a name, or an id"),
+        Field("account", "From", "account", hint="↓ or part of a name, or an id"),
         Field("destination", "To", "account", hint="↓ or part of a name; an account of the same currency"),
         Field("amount", "Amount", "amount", hint="in the currency of the account"),
         _DESCRIPTION,

@@ -56,6 +56,18 @@ async def test_an_empty_line_is_reported_and_the_focus_is_in_it(own_project: Add
         await driver.type("Beans", "tab", gone="✕ Line 1")
 
 
+async def test_an_error_counts_the_blank_lines_above_its_line(own_project: Address) -> None:
+    async with dashboard_on(own_project, (80, 24)) as driver:
+        await driver.sees("● online")
+        await driver.app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        await until(lambda: driver.app.names.search("till"))
+        await driver.press("3", "n", sees="New invoice")
+        await driver.type("till", "enter")
+        await driver.type("Ada", "enter", "ctrl+n", "ctrl+n")
+        await driver.type("Beans", "ctrl+s", sees="✕ Line 2: A unit amount is required.")
+        await driver.type("7", "ctrl+s", sees="The invoice for Ada is a draft: 7.00 EUR")
+
+
 async def test_an_error_goes_with_the_line_that_it_is_about(own_project: Address) -> None:
     async with dashboard_on(own_project, (80, 30)) as driver:
         await driver.sees("● online")

@@ -34,6 +34,18 @@ async def test_of_several_accounts_none_is_guessed(server: ContractServer, dashb
     assert not server.transactions
 
 
+async def test_a_choice_in_a_refused_form_moves_on_to_the_next_field(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Till", "EUR")
+    async with dashboards.open() as driver:
+        await until(lambda: driver.app.names.search("till"))
+        await driver.press("3", "n", sees="↓ or part of a name; credited when it is paid")
+        await driver.press("ctrl+s", sees="✕ Account is required")
+        await driver.press("down", "enter", gone="✕ Account is required")
+        assert driver.app.focused is driver.app.screen.query_one("#field-customer")
+
+
 async def test_an_account_that_was_not_read_yet_is_found_by_typing_its_name(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
