@@ -196,7 +196,7 @@ def _show_result(
         view.detail.outdate()
         if answered_id == request.record.get("id") and not view.show_changed(record, sent_at):
             _start(navigation, "act", _read_again(navigation, request))
-        if is_new:
+        if is_new or (request.action.creates and view.model.lacks(record)):
             view.show_created(record)
         elif another:
             view.action_follow()

@@ -168,6 +168,8 @@ class Dashboard(Layer[None]):
                 return "from here"
             case "past('b')":
                 return "to"
+            case "past('play')":
+                return "pause" if self._past.playing else "play"
             case "take_back":
                 return "undo"
             case "command_line":

@@ -409,6 +409,14 @@ class ListModel:
         """Whether the cursor is on the row of the pinned object."""
         return self.pinned is not None and (self.window.current or {}).get("id") == self.pinned.get("id")
 
+    def lacks(self, record: Record) -> bool:
+        """Return whether this object of the list is neither selected nor in a loaded row, such as a restored
+        one.
+        """
+        is_pinned = self.pinned is not None and self.pinned.get("id") == record.get("id")
+        is_of_kind = str(record.get("id")).startswith(self.resource.id_prefix)
+        return is_of_kind and not is_pinned and self.window.index_of(record.get("id")) is None
+
     def expect(self, created: Record) -> None:
         """Remember a created object, to go to its row as soon as the list contains the object.
 

@@ -27,7 +27,7 @@ from ledger_tui.resources.base import (
 )
 
 SCOPES = ("read:projects", "write:projects", "read:users", "admin:billing")
-_ROLES = ("admin", "member", "owner")
+_ROLES = ("member", "admin", "owner")  # the first is chosen at first, because it has the fewest rights
 _STATES: Mapping[bool, tuple[str, Tone]] = {True: ("✕ revoked", "minus"), False: ("● active", "plus")}
 
 

@@ -351,7 +351,6 @@ class ShownOnceScreen(Dialog[None]):
 
     BINDINGS = [
         Binding("y", "copy", "copy", show=True),
-        Binding("ctrl+c", "copy", show=False),
         Binding("escape", "dismiss", "I have it", show=True),
     ]
 
@@ -370,6 +369,10 @@ class ShownOnceScreen(Dialog[None]):
     @property
     def unfinished(self) -> str:
         return "The secret cannot be shown again."
+
+    async def action_interrupt(self) -> None:
+        """Handle ctrl+c: copy the secret instead of closing the dialog."""
+        self.action_copy()
 
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self._secret)

@@ -7,7 +7,7 @@ from tests.ledger_tui.driving import Driver, until
 async def create(driver: Driver, name: str = "reports") -> str:
     """Create a key in the form; return its value while its dialog is still open."""
     await driver.press("9", "n", sees="New API key")
-    await driver.type(name, "tab", "right", "tab")
+    await driver.type(name, "tab", "tab", sees="● member")  # the fewest rights
     await driver.type("read:projects read:users", "ctrl+s")
     return await shown_secret(driver)
 
@@ -21,10 +21,12 @@ async def test_a_key_is_created_and_its_value_shown_once(driver: Driver) -> None
     value = await create(driver)
     assert len(value) == len("sk_test_") + 32
     await driver.press("q", "n", "r", "enter", "space")  # nothing but esc closes it
-    await driver.sees("esc I have it")
+    await driver.sees("y copy   esc I have it")
     assert isinstance(driver.app.screen, ShownOnceScreen)
-    await driver.press("y")
-    assert driver.app.clipboard == value
+    for key in ("y", "ctrl+c"):
+        driver.app.copy_to_clipboard("")
+        await driver.press(key)
+        assert driver.app.clipboard == value
     await driver.press("escape", sees=("reports", "member", f"sk_test_…{value[-4:]}"))
     await driver.press("enter", sees="read:projects read:users")
     assert value not in driver.text()

@@ -199,7 +199,7 @@ async def test_a_typed_moment_a_click_and_playing_go_through_time(
     await until(lambda: machine(driver).ms == moment_ms(story["first"]["created"]))
     await driver.press("space")
     assert machine(driver).playing
-    await driver.sees("▶ playing")
+    await driver.sees("▶ playing", "space pause")
     await until(lambda: machine(driver).ms is None, "the end of what happened")
     await driver.sees("46.00")
     await driver.press("space")  # in the present it marks the row

@@ -282,6 +282,20 @@ async def test_an_endpoint_is_disabled_enabled_rolled_and_deleted(driver: Driver
     await driver.press("escape", "D", "y", sees=(" is deleted", "No webhook endpoints."))
 
 
+async def test_the_row_of_a_restored_endpoint_is_shown_at_once(driver: Driver, receiver: str) -> None:
+    await open_log(driver)
+    await register(driver, receiver)
+    body = {"url": f"{receiver}/newer", "events": ["order.paid"]}
+    await driver.app.api.write("POST", "/v1/webhook_endpoints", body, "newer")
+    await driver.press("f", sees="/newer")
+    await driver.press("D", "y", sees=f"Webhook endpoint {receiver}/newer is deleted")
+    await until(lambda: len(driver.view.model.window) == 1)
+    await driver.press("u", sees="Shown once")
+    await driver.press("escape")
+    await until(lambda: len(driver.view.model.window) == 2)
+    assert driver.view.model.window.waiting == 0
+
+
 async def test_the_tab_of_the_webhooks_stays_lit_on_its_endpoints(driver: Driver) -> None:
     await open_log(driver)
     await driver.press("w", sees="Webhook endpoints")

@@ -269,6 +269,7 @@ class TimeMachine(Widget):
             self._event_run.expect_newer()
             pause = max(_PLAY_SECONDS, self._session.pause_after(1, least=0.0))
             self._playing = self.set_interval(pause, self._play_on)
+            self.screen.refresh_bindings()  # the bar names the pause
         self.refresh()
 
     @while_running
@@ -279,6 +280,7 @@ class TimeMachine(Widget):
         if self._playing is not None:
             self._playing.stop()
             self._playing = None
+            self.screen.refresh_bindings()
 
     def _show(self, ms: int | None) -> None:
         before, was_playing, self._session.moment_ms = self.ms, self.playing, ms
