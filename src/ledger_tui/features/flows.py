@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Container
 from textual.content import Content
 
@@ -27,6 +28,7 @@ from ledger_tui.ui.tiles import Tile, TileContent, TileRow, TimedTiles, sentence
 from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded
 
 OUTSIDE, OTHERS = "", "…"
+_ALL_OTHERS = "all other flows"  # the name of the row of the list that sums the smallest flows
 # The drawing has on average at least `_ROWS_EACH` rows for each flow, and at most `_ROWS_EACH_MOST`. If the
 # drawing has too few rows for all flows, it shows the sum of the smallest flows as "others".
 _ROWS_EACH = 2
@@ -296,7 +298,7 @@ async def read_since(api: Api, start_ms: int, known_rows: Sequence[Record], page
 
 class FlowsView(TimedTiles):
     """The screen of flows, which draws them as bands and as a list. Enter on a row of the list leads to the
-    flow's postings. Enter on the row of "others" shows the smaller flows that this row sums, until esc.
+    flow's postings. Enter on the row "all other flows" shows the smaller flows that this row sums, until esc.
     """
 
     BINDINGS = FLOW_KEYS
@@ -473,6 +475,8 @@ class FlowsView(TimedTiles):
         )
         for flow, amount in zip(flows, amounts, strict=True):
             between = f"{fit(self._named(flow.source), left)} → {fit(self._named(flow.target), right)}"
+            if flow.source == OTHERS:
+                between = fit(_ALL_OTHERS, left + 3 + right)
             room = max(0, width - cell_len(between) - widest - 2)
             cells = (
                 Cell(between, "dim" if flow.source == OTHERS else "plain"),
@@ -499,6 +503,11 @@ class FlowsView(TimedTiles):
         if action == "back" and self._smaller_flows() and self.context.session.moment_ms is None:
             return True
         return super().check_action(action, parameters)
+
+    def key_text(self, binding: Binding) -> str:
+        """Return the description of a key in the key bar."""
+        is_others = self._chosen is not None and self._chosen.source == OTHERS
+        return "smaller flows" if binding.action == "open" and is_others else binding.description
 
     def action_open(self) -> None:
         choice = self._chosen

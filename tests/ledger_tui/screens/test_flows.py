@@ -94,7 +94,7 @@ async def test_the_others_of_the_list_are_those_of_the_bands_and_a_count_stands_
         await driver.sees("9 postings", "others")
         view = flows_of(driver)
         bands, listed = driver.text(view._bands), driver.text(view._list)
-        others = re.search(r"others +([\d,.]+ EUR) +\d×", listed)
+        others = re.search(r"all other flows +([\d,.]+ EUR) +\d×", listed)
         assert others is not None, listed
         assert others[1] in bands, bands
         assert view._last_reading is not None
@@ -123,7 +123,7 @@ async def test_the_others_of_the_list_are_those_of_the_bands_and_a_count_stands_
             assert flows_of(driver) is view
             assert view._chosen is not None
             assert view._chosen.source == "…"
-        await driver.sees_no_more("smaller flows")
+        await driver.sees_no_more(" of 9")
         await driver.press("escape")
         await until(lambda: driver.app.dashboard.view is not view, "the screen before")
 
@@ -152,7 +152,11 @@ async def test_a_list_that_is_too_low_for_all_currencies_scrolls_to_the_chosen_f
             await driver.press("down")
         assert len(set(seen)) == count
         assert [source for _currency, source in seen].count("…") == 6
-        await driver.press("enter", sees="smaller flows")
+        assert view._chosen is not None
+        assert view._chosen.source == "…"
+        await driver.sees("⏎ smaller flows")
+        await driver.press("up", gone="⏎ smaller flows")
+        await driver.press("down", "enter", sees=" of 3")
         await driver.press("escape", *["up"] * count, sees="▸ outside")
         assert view._list._top == 0
 
