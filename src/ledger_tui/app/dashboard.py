@@ -309,7 +309,7 @@ class Dashboard(Layer[None]):
         """
         active = self.active_bindings.get(event.key)
         if active is None and (sentence := use_elsewhere(event.key, self._chosen_keys)):
-            self.notify(sentence, markup=False)
+            self.view.hint(sentence)
         if active is None or active.enabled:
             return
         if active.binding.action == "transfer" and not self._session.forbids_changes:
@@ -318,7 +318,7 @@ class Dashboard(Layer[None]):
             self.action_transfer()
         elif why := self._why_not(active.binding):
             effect = actions.effect_of(self.navigation, active.binding)
-            self.notify(f"{effect}\n{why}".lstrip(), markup=False)
+            self.view.hint(f"{effect}\n{why}".lstrip())
 
     def _why_not(self, binding: Binding) -> str:
         """Return the reason why a greyed key does nothing now; "" if there is none."""

@@ -205,6 +205,8 @@ class Navigation(Switcher):
             view = make_view(PLACE_OF_KIND[kind], self.context)
             view.display = False  # while the former view is shown
             await self.mount(view)
+        if self.current != kind:
+            self.view.end_hint()
         self.current = kind
         under = BY_KIND[kind].under if kind in BY_KIND else None
         self._tabs.shown = under or kind

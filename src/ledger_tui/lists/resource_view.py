@@ -547,8 +547,7 @@ class ResourceView(View):
             else:
                 self.changed()
                 words = words_for(self.resource, selection, self.context.names)
-                sentence = f"A newer row came under the cursor. Press again to {action.label} {words}."
-                self.notify(sentence, markup=False)
+                self.hint(f"A newer row came under the cursor. Press again to {action.label} {words}.")
 
     def why_not(self, binding: Binding) -> str:
         """Return the sentence that says why a greyed key does nothing now; "" if there is none."""

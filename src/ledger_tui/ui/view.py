@@ -237,6 +237,7 @@ class View(Widget):
         self.reading = False
         self._moment = context.session.moment_ms  # the moment of the drawn data; None for the present
         self._rest: Timer | None = None
+        self._hint = ""  # the last message about a key that did nothing here
 
     def on_mount(self) -> None:
         self._rest = self.set_interval(_REST_SECONDS, self._at_rest, pause=True)
@@ -271,6 +272,17 @@ class View(Widget):
     def why_not(self, _binding: Binding) -> str:
         """Return the reason why an inactive key does nothing now; "" if the view has no reason to show."""
         return ""
+
+    def hint(self, sentence: str) -> None:
+        """Show why a key did nothing here, until the user leaves this screen."""
+        self._hint = sentence
+        self.notify(sentence, markup=False)
+
+    def end_hint(self) -> None:
+        """Remove the last hint, unless another message has replaced it."""
+        if self._hint and any(each.message == self._hint for each in self.app._notifications):
+            self.app.clear_notifications()
+        self._hint = ""
 
     @property
     def location(self) -> Location:

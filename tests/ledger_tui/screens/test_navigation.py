@@ -47,6 +47,14 @@ async def test_from_an_id_to_its_object_and_back_and_forward(filled: Driver) -> 
     await filled.press("right_square_bracket", sees=("→ Its transactions", "Beans, Berlin"))
 
 
+async def test_a_message_about_a_key_ends_when_the_screen_changes_and_a_result_stays(filled: Driver) -> None:
+    await filled.press("1", "F", sees="F works on another screen: finalize (3 Invoices).")
+    await filled.press("3", sees="Invoices", gone="F works on another screen")
+    await filled.press("c", sees="Copied as curl")
+    await filled.press("1", sees="Accounts")
+    assert "Copied as curl" in filled.text()
+
+
 async def test_back_leads_through_filters_and_open_objects(filled: Driver) -> None:
     await filled.sees("Tokyo shop")
     await filled.press("enter", sees="→ Its transactions")
