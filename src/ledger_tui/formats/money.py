@@ -100,12 +100,14 @@ def format_amount(minor: int, currency: str | None, *, sign: bool = False) -> st
     return "+" + text if sign else text
 
 
+# An amount with separated thousands, as `format_amount` writes it.
+_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(\.[0-9]+)?")
 _TOO_SMALL = "The amount must be more than zero."
 
 
 def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
     """Return `1250` for `12.50`, `12.50 EUR` or `€12.50`, exactly. The text must use the decimal sign of the
-    user's locale.
+    user's locale. It may have thousands separators if these cannot be decimal signs, as in `1,250.00`.
 
     Raises BadAmount for a text that is not an amount of this currency, and for an amount below `least`.
     """
@@ -113,6 +115,10 @@ def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
     if places is None:
         raise BadAmount(f"The number of decimals of {currency} is not known.")
     text_written = localised(_without_sign(_without_currency(text.strip(), currency), currency))
+    grouped = _THOUSANDS.fullmatch(text_written)
+    # `1,250` alone could mean 1.25, unless the currency has no decimals.
+    if grouped and bool(grouped[1]) == bool(places):
+        text_written = text_written.replace(",", "")
     if _WRONG_SIGN.fullmatch(text_written) and places:
         signs = ("comma", "point") if decimal_comma() else ("point", "comma")
         example = localised(text_written.replace(",", "."))

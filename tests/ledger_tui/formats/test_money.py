@@ -61,6 +61,21 @@ def test_an_amount_is_read_in_major_units(typed: str, currency: str, minor: int)
 @pytest.mark.parametrize(
     ("typed", "currency", "minor"),
     [
+        ("1,250.00", "EUR", 125000),
+        ("€1,250.00", "EUR", 125000),
+        ("1,234,567.8", "USD", 123456780),
+        ("1,250", "JPY", 1250),
+    ],
+)
+def test_an_amount_may_have_thousands_separators_that_cannot_be_decimal_signs(
+    typed: str, currency: str, minor: int
+) -> None:
+    assert parse_amount(typed, currency) == minor
+
+
+@pytest.mark.parametrize(
+    ("typed", "currency", "minor"),
+    [
         ("€25", "EUR", 2500),
         ("25€", "EUR", 2500),
         ("25.50 €", "EUR", 2550),
@@ -90,9 +105,11 @@ def test_an_amount_may_have_the_sign_or_the_code_of_its_currency(
         ("-x", "EUR", "Write an amount like 12.50."),
         ("1e3", "EUR", "Write an amount like 12.50."),
         ("25,50", "EUR", "Write 25.50: a decimal point, not a comma."),
-        ("1,250.00", "EUR", "Write an amount like 12.50, without thousands separators."),
+        ("12,50.00", "EUR", "Write an amount like 12.50, without thousands separators."),
+        ("1,250.005", "EUR", "EUR has 2 decimals: write an amount like 12.50."),
         ("1,250", "KWD", "Write an amount like 12.500, without thousands separators."),
-        ("1,250", "JPY", "Write an amount like 1250, without thousands separators."),
+        ("12,50", "JPY", "Write an amount like 1250, without thousands separators."),
+        ("0,250", "JPY", "Write an amount like 1250, without thousands separators."),
         ("١٢", "EUR", "Write an amount like 12.50."),
         ("1 250", "EUR", "Write an amount like 12.50, without thousands separators."),
         ("NaN", "EUR", "Write an amount like 12.50."),
@@ -108,7 +125,7 @@ def test_an_amount_may_have_the_sign_or_the_code_of_its_currency(
         ("€€5", "EUR", "Write an amount like 12.50."),
         ("€", "EUR", "Write an amount like 12.50."),
         ("€25,50", "EUR", "Write 25.50: a decimal point, not a comma."),
-        ("€1,250.00", "EUR", "Write an amount like 12.50, without thousands separators."),
+        ("€1,25.00", "EUR", "Write an amount like 12.50, without thousands separators."),
         ("%5", "EUR", "Write an amount like 12.50."),
         ("25,50 EUR", "EUR", "Write 25.50: a decimal point, not a comma."),
         ("-5 EUR", "EUR", "The amount must be more than zero."),
