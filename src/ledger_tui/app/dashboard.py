@@ -85,9 +85,7 @@ _LOAD_SECONDS = 1.0  # from the start to the import of the other views; by then 
 
 
 class Dashboard(Layer[None]):
-    """The main screen, which lies below all dialogs. It contains the views and the state that they share, and
-    it opens the dialogs.
-    """
+    """The main screen, which lies below all dialogs, with the views and the state that they share."""
 
     BINDINGS = [*GLOBAL_KEYS, *PAST_KEYS]
     BLANK = True
