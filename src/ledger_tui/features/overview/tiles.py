@@ -457,12 +457,12 @@ def _ms(duration: float) -> str:
 
 def webhooks(figure: Sequence[EndpointHealth], width: int, height: int, today: str) -> TileContent:
     """Return a strip of deliveries for each endpoint, the newest on the right. A high tile also lists the
-    newest deliveries. Failing endpoints come first, because the user enters a tile at its first row.
+    newest deliveries. The endpoint that fails most comes first: the user enters a tile at its first row.
     """
     if not figure:
         return sentence("No webhook endpoints.", width)
     fact = [_failing(figure, width)]
-    figure = sorted(figure, key=lambda health: not health.fails)
+    figure = sorted(figure, key=lambda health: (not health.fails, health.fails and (health.success or 0.0)))
     healths = figure if len(figure) <= height else figure[: height - 1]
     room = height - (len(healths) < len(figure))
     names = _names(healths)

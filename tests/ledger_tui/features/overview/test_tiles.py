@@ -146,13 +146,19 @@ def test_the_failing_endpoints_are_named_next_to_the_title_if_they_fit() -> None
     assert [cell.text for cell in tiles.webhooks(healths, 30, 4, TODAY).fact] == ["2 of 3 failing"]
 
 
-def test_the_failing_endpoints_come_first() -> None:
+def test_the_failing_endpoints_come_first_and_the_one_that_fails_most_before_the_others() -> None:
+    marks: dict[str, list[Mark]] = {
+        "shop": ["failed", "sent"],
+        "store": ["sent", "failed"],
+        "till": ["sent"],
+        "books": ["failed", "failed"],
+    }
     healths = [
-        EndpointHealth({"id": f"whe_{name}", "url": f"http://h/{name}"}, [mark], None)
-        for name, mark in (("shop", "sent"), ("till", "sent"), ("books", "failed"))
+        EndpointHealth({"id": f"whe_{name}", "url": f"http://h/{name}"}, of_one, None)
+        for name, of_one in marks.items()
     ]
-    rows = tiles.webhooks(healths, 60, 3, TODAY).rows
-    assert [row.cells[1].text.strip() for row in rows] == ["/books", "/shop", "/till"]
+    rows = tiles.webhooks(healths, 60, 4, TODAY).rows
+    assert [row.cells[1].text.strip() for row in rows] == ["/books", "/store", "/shop", "/till"]
 
 
 def test_an_endpoint_whose_newest_delivery_arrived_does_not_fail() -> None:
