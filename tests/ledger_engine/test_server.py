@@ -349,7 +349,7 @@ def test_with_seed_an_empty_ledger_gets_a_data_set_and_a_key_and_another_stays_a
         with client(url, key[0]) as api:
             assert [user["name"] for user in api.get("/api/users").json()["data"]] == ["Ada Winter"]
         assert stopped(server) == ""
-    assert "There is no data set 'none'" in refusal(start("--seed", "none"), 2)
+    assert "There is no data set 'none'" in refusal(start("--port", "0", "--seed", "none"), 2)
 
 
 @pytest.mark.sqlite
@@ -403,7 +403,7 @@ def test_systemd_is_told_when_it_serves_and_when_it_stops(
 def refusal(server: Process, status: int) -> str:
     """Return the only line of output with which it ends."""
     out, err = server.communicate(timeout=PATIENCE_S)
-    assert (server.returncode, out) == (status, "")
+    assert (server.returncode, out) == (status, ""), err
     assert len(err.splitlines()) == 1, err
     return err
 

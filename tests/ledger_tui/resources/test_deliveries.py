@@ -88,7 +88,7 @@ def test_the_request_is_shown_once_and_the_answers_to_the_newest_three_attempts(
     ]
     assert [lines(section) for section in sections[:-2]] == [[], ["answer 3"], ["answer 2"]]
     assert lines(sections[-2]) == ["{", '  "id": "evt_1"', "}"]
-    assert sections[-1].facts == (Fact("1 headers", Cell("Ledger-Attempt", "dim")),)
+    assert sections[-1].facts == (Fact("1 header", Cell("Ledger-Attempt", "dim")),)
 
 
 def test_without_an_attempt_there_is_nothing_to_show_of_one() -> None:
