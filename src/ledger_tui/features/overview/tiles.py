@@ -462,7 +462,7 @@ def webhooks(figure: Sequence[EndpointHealth], width: int, height: int, today: s
     if not figure:
         return sentence("No webhook endpoints.", width)
     fact = [_failing(figure, width)]
-    figure = sorted(figure, key=lambda health: (not health.fails, health.fails and (health.success or 0.0)))
+    figure = sorted(figure, key=lambda each: each.fails * each.count("failed", "retrying"), reverse=True)
     healths = figure if len(figure) <= height else figure[: height - 1]
     room = height - (len(healths) < len(figure))
     names = _names(healths)
