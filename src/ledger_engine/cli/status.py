@@ -278,12 +278,11 @@ def _rows(state: LedgerStatus) -> Iterator[tuple[str, str]]:
 
 
 def _notices_in_words(answers: Sequence[ServerStatus]) -> list[str]:
-    """Return each notice once. A notice that not all servers have begins with the server's address."""
-    if not answers:
-        return ["unknown: no server was reached"]
-    notices = [(f"{server.url}: ", server.notice) for server in answers if server.notice is not None]
-    shared = len(notices) == len(answers) and len({notice for _, notice in notices}) == 1
-    return [notices[0][1]] if shared else [f"{url}{notice}" for url, notice in notices] or ["none"]
+    """Return the notice that all servers share, or each server's notice after the server's address."""
+    notices = {server.notice for server in answers}
+    if len(notices) > 1:
+        return [f"{server.url}: {server.notice}" for server in answers if server.notice is not None]
+    return [notices.pop() or "none"] if notices else ["unknown: no server was reached"]
 
 
 def _labeled(label: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
