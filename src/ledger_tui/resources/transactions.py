@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -237,6 +238,7 @@ def _reverse() -> ResourceAction:
 
 
 REVERSE = _reverse()
+_AMOUNT = Field("amount", "Amount", "amount", hint="in the currency of the account")
 _DESCRIPTION = Field("description", "Description", required=False, hint="shown on statements")
 POSTING = Form(
     title="Post a transaction",
@@ -245,26 +247,22 @@ POSTING = Form(
     fields=(
         Field("account", "Account", "account", hint="↓ or part of a name, or an id"),
         Field("type", "Type", "choice", choices=(("credit", "▲ credit"), ("debit", "▼ debit"))),
-        Field("amount", "Amount", "amount", hint="in the currency of the account"),
+        _AMOUNT,
         _DESCRIPTION,
     ),
     prefill=_prefill,
     moves_money=True,
     way_back=REVERSE,
 )
-TRANSFER = Form(
+TRANSFER = replace(
+    POSTING,
     title="Transfer",
-    done="is posted",
-    path="/v1/transactions",
     fields=(
         Field("account", "From", "account", hint="↓ or part of a name, or an id"),
         Field("destination", "To", "account", hint="↓ or part of a name; an account of the same currency"),
-        Field("amount", "Amount", "amount", hint="in the currency of the account"),
+        _AMOUNT,
         _DESCRIPTION,
     ),
-    prefill=_prefill,
-    moves_money=True,
-    way_back=REVERSE,
     sends=(("type", "debit"),),  # the transaction debits the account that the money leaves
 )
 
