@@ -33,7 +33,6 @@ class EventsView(ResourceView):
         super().__init__(events_resource(self.webhooks), context)
         self._events: list[ReceivedEvent] = []
         self._passed_pages: PassedPages = {}
-        self._failing = 0  # the number of endpoints that fail
 
     def enter(self) -> None:
         super().enter()
@@ -44,11 +43,9 @@ class EventsView(ResourceView):
     def forget(self) -> None:
         self.webhooks.forget()
         self._passed_pages.clear()
-        self._failing = 0
         super().forget()
 
     def moment_changed(self) -> None:
-        self._failing = 0
         self.context.failing.note({})
         super().moment_changed()
 
@@ -137,9 +134,7 @@ class EventsView(ResourceView):
         self.webhooks.endpoints = {str(each.get("id")): each for each in endpoints}
         self.context.names.learn_endpoints(endpoints)
         self.webhooks.note_deliveries(deliveries)
-        healths = health_of(endpoints, deliveries)
-        self._failing = sum(each.fails and each.endpoint.get("status") == "enabled" for each in healths)
-        self.context.failing.note(last_errors(healths))
+        self.context.failing.note(last_errors(health_of(endpoints, deliveries)))
         self.model.arrange_again()
         self.table.repaint()
         self.table.redraw()
@@ -152,7 +147,8 @@ class EventsView(ResourceView):
         if log.wrong:
             wrong = f"✗ {log.wrong} with a wrong signature   "
             return Content.styled(wrong, "bold $error")
-        if failing := self._failing:
+        errors = map(self.context.failing.error_of, log.endpoints.values())
+        if failing := sum(error is not None for error in errors):
             fail = "endpoint fails" if failing == 1 else "endpoints fail"
             these = "it" if failing == 1 else "them"
             return Content.styled(f"✕ {failing} {fail}: w lists {these}   ", "bold $error")
