@@ -162,6 +162,12 @@ class Archive:
         for block in typed:
             await asyncio.to_thread(self.reader.follow, block)
 
+    async def begin(self) -> None:
+        """Archive a ledger that has a checkpoint."""
+        answer_of_command(self.address, "seed", "minimal")
+        await asyncio.to_thread(self.change)
+        await self.follow(self.connect, self.archive)
+
     def waits_s(self) -> float:
         """Return the delay that metrics.sh writes for LedgerArchiveStops."""
         (value,) = self.values("ledger_archive_wait_seconds")
@@ -257,9 +263,7 @@ async def test_a_copy_that_was_answered_survives_a_power_cut_of_the_other_machin
 
 @pytest.mark.parametrize("to_a_moment", [True, False])
 async def test_the_archive_restores_a_moment_and_the_end(archive: Archive, to_a_moment: bool) -> None:
-    answer_of_command(archive.address, "seed", "minimal")
-    await asyncio.to_thread(archive.change)
-    await archive.follow(archive.connect, archive.archive)
+    await archive.begin()
     await asyncio.sleep(1)  # the moment's second begins after the base
     moment = archive.create("Before")
     archive.create("After")
@@ -283,9 +287,7 @@ async def test_the_archive_restores_a_moment_and_the_end(archive: Archive, to_a_
 
 
 async def test_restores_after_a_restore_follow_the_chosen_timeline(archive: Archive) -> None:
-    answer_of_command(archive.address, "seed", "minimal")
-    await asyncio.to_thread(archive.change)
-    await archive.follow(archive.connect, archive.archive)
+    await archive.begin()
     await asyncio.sleep(1)  # the moment's second begins after the base
     first, second = archive.create("A"), archive.create("B")
     archive.create("C")
@@ -319,9 +321,7 @@ async def test_restores_after_a_restore_follow_the_chosen_timeline(archive: Arch
 
 
 async def test_after_two_restores_the_checkpoint_may_be_of_a_state_that_was_left(archive: Archive) -> None:
-    answer_of_command(archive.address, "seed", "minimal")
-    await asyncio.to_thread(archive.change)
-    await archive.follow(archive.connect, archive.archive)
+    await archive.begin()
     await asyncio.sleep(1)  # the moment's second begins after the base
     moment = archive.create("A")
     archive.create("B")
@@ -363,9 +363,7 @@ async def test_a_ledger_without_a_checkpoint_is_archived_and_restored(archive: A
 
 
 async def test_a_new_base_removes_what_is_older_than_three_weeks(archive: Archive) -> None:
-    answer_of_command(archive.address, "seed", "minimal")
-    await asyncio.to_thread(archive.change)
-    await archive.follow(archive.connect, archive.archive)
+    await archive.begin()
     kept = {file for folder in ("base", "wal") for file in (archive.folder / folder).iterdir()}
     ages_days = {"base/old": 19, "base/older": 22, "wal/older": 23}
     for name, days in ages_days.items():
@@ -380,9 +378,7 @@ async def test_a_new_base_removes_what_is_older_than_three_weeks(archive: Archiv
 
 
 async def test_the_delay_of_a_lost_copy_is_measured(archive: Archive) -> None:
-    answer_of_command(archive.address, "seed", "minimal")
-    await asyncio.to_thread(archive.change)
-    await archive.follow(archive.connect, archive.archive)
+    await archive.begin()
     await asyncio.to_thread(archive.wait_for_a_copy)
     await asyncio.to_thread(wait_until, lambda: archive.waits_s() == 0)
     wal = archive.folder / "wal"
@@ -435,9 +431,7 @@ async def test_the_time_of_the_newest_base_is_0_without_a_base_or_without_its_jo
 async def test_the_way_back_to_sqlite_ends_archiving_and_the_way_forward_begins_it_again(
     archive: Archive,
 ) -> None:
-    answer_of_command(archive.address, "seed", "minimal")
-    await asyncio.to_thread(archive.change)
-    await archive.follow(archive.connect, archive.archive)
+    await archive.begin()
     (back,) = (block for block in blocks(PRODUCTION) if "9464" in block.text)
     await archive.follow(back)
     copies = {file.name for file in (archive.folder / "wal").iterdir()}
@@ -459,9 +453,7 @@ async def test_the_way_back_to_sqlite_ends_archiving_and_the_way_forward_begins_
 async def test_a_drill_restores_the_archive_next_to_the_ledger_and_writes_nothing_into_it(
     archive: Archive,
 ) -> None:
-    answer_of_command(archive.address, "seed", "minimal")
-    await asyncio.to_thread(archive.change)
-    await archive.follow(archive.connect, archive.archive)
+    await archive.begin()
     await asyncio.to_thread(archive.change)  # after the base
     await asyncio.to_thread(archive.wait_for_a_copy)
     (archive.folder / "base" / "new").touch()  # the beginning of a base that cron makes
