@@ -17,8 +17,10 @@ import tempfile
 import time
 import urllib.request
 from dataclasses import dataclass
+from html import escape, unescape
 from pathlib import Path
 
+from block_shapes import rectangles, without_blocks
 from picture_history import paid_invoice
 
 from ledger_tui.app.application import LedgerApp
@@ -32,6 +34,9 @@ WIDE = (140, 34)  # wide enough to show descriptions and errors next to an objec
 PATIENCE_SECONDS = 20.0
 # Readers may look at the pictures offline, so the pictures do not contain rich's reference to a web font.
 _FONT_FACE = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+# What rich writes for a piece of a line, and the size of a cell there; a line begins above its letters' base.
+_TEXT = re.compile(r'<text class="([^"]*)" x="([\d.]+)" y="([\d.]+)" [^>]*>([^<]*)</text>')
+_CELL_WIDTH, _CELL_HEIGHT, _LINE_TO_BASE = 12.2, 24.4, 18.5
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,19 @@ async def draw(picture: Picture, options: Options) -> str:
         await _until(app, picture.until)
         await pilot.pause(picture.wait_seconds)
         svg = app.export_screenshot(title="ledger-tui")
-    return _FONT_FACE.sub("", svg)
+    return _TEXT.sub(_with_rectangles, _FONT_FACE.sub("", svg))
+
+
+def _with_rectangles(found: re.Match[str]) -> str:
+    name, x, y, escaped = found.groups()
+    text = unescape(escaped)
+    top = float(y) - _LINE_TO_BASE
+    drawn = "".join(rectangles(text, float(x), top, _CELL_WIDTH, _CELL_HEIGHT))
+    if not drawn:
+        return found[0]
+    letters = escape(without_blocks(text).replace("\xa0", " ")).replace(" ", "&#160;")
+    words = found[0].replace(escaped, letters) if letters.replace("&#160;", "") else ""
+    return f'<g class="{name}">{drawn}</g>{words}'
 
 
 async def _until(app: LedgerApp, text: str) -> None:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
+from tools.block_shapes import rectangles, without_blocks
 from tools.terminal_grid import TerminalGrid
 
 CAST = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "tour.cast"
@@ -129,8 +130,11 @@ class _Drawing:
             if ground != _GROUND:
                 size = f'width="{cells * _WIDTH + 0.4:.1f}" height="{_HEIGHT + 0.4:g}"'
                 grounds.append(f'<rect x="{at * _WIDTH:.1f}" {size} fill="{ground}"/>')
+            drawn = "".join(rectangles(text, at * _WIDTH, 0, _WIDTH, _HEIGHT))
+            if drawn:
+                texts.append(f'<g class="{self._style(style)}">{drawn}</g>')
             # Each word has its own position, because the viewer's font may have letters of another width.
-            for word in re.finditer(r"\S+(?: \S+)*", text):
+            for word in re.finditer(r"\S+(?: \S+)*", without_blocks(text)):
                 x = (at + cell_len(text[: word.start()])) * _WIDTH
                 length = cell_len(word[0]) * _WIDTH
                 name = self._style(style)
