@@ -92,7 +92,13 @@ class ServerTarget:
                             end()
                         yield ledger
             except LedgerError as error:
-                raise click.ClickException(refusal(error, root)) from error
+                raise click.ClickException(refusal(error, root) + self._way_without(error)) from error
+
+    def _way_without(self, error: LedgerError) -> str:
+        """Return how to do without the given key, if the database's own server does not know the key."""
+        if error.status != 401 or self.given_key is None or self.url is not None:
+            return ""
+        return " This key comes from --key or LEDGER_API_KEY; without a key, the command makes one for itself."
 
 
 @contextmanager

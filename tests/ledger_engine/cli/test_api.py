@@ -73,6 +73,7 @@ def test_a_refusal_of_the_server_is_one_line_with_the_code_and_the_field(server:
     assert only_line(done.stderr) == "ledger-engine: 404 not_found: No such user: 'usr_x'."
     done = ask(server, "api", "get", "/v1/accounts", "--key", "sk_test_none", status=1)
     assert only_line(done.stderr).startswith("ledger-engine: 401 invalid_credential: ")
+    assert "without a key, the command makes one for itself" in done.stderr
 
 
 @pytest.mark.parametrize(
