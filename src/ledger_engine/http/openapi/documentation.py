@@ -174,7 +174,7 @@ def _description(operation: Operation) -> str:
         text += (
             " Apps that act for a user may not call this, because its effect would outlast the user's grant."
         )
-    return text if operation.in_contract else f"{text} *Beyond the contract.*"
+    return text if operation.in_contract else f"{text} *Addition.*"
 
 
 def _security(operation: Operation) -> list[dict[str, list[str]]]:
