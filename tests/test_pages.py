@@ -161,6 +161,7 @@ def test_a_page_works_as_written_twice_in_a_row(
         "/opt/ledger/bin/": "",
         "/etc/ledger/ledger.toml": str(ROOT / "deploy" / "ledger.toml"),
         ".venv/bin/ledger-engine": "ledger-engine",
+        "$PWD/.venv/bin:": "",
         "pass show": "echo",
         # A reader types these in a clone or next to one, and the programs that build them are there already.
         "pip install ../ledger/src/": f"pip install --no-build-isolation {ROOT}/src/",
