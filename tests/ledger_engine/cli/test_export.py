@@ -6,10 +6,12 @@ import asyncio
 import csv
 import io
 import json
+import os
 import re
 import shutil
 import stat
 import subprocess
+import sys
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
@@ -99,9 +101,10 @@ def all_accounts(database: Location) -> list[Account]:
     return asyncio.run(using(database, lambda engine: engine.read(read)))
 
 
-def require(program: str) -> None:
-    if shutil.which(program) is None:
-        pytest.skip(f"{program} is not installed")
+def path_of(program: str) -> str:
+    """Return the path of a program of this environment or of the machine; skip the test if there is none."""
+    path = shutil.which(program, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    return path or pytest.skip(f"{program} is not installed")
 
 
 @pytest.mark.parametrize("period", [(), ("--from", "second"), ("--to", "second")])
@@ -110,7 +113,7 @@ def test_the_program_of_a_format_computes_the_ledgers_balances(
     kind: str, period: tuple[str, ...], command: Command, posted: list[Transaction], tmp_path: Path
 ) -> None:
     program, *words = READERS_OF[kind]
-    require(program)
+    program = path_of(program)
     moment = iso(posted[-2].created)
     journal = command("export", "--format", kind, *(moment if word == "second" else word for word in period))
     file = tmp_path / f"books.{kind}"
@@ -248,12 +251,12 @@ def sellers_and_income(command: Command, database: Location) -> dict[str, dict[s
 def test_hledger_shows_a_marketplaces_debts_to_sellers_and_its_commission(
     command: Command, sellers_and_income: dict[str, dict[str, Account]], tmp_path: Path
 ) -> None:
-    require("hledger")
+    program = path_of("hledger")
     file = tmp_path / "books.journal"
     file.write_text(command("export", "--format", "hledger", *LAST_DAYS).stdout, encoding="utf-8")
 
     def report(name: str) -> dict[str, dict[str, str]]:
-        words = ["hledger", "-f", str(file), name, "-O", "csv"]
+        words = [program, "-f", str(file), name, "-O", "csv"]
         done = subprocess.run(words, capture_output=True, check=True, encoding="utf-8")
         sections: dict[str, dict[str, str]] = {}
         for heading, *amounts in csv.reader(io.StringIO(done.stdout)):
@@ -280,11 +283,11 @@ def test_hledger_shows_a_marketplaces_debts_to_sellers_and_its_commission(
 def test_beancount_shows_a_marketplaces_debts_to_sellers_and_its_commission(
     command: Command, sellers_and_income: dict[str, dict[str, Account]], tmp_path: Path
 ) -> None:
-    require("bean-check")
+    program = path_of("bean-check")
     journal = command("export", "--format", "beancount", *LAST_DAYS).stdout
     file = tmp_path / "books.beancount"
     file.write_text(journal, encoding="utf-8")
-    done = subprocess.run(["bean-check", str(file)], capture_output=True, text=True)
+    done = subprocess.run([program, str(file)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     # Beancount shows a debt and a gain as a negative amount; Fava's statements are in these roots.
     held = re.findall(r"^\S+ balance (\w+):\S+:Acc-(\w+)  (\S+) ~ 0 (\w{3})$", journal, re.MULTILINE)
