@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +21,16 @@ import click
 
 from ledger_client.addresses import is_address, is_key
 from ledger_tui import __version__
-from ledger_tui.settings.config import STORED, BadConfig, Config, Profile, config_file, read_config
+from ledger_tui.settings.config import (
+    LAST_PLACE_VARIABLE,
+    STORED,
+    BadConfig,
+    Config,
+    Options,
+    Profile,
+    config_file,
+    read_config,
+)
 
 
 @click.group()
@@ -158,7 +168,6 @@ def read_checked(file: Path) -> Config:
 
 if TYPE_CHECKING:
     from ledger_tui.app.application import LedgerApp
-    from ledger_tui.settings.config import Options
 
 KEY_VARIABLE = "LEDGER_API_KEY"
 _RESUME_FILE = "resume.json"
@@ -249,7 +258,6 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return
-    from ledger_tui.settings.config import LAST_PLACE_VARIABLE
 
     demo = demo or (tour and not of_demo)
     if url is not None or profile is not None:
@@ -287,8 +295,6 @@ def _options(
     url: str | None, key: str | None, profile: str | None, database: str | None, demo: bool, read_only: bool
 ) -> Options:
     """Check the options and return them. Raises UsageError, also for a wrong config file."""
-    from ledger_tui.settings.config import BadConfig, Options, config_file, read_config
-
     if url is not None and profile is not None:
         raise click.UsageError("Give --url or --profile, not both.")
     if url is not None and not is_address(url):
@@ -314,9 +320,6 @@ def _options(
 
 
 def _resumed(options: Options) -> Options:
-    from dataclasses import replace
-    from pathlib import Path
-
     from ledger_tui.settings.saved import read_last_place
 
     file = Path(options.last_place_file or Path(options.config_file).with_name(_RESUME_FILE))
@@ -325,8 +328,6 @@ def _resumed(options: Options) -> Options:
 
 def _save_last_place(options: Options, app: LedgerApp) -> None:
     """Save the user's place for --resume, but not in a demo, because its data is deleted at the end."""
-    from pathlib import Path
-
     from ledger_tui.settings.saved import save_last_place
 
     if app.last_place is not None and not options.shows_demo and "TEXTUAL_DRIVER" not in os.environ:
@@ -359,7 +360,6 @@ def _draw(options: Options, *, resume: bool) -> int:
     import asyncio
 
     from ledger_tui.app.application import LedgerApp
-    from ledger_tui.settings.config import BadConfig
 
     following: Options | None = options
     while following is not None:
@@ -374,7 +374,19 @@ def _draw(options: Options, *, resume: bool) -> int:
         following = app.next_options
     if app.failure:
         click.echo(f"Error: {app.failure}", err=True)
+    elif options.demo and on_a_terminal:
+        with contextlib.suppress(OSError):  # the terminal may have been closed
+            click.echo(f"The demo's ledger is deleted.{_next_step()}")
     return app.return_code or 0
+
+
+def _next_step() -> str:
+    """Return a sentence with the command for a ledger of the user's own, if its program is found."""
+    beside = Path(sys.argv[0]).with_name("ledger-engine")
+    program = "ledger-engine" if shutil.which("ledger-engine") else os.path.relpath(beside)
+    if shutil.which(program) is None:
+        return ""
+    return f" A ledger of your own: {program} serve --database ledger.db"
 
 
 async def _run(app: LedgerApp) -> None:

@@ -1,6 +1,7 @@
 """The command runs as a program: exit codes, one line on stderr, and the screen in a real terminal."""
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -211,6 +212,15 @@ def test_a_terminal_that_cannot_draw_gets_a_message(terminal: Terminal) -> None:
     terminal.start(["env", "TERM=dumb", *COMMAND, "--url", "http://127.0.0.1:1"], LEDGER_API_KEY=KEY)
     assert terminal.exit_code() == 2
     assert "cannot draw on a terminal that calls itself TERM=dumb" in terminal.whole_text().replace("\n", "")
+
+
+def test_a_demo_says_at_its_end_what_to_type_next(terminal: Terminal) -> None:
+    terminal.start([str(Path(sys.executable).with_name("ledger-tui")), "--demo"])
+    terminal.sees("postings / min")
+    terminal.press("q")
+    assert terminal.exit_code() == 0
+    said = terminal.whole_text().replace("\n", "")
+    assert re.search(r"A ledger of your own: \S*ledger-engine serve --database ledger\.db", said)
 
 
 def test_a_profile_is_asked_with_its_own_key_whatever_the_variable_holds(
