@@ -98,7 +98,9 @@ class ServerTarget:
         """Return how to do without the given key, if the database's own server does not know the key."""
         if error.status != 401 or self.given_key is None or self.url is not None:
             return ""
-        return " This key comes from --key or LEDGER_API_KEY; without a key, the command makes one for itself."
+        return (
+            " This key comes from --key or LEDGER_API_KEY; without a key, the command makes one for itself."
+        )
 
 
 @contextmanager
