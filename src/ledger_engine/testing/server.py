@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -110,33 +111,27 @@ class LedgerServer:
         return server
 
     @classmethod
-    def start(cls, database: Path, *options: str) -> LedgerServer:
-        """Start a server on a free port of this machine, with a new database.
+    def start(cls, database: Path) -> LedgerServer:
+        """Start a server on a free port of this machine, with a new database and a new key.
 
-        The server's rate limits are so high that tests do not reach them. `options` are further options of
-        `serve`, which can set other limits. Raises RuntimeError if the server ends before it serves.
+        The server's rate limits are so high that tests do not reach them. Raises RuntimeError if the server
+        ends before it serves.
         """
+        key = f"sk_test_{secrets.token_hex(16)}"
         process = subprocess.Popen(
-            [*_PROGRAM, "serve", *_OPTIONS, "--database", str(database), *options],
+            [*_PROGRAM, "serve", *_OPTIONS, "--database", str(database)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
-            env=_environment(),
+            env=_environment() | {"LEDGER_API_KEY_TEST": key},
         )
         assert process.stdout is not None
-        url = key = None
         for line in process.stdout:
             if line.startswith("Listening on "):
-                url = line.split()[2]
-            elif line.startswith("A test key "):
-                key = line.split()[-1]
-            if url is not None and key is not None:
-                server = cls(url, key, process)
+                server = cls(line.split()[2], key, process)
                 server._raise_limits(database)
                 return server
-        raise RuntimeError(
-            f"the ledger's server ended with {process.wait()} before it served, or {database} is not new"
-        )
+        raise RuntimeError(f"the ledger's server ended with {process.wait()} before it served")
 
     def _raise_limits(self, database: Path) -> None:
         """Raise the rate limits of the first project. Its later child projects get the same limits."""
