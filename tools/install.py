@@ -19,7 +19,7 @@ def main() -> None:
     what, *locks = sys.argv[1:]
     pinned = re.findall(r"(?m)^[\w.-]+(?=\S*==)", "".join(Path(lock).read_text("utf-8") for lock in locks))
     print(
-        f"Installing {what}: up to {len({*pinned})} packages. It takes some minutes at most, once.",
+        f"Installing {what}: up to {len({*pinned})} packages. It takes a minute or two, once.",
         flush=True,
     )
     command = [*PIP, "--require-hashes", *(word for lock in locks for word in ("-r", lock))]

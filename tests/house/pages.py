@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 _FENCED = re.compile(r"(?ms)^```.*?^```")
 _BLOCK = re.compile(
-    r"(?m)(?:^ *<!-- (?P<comment>(?:file|needs|not run|open|press|run by|type): .+) -->\n)?"
+    r"(?m)(?:^ *<!-- (?P<comment>(?:file|needs|not run|open|press|prints|run by|type): .+) -->\n)?"
     r"(?:^(?P<margin> *)```(?P<fenced>\w*)\n(?P<body>(?s:.*?))^(?P=margin)```$"
     r"|(?<=\n\n)(?P<indented>(?: {4,}\S.*\n(?:\n(?= {4}))?)+))"
 )
@@ -73,6 +73,7 @@ class Block:
     not_run: str | None = None
     open: str | None = None
     press: str | None = None
+    prints: str | None = None
     run_by: str | None = None
     type: str | None = None
 
@@ -93,6 +94,7 @@ def blocks(page: Path) -> list[Block]:
     - `<!-- file: test.mjs -->`, that the text of the page has it saved under this name;
     - `<!-- needs: the Python index -->`, that it is left out where that cannot be reached;
     - `<!-- press: 2 sales | T trace -->`, the keys for the dashboard, and what is to be seen after each;
+    - `<!-- prints: "id":"acc_ | "balance":0 -->`, what must be in its output, which may have errors;
     - `<!-- type: Password > a secret | again > a secret -->`, what each of its commands asks on a terminal;
     - `<!-- open: ada@example.com -->`, that it prints the address where this user signs in and allows an app;
     - `<!-- run by: tests/… -->`, the test that runs it, or `<!-- not run: why -->`.

@@ -52,6 +52,18 @@ def test_a_command_to_type_is_in_a_block_that_is_run() -> None:
     assert typed == []
 
 
+def test_zsh_runs_no_comment_of_the_first_pages_and_loses_no_variable_to_one() -> None:
+    """zsh takes `#` as a word, so `key=… # why` runs the program `#`, and `key` stays empty."""
+    first = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("quickstart.md", "testing.md"))]
+    assigned = r"(?m)^\s*(?:export )?\w+=.*\s#\s"
+    wrong = [
+        str(block)
+        for block in in_language("sh")
+        if re.search(r"(?m)(?:^|\s)#\s" if block.page in first else assigned, block.text)
+    ]
+    assert wrong == []
+
+
 @pytest.mark.parametrize("block", in_language("json", "yaml"), ids=str)
 def test_a_block_of_data_can_be_read(block: Block) -> None:
     if block.language == "yaml":

@@ -128,7 +128,7 @@ def test_metrics_and_a_log_of_requests_are_beside_the_interface_and_not_on_it(st
     server = start("--port", "0", "--metrics", "0", "--log-format", "json", "--log-level", "info")
     url = url_of(server)
     key = first_line(server).rpartition(" ")[2]
-    assert first_line(server).startswith("Try it: ")
+    assert [first_line(server).split()[0] for _ in range(3)] == ["Try", "export", "curl"]
     metrics = first_line(server).removeprefix("Metrics on ")
     assert urlsplit(metrics).hostname == "127.0.0.1"
     traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -286,7 +286,7 @@ def test_the_first_start_makes_a_project_and_shows_a_key_once(start: Start, data
     said = stopped(server)
     found = re.search(r"sk_test_[A-Za-z0-9]{32}", said)
     assert found
-    assert f'curl {url}/v1/accounts -H "Authorization: Bearer {found[0]}"' in said
+    assert f"\nexport LEDGER_API_KEY={found[0]}\ncurl {url}/v1/accounts " in said
     (project,) = answer_of_command(database, "projects", "list")
     assert project["plan"] == "enterprise"
 

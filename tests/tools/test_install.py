@@ -18,7 +18,7 @@ def test_it_says_what_it_installs_and_shows_what_pip_said_when_it_failed(tmp_pat
     command = [sys.executable, TOOL, "what it needs", lock]
     offline = os.environ | {"PIP_NO_INDEX": "1"}
     done = subprocess.run(command, env=offline, capture_output=True, text=True)
-    assert done.stdout == "Installing what it needs: up to 2 packages. It takes some minutes at most, once.\n"
+    assert done.stdout == "Installing what it needs: up to 2 packages. It takes a minute or two, once.\n"
     assert done.returncode == 1
     assert "No matching distribution found for nothing-of-ours" in done.stderr
     assert done.stderr.endswith("pip failed\n")

@@ -53,11 +53,13 @@ def announce(
             # A reader such as `head -1` ends after the first line, and the key must not get lost. So check
             # before and after the key is printed whether there is a reader.
             had_reader = _has_reader(sys.stdout)
-            is_printed = _say(f"A {_mode(ready.key)} key for the ledger, shown only once: {ready.key}")
+            is_printed = _say(f"A {_mode(ready.key)} key, shown only once: {ready.key}")
             was_shown = had_reader and is_printed and _has_reader(sys.stdout)
             if ready.url is not None:
                 here = on_this_machine(ready.url)
-                _say(f'Try it: curl {here}/v1/accounts -H "Authorization: Bearer {ready.key}"')
+                _say(f"Try it in another terminal ({here}/docs describes every request):")
+                _say(f"export LEDGER_API_KEY={ready.key}")
+                _say(f'curl {here}/v1/accounts -H "Authorization: Bearer $LEDGER_API_KEY"')
     if ready.lacks_key:
         _say("This ledger has no API key: `ledger-engine keys create --mode test` creates one.")
     if ready.metrics_url is not None:

@@ -189,7 +189,11 @@ def test_the_request_to_try_goes_to_an_address_that_can_be_asked(
     announce(Ready(f"http://{host}:8700", "sk_test_1", None, None), None, Path("ledger.db"))
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == f"Listening on http://{host}:8700"
-    assert printed[2] == f'Try it: curl http://{here}:8700/v1/accounts -H "Authorization: Bearer sk_test_1"'
+    assert printed[2:] == [
+        f"Try it in another terminal (http://{here}:8700/docs describes every request):",
+        "export LEDGER_API_KEY=sk_test_1",
+        f'curl http://{here}:8700/v1/accounts -H "Authorization: Bearer $LEDGER_API_KEY"',
+    ]
 
 
 def test_a_ledger_that_nobody_named_is_named_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
