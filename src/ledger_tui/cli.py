@@ -306,7 +306,9 @@ def _options(
     if database is not None and "://" in database and not database.startswith(("postgresql:", "postgres:")):
         raise click.UsageError("--database must be the path of a file or postgresql://….")
     if key is not None and not is_key(key):
-        raise click.UsageError("The key contains an invalid character.")
+        raise click.UsageError(
+            "The key contains an invalid character. In place of an example, write your own key."
+        )
     file = config_file()
     try:
         config = read_config(file)

@@ -53,7 +53,7 @@ def test_the_version_is_said() -> None:
         (["--url", "http://h:port", "--key", "k"], "not an address"),
         (["--url", "http://é..x", "--key", "k"], "not an address"),
         (["--url", "http://xn--zz.example", "--key", "k"], "not an address"),
-        (["--url", "http://h", "--key", "sk_tést"], "The key contains an invalid character."),
+        (["--url", "http://h", "--key", "sk_test_…"], "In place of an example, write your own key."),
         (["--url", "http://h", "--key", "k\nX: y"], "The key contains an invalid character."),
         (["--url", "http://h", "--demo", "--key", "k"], "the dashboard's own"),
         (["--demo", "--database", "f"], "leave out --database"),
