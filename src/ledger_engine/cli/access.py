@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -158,7 +159,9 @@ def create_key(ledger: LedgerSource, role: str, scopes: tuple[str, ...], name: s
         tenant = ledger.new_tenant(unit)
         return api_keys.create(unit, tenant, new, value), tenant.project
 
-    _print_key(ledger, value, *ledger.write(make, make=True))
+    is_new = isinstance(ledger.database, Path) and not ledger.database.exists()
+    key, project = ledger.write(make, make=True)
+    _print_key(ledger, value, key, project, f" The ledger is new: {ledger.database}" if is_new else "")
 
 
 @keys.command("list")
@@ -218,7 +221,7 @@ def roll_key(ledger: LedgerSource, id: str) -> None:
     _print_key(ledger, value, key, tenant.project)
 
 
-def _print_key(ledger: LedgerSource, value: str, key: ApiKey, project: str) -> None:
+def _print_key(ledger: LedgerSource, value: str, key: ApiKey, project: str, note_more: str = "") -> None:
     mode = mode_name(key.livemode)
-    note = f"{key.id}: {mode} mode, role {key.role}, project {project}. It is shown only once."
+    note = f"{key.id}: {mode} mode, role {key.role}, project {project}. It is shown only once.{note_more}"
     ledger.print_one(json_object(key, project=project, key=value), value, note)

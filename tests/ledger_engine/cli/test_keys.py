@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +55,13 @@ def test_the_value_alone_is_on_stdout(command: Command) -> None:
     done = command("keys", "create", "--mode", "test")
     assert re.fullmatch(r"sk_test_[A-Za-z0-9]{32}\n", done.stdout)
     assert "It is shown only once." in only_line(done.stderr)
+
+
+@pytest.mark.sqlite
+def test_a_key_of_a_ledger_that_was_not_there_says_so(command: Command, database: Path) -> None:
+    new = f"The ledger is new: {database}"
+    assert new in only_line(command("keys", "create", "--mode", "test").stderr)
+    assert new not in only_line(command("keys", "create", "--mode", "test").stderr)
 
 
 def test_values_are_neither_listed_nor_stored(
