@@ -11,7 +11,8 @@ from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Resource, ResourceAction
 from ledger_tui.resources.registry import BY_KIND, RESOURCES
 from ledger_tui.resources.transactions import TRANSACTIONS
-from ledger_tui.ui.keys import BY_ID, by_use, caption
+from ledger_tui.ui.key_bar import by_use, caption
+from ledger_tui.ui.keys import BY_ID
 
 # Bindings that the command line does not offer: moves of the cursor, the key that opens the command line, and
 # the keys of screens, because the name of each screen is itself a command.

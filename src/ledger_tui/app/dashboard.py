@@ -46,15 +46,8 @@ from ledger_tui.settings.config import LastPlace
 from ledger_tui.ui.dialogs import ChooseScreen, ShownOnceScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.help import HelpScreen, use_elsewhere
-from ledger_tui.ui.keys import (
-    FIRST_COMPARING,
-    FIRST_IN_PAST,
-    GLOBAL_KEYS,
-    PAST_KEYS,
-    SUMMED,
-    KeyBar,
-    first_in_view,
-)
+from ledger_tui.ui.key_bar import KeyBar
+from ledger_tui.ui.keys import FIRST_COMPARING, FIRST_IN_PAST, GLOBAL_KEYS, PAST_KEYS, SUMMED, first_in_view
 from ledger_tui.ui.layer import Layer
 from ledger_tui.ui.status_bar import StatusBar, connection
 from ledger_tui.ui.view import (

@@ -24,7 +24,7 @@ from ledger_tui.client.traffic import masked
 from ledger_tui.formats.money import is_same_amount
 from ledger_tui.formats.text import breakable, literal
 from ledger_tui.ui.handlers import WorkerFailed, handles, while_running
-from ledger_tui.ui.keys import KeyBar
+from ledger_tui.ui.key_bar import KeyBar
 from ledger_tui.ui.layer import Layer
 
 _YES_ACTIONS = ("dismiss(True)", "yes")  # the actions of the key y in a question

@@ -9,7 +9,7 @@ from textual.widgets import OptionList
 
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.settings.config import Config, Options
-from ledger_tui.ui.keys import KeyBar
+from ledger_tui.ui.key_bar import KeyBar
 from ledger_tui.ui.styles import ABOUT, THEME_OF_16_COLORS
 from tests.ledger_tui.cheap_textual import strips_on_screen
 from tests.ledger_tui.contract_server import ContractServer

@@ -6,7 +6,7 @@ from ledger_tui.app.application import LedgerApp
 from ledger_tui.app.command_line import CommandScreen
 from ledger_tui.server.embedded import Address
 from ledger_tui.settings.config import Config, Options
-from ledger_tui.ui.keys import KeyBar
+from ledger_tui.ui.key_bar import KeyBar
 from tests.ledger_tui.conftest import dashboard_on
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

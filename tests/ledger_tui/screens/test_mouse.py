@@ -11,7 +11,7 @@ from ledger_tui.app.application import LedgerApp
 from ledger_tui.forms.form_screen import FormScreen
 from ledger_tui.lists.paged_table import TableHeader
 from ledger_tui.settings.config import Config, Options, read_config
-from ledger_tui.ui.keys import KeyBar
+from ledger_tui.ui.key_bar import KeyBar
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

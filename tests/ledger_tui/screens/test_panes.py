@@ -5,7 +5,7 @@ from textual.widgets import OptionList
 
 from ledger_tui.lists.detail_pane import DetailPane
 from ledger_tui.server.embedded import Address
-from ledger_tui.ui.keys import KeyBar
+from ledger_tui.ui.key_bar import KeyBar
 from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

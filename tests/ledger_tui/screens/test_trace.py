@@ -7,7 +7,7 @@ import pytest
 from ledger_tui.features.trace.nodes import Node
 from ledger_tui.features.trace.reading import REQUESTS_MAX, Trace, most_requests
 from ledger_tui.features.trace.view import TraceView
-from ledger_tui.ui.keys import KeyBar
+from ledger_tui.ui.key_bar import KeyBar
 from tests.ledger_engine.waiting import looked_until
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
