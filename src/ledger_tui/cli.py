@@ -153,7 +153,7 @@ def read_checked(file: Path) -> Config:
     """
     config = read_config(file)
     if config.keys or config.commands:
-        from ledger_tui.ui.keys import command_bindings, keymap
+        from ledger_tui.ui.keymap import command_bindings, keymap
 
         keymap(config.keys, str(file))
         command_bindings(config.commands, config.keys, str(file))

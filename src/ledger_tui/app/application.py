@@ -55,7 +55,8 @@ from ledger_tui.settings.config import LastPlace, Options
 from ledger_tui.settings.saved import SavedChoices, save_last_place
 from ledger_tui.ui.dialogs import LEAVE, QUIT, ConfirmScreen, Dialog
 from ledger_tui.ui.handlers import KeyOrder, WorkerFailed, handles, while_running
-from ledger_tui.ui.keys import APP_KEYS, command_bindings, keymap, spelled
+from ledger_tui.ui.keymap import command_bindings, keymap, spelled
+from ledger_tui.ui.keys import APP_KEYS
 from ledger_tui.ui.styles import ABOUT, DEFAULT_THEME, THEME_OF_16_COLORS, THEMES, custom_themes, theme_named
 from ledger_tui.ui.view import Context, NamesLoaded
 

@@ -15,7 +15,8 @@ from textual.widgets import Input, Static
 
 from ledger_tui.formats.text import literal
 from ledger_tui.ui.dialogs import FRAME, Dialog
-from ledger_tui.ui.keys import BY_ID, SCREENS, spelled, split_keys, usefulness
+from ledger_tui.ui.keymap import spelled, split_keys
+from ledger_tui.ui.keys import BY_ID, SCREENS, usefulness
 
 _FEW_SCREENS = 4  # if a key works on more screens, its sentence says "many screens" instead of their names
 # Keys with a sentence of their own: the effect of the key, and what the user needs first.

@@ -1,9 +1,12 @@
-import pytest
-from textual.binding import Binding
+"""The config file may give an action any key that a terminal sends and no other action has."""
 
-from ledger_tui.settings.config import BadConfig
-from ledger_tui.ui.help import use_elsewhere
-from ledger_tui.ui.keys import BY_ID, TOGETHER, descriptions, keymap, spelled
+from __future__ import annotations
+
+import pytest
+
+from ledger_tui.settings.config import BadConfig, parse_config
+from ledger_tui.ui.keymap import command_bindings, keymap, spelled
+from ledger_tui.ui.keys import BY_ID
 
 
 def test_nothing_configured_changes_nothing() -> None:
@@ -62,14 +65,6 @@ def test_two_may_swap_their_keys() -> None:
     assert (whole["refresh"], whole["follow"]) == ("f", "r")
 
 
-@pytest.mark.parametrize("together", TOGETHER, ids=lambda group: str(len(group)))
-def test_by_default_a_key_means_one_thing_at_a_time(together: list[Binding]) -> None:
-    taken: dict[str, str] = {}
-    for binding in together:
-        for key in binding.key.split(","):
-            assert taken.setdefault(key, binding.id or "") == binding.id, key
-
-
 def test_a_key_has_one_spelling() -> None:
     keys = ["k", "G", "up", "pageup", "ctrl+b", "question_mark", "left_square_bracket", "escape", "space"]
     assert [spelled(key) for key in keys] == ["k", "G", "↑", "PgUp", "^b", "?", "[", "esc", "space"]
@@ -85,33 +80,20 @@ def test_a_letter_with_shift_is_the_capital_that_a_terminal_sends() -> None:
     assert keymap({"refresh": "shift+ü, ctrl+f5, ctrl+/"}, "f")["refresh"] == "Ü,ctrl+f5,ctrl+slash"
 
 
-def test_a_key_is_described_by_all_that_it_does_on_different_screens() -> None:
-    assert descriptions().keys() == BY_ID.keys()
-    assert descriptions()["open"] == "open; restore it, end it"
-    assert descriptions()["group"] == "sums"
-
-
 @pytest.mark.parametrize(
-    ("key", "own_keys", "sentence"),
+    ("table", "reason"),
     [
-        ("F", {}, "F works on another screen: finalize (3 Invoices)."),
         (
-            "d",
-            {},
-            "d works on other screens: compare accounts (1 Accounts), compare (the past).",
+            'key = "f6"\nrun = "true"\nscreens = ["bills"]',
+            'screens: there is no screen "b',
         ),
-        ("l", {}, "l works on other screens: locate in the list (many screens)."),
-        ("R", {}, "R repairs a demo's receiver that fails: choose its row (tab on the overview) first."),
-        ("ctrl+d", {}, "^d does nothing here; in lists PgDn or ^f moves a page down."),
-        ("ctrl+u", {"move_pages.-1": "f7"}, "^u does nothing here; in lists f7 moves a page up."),
-        ("Z", {"act.finalize": "Z"}, "Z works on another screen: finalize (3 Invoices)."),
+        ('key = "q"\nrun = "true"', 'commands.show.key: "q" is already the key of quit'),
+        ('key = "ctrl+p"\nrun = "true"', 'commands.show.key: "ctrl+p" is not a key that can be used'),
+        ('key = "eff"\nrun = "true"', 'commands.show.key: "eff" is not a key that can be used'),
     ],
 )
-def test_a_key_that_does_nothing_here_names_what_it_does_and_on_which_screens(
-    key: str, own_keys: dict[str, str], sentence: str
-) -> None:
-    assert use_elsewhere(key, own_keys).startswith(sentence)
-
-
-def test_a_key_that_does_nothing_anywhere_has_nothing_said() -> None:
-    assert use_elsewhere("Z", {}) == use_elsewhere("tab", {}) == ""
+def test_a_key_or_screen_that_a_command_cannot_have_is_reported(table: str, reason: str) -> None:
+    config = parse_config(f"[commands.show]\n{table}", "f")
+    with pytest.raises(BadConfig) as bad:
+        command_bindings(config.commands, config.keys, "f")
+    assert reason in str(bad.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.widgets import Input
@@ -12,7 +13,7 @@ from textual.widgets import Input
 from ledger_tui.app.navigation import load_the_rest
 from ledger_tui.features.raw import JsonText
 from ledger_tui.ui.dialogs import Dialog
-from ledger_tui.ui.keys import HELPER_KEYS, LETTERS, usefulness
+from ledger_tui.ui.keys import BY_ID, HELPER_KEYS, LETTERS, TOGETHER, descriptions, usefulness
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "dashboard-keys.md"
 
@@ -73,3 +74,17 @@ def test_the_page_of_the_keys_lists_the_verb_of_each_letter() -> None:
         r"(?m)^\| `(\w)` \| ([^|]+) \|", PAGE.read_text(encoding="utf-8").partition("## Letters")[2]
     )
     assert dict(rows) == {letter: each.verb for letter, each in LETTERS.items()}
+
+
+@pytest.mark.parametrize("together", TOGETHER, ids=lambda group: str(len(group)))
+def test_by_default_a_key_means_one_thing_at_a_time(together: list[Binding]) -> None:
+    taken: dict[str, str] = {}
+    for binding in together:
+        for key in binding.key.split(","):
+            assert taken.setdefault(key, binding.id or "") == binding.id, key
+
+
+def test_a_key_is_described_by_all_that_it_does_on_different_screens() -> None:
+    assert descriptions().keys() == BY_ID.keys()
+    assert descriptions()["open"] == "open; restore it, end it"
+    assert descriptions()["group"] == "sums"
