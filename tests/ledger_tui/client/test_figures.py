@@ -143,3 +143,19 @@ async def test_a_later_read_of_the_past_begins_at_the_pages_that_are_passed(
         (health,) = await figures.read_health(api, passed)
     assert health.deliveries[0]["id"] == "dlv_300"
     assert server.requests[-2][2]["cursor"] == "dlv_401"
+
+
+@pytest.mark.parametrize(
+    ("marks", "fails"),
+    [
+        ([], False),
+        (["failed", "sent"], False),
+        (["sent", "retrying", "waiting"], True),
+        (["late", "failed"], True),
+        (["waiting"], False),
+    ],
+)
+def test_an_endpoint_fails_if_its_newest_attempted_delivery_did(
+    marks: list[figures.Mark], fails: bool
+) -> None:
+    assert figures.EndpointHealth({"id": "whe_1"}, marks, None).fails == fails

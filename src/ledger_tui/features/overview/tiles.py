@@ -6,10 +6,8 @@ Each function of a tile returns content that fits a width and a height. These fu
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import ceil, floor
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from math import floor
 
 from rich.cells import cell_len
 
@@ -25,9 +23,8 @@ from ledger_tui.client.totals import (
     PostingRate,
     Stage,
     Stages,
-    Sum,
-    moment,
 )
+from ledger_tui.features.overview.request_figures import RequestFigures
 from ledger_tui.formats import plot
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import fit, literal
@@ -37,144 +34,6 @@ from ledger_tui.resources.invoices import INVOICE_LOOKS, INVOICES
 from ledger_tui.resources.transactions import TRANSACTIONS
 from ledger_tui.resources.webhooks import EVENTS
 from ledger_tui.ui.tiles import TileContent, TileRow, sentence
-
-_POSTED_KEPT = 5_000
-
-
-class BalanceHistory:
-    """Computes the earlier balance of each currency from the newest transactions.
-
-    The balance of a currency at some time is its present balance minus all later transactions. If some of
-    these transactions may be unknown, there is no balance for this time. This class ignores a read in which a
-    transaction has no time.
-    """
-
-    def __init__(self) -> None:
-        self._newest: object = None
-        self._postings: deque[tuple[float, str, int]] = deque(maxlen=_POSTED_KEPT)  # newest last
-        self._known_from: float | None = None
-
-    def take(
-        self, rows: Sequence[Record], *, all_read: bool, currency: Callable[[object], str | None]
-    ) -> None:
-        """Add transactions, newest first; `all_read` means that no older transactions exist.
-
-        `currency` returns the currency of an account. If there is a gap between the known and the new
-        transactions, forget the known transactions.
-        """
-        new: list[Record] = []
-        for row in rows:
-            if row.get("id") == self._newest:
-                all_read = True
-                break
-            new.append(row)
-        times = [moment(row.get("created")) for row in new]
-        if not new or None in times:
-            return
-        if self._newest is None or not all_read:
-            self._postings.clear()
-            self._known_from = None if all_read else times[-1]
-        for row, at in zip(reversed(new), reversed(times), strict=True):
-            of, amount = currency(row.get("account")), row.get("amount")
-            if at is not None and of is not None and isinstance(amount, int):
-                if len(self._postings) == _POSTED_KEPT:
-                    self._known_from = self._postings[0][0]
-                self._postings.append((at, of, amount if row.get("type") == "credit" else -amount))
-        self._newest = new[0].get("id")
-
-    def earlier(
-        self, sums: Iterable[Sum], now: float, seconds: float, points: int
-    ) -> dict[str, Sequence[int]]:
-        """Return the balances of each currency at evenly spaced times of the last `seconds`, oldest first.
-
-        The last of these times is `now`. There is no balance for a time if some later transaction may be
-        unknown.
-        """
-        if self._newest is None or points < 2:
-            return {}
-        step = seconds / (points - 1)
-        since: dict[str, list[int]] = defaultdict(lambda: [0] * points)
-        for at, currency, amount in self._postings:
-            # Subtract the posting from the balance at every point before the posting.
-            before = min(points, int((at - (now - seconds)) // step) + 1)
-            if before > 0:
-                since[currency][before - 1] += amount
-        first = 0
-        if self._known_from is not None:
-            first = max(0, min(points - 1, int((self._known_from - (now - seconds)) // step) + 1))
-        earlier_balances: dict[str, Sequence[int]] = {}
-        for one in sums:
-            amount, values = one.amount, []
-            for point in range(points - 1, -1, -1):
-                if point < points - 1:
-                    amount -= since[one.currency][point]
-                values.append(amount)
-            earlier_balances[one.currency] = values[::-1][first:]
-        return earlier_balances
-
-
-_ANSWERED_KEPT = 300
-
-
-class RequestOutcome(NamedTuple):
-    """The outcome of one request: its status (None without an answer) and its duration in milliseconds."""
-
-    status: int | None
-    duration_ms: float
-
-
-class RequestFigures:
-    """The newest requests of other clients, at most 300.
-
-    This class leaves out the dashboard's own requests, because they outnumber the requests of most clients.
-    The dashboard recognises its requests by their ids, not by the key, because another client may use the
-    same key. If the server has no request log, `own` is true and the requests are the dashboard's own.
-    """
-
-    def __init__(self) -> None:
-        self.own = False
-        self.newest: str | None = None
-        self._outcomes: deque[RequestOutcome] = deque(maxlen=_ANSWERED_KEPT)  # newest last
-
-    def take(self, rows: Sequence[Record], is_own: Callable[[object], bool]) -> None:
-        """Add the rows that are new here; `rows` holds the newest requests of the log, newest first.
-
-        `is_own` takes the id of a request. If it returns true, the dashboard sent the request: leave it out.
-        """
-        new: list[Record] = []
-        for row in rows:
-            if row.get("id") == self.newest:
-                break
-            new.append(row)
-        for row in reversed(new):
-            if not is_own(row.get("id")):
-                self._add(row.get("status"), row.get("duration_ms"))
-        if new:
-            self.newest = str(new[0].get("id"))
-
-    def replace(self, outcomes: Iterable[RequestOutcome]) -> None:
-        """Replace all requests by `outcomes`, the dashboard's own requests, oldest first."""
-        self.own = True
-        self._outcomes.clear()
-        self._outcomes.extend(outcomes)
-
-    def _add(self, status: object, duration_ms: object) -> None:
-        took = float(duration_ms) if isinstance(duration_ms, int | float) else 0.0
-        self._outcomes.append(RequestOutcome(status if isinstance(status, int) else None, took))
-
-    def __len__(self) -> int:
-        return len(self._outcomes)
-
-    def by_status(self) -> list[tuple[int | None, int]]:
-        """Return the number of answers for each status, sorted by status; None (no answer) comes last."""
-        counts = Counter(each.status for each in self._outcomes)
-        return sorted(counts.items(), key=lambda item: item[0] or 1000)
-
-    def percentile_ms(self, percent: float) -> float | None:
-        """Return a percentile (nearest rank) of the durations of answered requests; None without any."""
-        durations = sorted(each.duration_ms for each in self._outcomes if each.status is not None)
-        return durations[max(0, ceil(len(durations) * percent / 100) - 1)] if durations else None
-
 
 AXIS = 7  # cells to the left of the bars
 _TITLE_WIDTH = 12  # the cells of the title "webhooks" with its gaps and marks

@@ -23,8 +23,9 @@ from ledger_tui.client.records import Record
 from ledger_tui.client.session import ConnectionState
 from ledger_tui.client.totals import BUCKET_SECONDS, BalanceSums, PostingRate, moment
 from ledger_tui.features.overview import tiles
+from ledger_tui.features.overview.balance_history import BalanceHistory
 from ledger_tui.features.overview.known import EVENTS_READ, KnownFigures
-from ledger_tui.features.overview.tiles import BalanceHistory, RequestFigures, RequestOutcome
+from ledger_tui.features.overview.request_figures import RequestFigures, RequestOutcome
 from ledger_tui.formats import plot
 from ledger_tui.formats.text import literal
 from ledger_tui.formats.times import since

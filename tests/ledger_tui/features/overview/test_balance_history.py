@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ledger_tui.client.totals import Sum
-from ledger_tui.features.overview.tiles import BalanceHistory
+from ledger_tui.features.overview.balance_history import BalanceHistory
 
 NOW = 1_795_000_000.0
 
@@ -77,7 +77,7 @@ def test_a_posting_without_an_amount_changes_no_sum_and_neither_does_one_of_an_u
 def test_however_much_is_posted_nothing_is_claimed_before_what_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ledger_tui.features.overview.tiles._POSTED_KEPT", 2)
+    monkeypatch.setattr("ledger_tui.features.overview.balance_history._POSTED_KEPT", 2)
     history = BalanceHistory()
     rows = [posting(3, 5, 7), posting(2, 15, 20), posting(1, 35, 3)]
     history.take(rows, all_read=True, currency=euro)

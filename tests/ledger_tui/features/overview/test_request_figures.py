@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ledger_tui.features.overview.tiles import RequestFigures, RequestOutcome
+from ledger_tui.features.overview.request_figures import RequestFigures, RequestOutcome
 
 
 def row(number: int, status: int = 200, key: str = "key_shop", took: float = 1.0) -> dict[str, Any]:

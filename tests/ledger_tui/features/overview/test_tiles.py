@@ -9,7 +9,7 @@ from ledger_tui.client.figures import EndpointHealth, Mark
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.totals import BalanceSums, PostingRate, Stage, Stages, Sum, moment
 from ledger_tui.features.overview import tiles
-from ledger_tui.features.overview.tiles import RequestFigures, RequestOutcome
+from ledger_tui.features.overview.request_figures import RequestFigures, RequestOutcome
 from ledger_tui.formats import plot
 from ledger_tui.resources.base import Cell
 from ledger_tui.ui.tiles import TileContent
@@ -166,20 +166,6 @@ def test_an_endpoint_whose_newest_delivery_arrived_does_not_fail() -> None:
     shown = tiles.webhooks([health], 60, 4, TODAY)
     assert [cell.text for cell in shown.fact] == ["2 not delivered"]
     assert shown.rows[0].cells[0] == Cell("● ", "plus")
-
-
-@pytest.mark.parametrize(
-    ("marks", "fails"),
-    [
-        ([], False),
-        (["failed", "sent"], False),
-        (["sent", "retrying", "waiting"], True),
-        (["late", "failed"], True),
-        (["waiting"], False),
-    ],
-)
-def test_an_endpoint_fails_if_its_newest_attempted_delivery_did(marks: list[Mark], fails: bool) -> None:
-    assert EndpointHealth({"id": "whe_1"}, marks, None).fails == fails
 
 
 def test_where_statuses_have_no_room_they_are_counted_by_their_first_digit() -> None:
