@@ -17,10 +17,10 @@ from textual.widget import Widget
 from ledger_client.errors import LedgerError
 from ledger_tui.client.lists import learn_accounts_until, learn_users_until
 from ledger_tui.client.names import AccountName, AccountNames, UserName
-from ledger_tui.client.records import Record
+from ledger_tui.client.records import Record, records_of
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import ResourceView
-from ledger_tui.resources.base import Link, Place, Resource, Via, records_of
+from ledger_tui.resources.base import Link, Place, Resource, Via
 from ledger_tui.resources.difference import DIFFERENCE
 from ledger_tui.resources.filtering import filter_line
 from ledger_tui.resources.registry import (

@@ -14,7 +14,7 @@ from ledger_client.errors import LedgerError
 from ledger_tui.client import past
 from ledger_tui.client.api import Api
 from ledger_tui.client.lists import fetch_page
-from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
+from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want, attempts_of, records_of
 from ledger_tui.client.totals import BalanceSums, Stage, Stages, overdue_by_age, sums_of, waiting_by_age
 
 Mark = Literal["sent", "late", "waiting", "retrying", "failed"]
@@ -66,14 +66,9 @@ def last_errors(healths: Iterable[EndpointHealth]) -> dict[str, str]:
     return {str(each.endpoint.get("id")): each.last_error or "" for each in healths if each.fails}
 
 
-def _attempts(delivery: Record) -> list[Record]:
-    attempts = delivery.get("attempts")
-    return [each for each in attempts if isinstance(each, dict)] if isinstance(attempts, list) else []
-
-
 def mark_of(delivery: Record) -> Mark:
     """Return the mark of a delivery; `late` means that it succeeded after several attempts."""
-    attempts = len(_attempts(delivery))
+    attempts = len(attempts_of(delivery))
     match delivery.get("status"):
         case "succeeded":
             return "late" if attempts > 1 else "sent"
@@ -84,7 +79,7 @@ def mark_of(delivery: Record) -> Mark:
 
 
 def _last_error(delivery: Record) -> str | None:
-    attempts = _attempts(delivery)
+    attempts = attempts_of(delivery)
     error = attempts[-1].get("error") if attempts else None
     return None if error is None else str(error)
 
@@ -165,8 +160,7 @@ async def read_orders(api: Api, pages: int) -> Stages:
 
 def _currency_of_items(items: object) -> str | None:
     """Return the currency of an order's prices; None if they have several currencies or no currency."""
-    rows = [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
-    codes = {str(each.get("currency") or "").upper() for each in rows if "unit_amount" in each}
+    codes = {str(each.get("currency") or "").upper() for each in records_of(items) if "unit_amount" in each}
     return codes.pop() or None if len(codes) == 1 else None
 
 

@@ -1,4 +1,4 @@
-"""Defines a record as the server sends it, and a page of a list."""
+"""Defines a record as the server sends it, and a page of a list; finds the records and ids in a record."""
 
 from __future__ import annotations
 
@@ -38,6 +38,16 @@ class Want:
     limit: int = PAGE_SIZE
     # the cursors of earlier pages; if the server sends one of them again, the list would never end
     met: Set[str | None] = frozenset()
+
+
+def records_of(value: object) -> list[Record]:
+    """Return the records of a list in an answer; an empty list if the value is no list."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def attempts_of(delivery: Record) -> list[Record]:
+    """Return the attempts of a delivery so far, oldest first."""
+    return records_of(delivery.get("attempts"))
 
 
 class FoundId(NamedTuple):

@@ -19,13 +19,12 @@ from textual.widgets import Static
 from ledger_client.errors import InvalidRequest, LedgerError, PermissionDenied
 from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.lists import fetch_page, learn_account, learn_users_until
-from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
+from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want, records_of
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.arranging import ColumnsScreen, columns_of
 from ledger_tui.lists.list_model import ListModel
 from ledger_tui.lists.newest import ANY_TIME
 from ledger_tui.lists.paged_table import PagedTable, TableHeader
-from ledger_tui.resources.base import records_of
 from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.handlers import WorkerFailed, asks, handles, while_running
 from ledger_tui.ui.view import NamesLoaded, Stack

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from ledger_tui.client.api import Api
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.past import balances
-from ledger_tui.client.records import Record
+from ledger_tui.client.records import Record, records_of
 from ledger_tui.client.totals import moment
 from ledger_tui.formats import plot
 from ledger_tui.formats.money import format_amount
@@ -31,7 +31,6 @@ from ledger_tui.resources.base import (
     currency_of,
     facts_of,
     money_of,
-    records_of,
     text_of,
     time_of,
     to_events,

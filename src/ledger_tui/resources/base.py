@@ -16,7 +16,7 @@ from ledger_client.errors import LedgerError
 from ledger_tui.client.api import Api
 from ledger_tui.client.lists import Paging, paging_of
 from ledger_tui.client.names import AccountNames
-from ledger_tui.client.records import Record
+from ledger_tui.client.records import Record, records_of
 from ledger_tui.formats import times
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import literal, sentence
@@ -438,11 +438,6 @@ def joined(cells: Iterable[Cell]) -> list[Cell]:
         else:
             line.append(cell)
     return line
-
-
-def records_of(value: object) -> list[Record]:
-    """Return the records of a list in an answer; an empty list if the value is no list."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def text_of(record: Record, name: str, tone: Tone = "plain") -> Cell:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
-from ledger_tui.client.records import Record
-from ledger_tui.resources.base import Filter, FilterContext, Tone, records_of
+from ledger_tui.client.records import Record, attempts_of
+from ledger_tui.resources.base import Filter, FilterContext, Tone
 from ledger_tui.resources.filtering import choice, http_status
 
 LOOKS: Mapping[str, tuple[str, Tone]] = {
@@ -15,11 +15,6 @@ LOOKS: Mapping[str, tuple[str, Tone]] = {
     "succeeded": ("✓", "plus"),
     "failed": ("✕", "bad"),
 }
-
-
-def attempts_of(delivery: Record) -> list[Record]:
-    """Return the attempts of a delivery so far, oldest first."""
-    return records_of(delivery.get("attempts"))
 
 
 def has_failed(delivery: Record) -> bool:

@@ -14,7 +14,7 @@ from ledger_tui.client.api import Api
 from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.names import AccountName, AccountNames
-from ledger_tui.client.records import Record, Want
+from ledger_tui.client.records import Record, Want, records_of
 from ledger_tui.formats.money import MINUS, decimals, localised
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
@@ -36,7 +36,6 @@ from ledger_tui.resources.base import (
     currency_of,
     facts_of,
     money_of,
-    records_of,
     text_of,
     time_of,
     to_events,

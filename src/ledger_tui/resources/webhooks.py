@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ledger_tui.client.names import AccountNames
-from ledger_tui.client.records import EVENT_TYPES, Record
+from ledger_tui.client.records import EVENT_TYPES, Record, attempts_of, records_of
 from ledger_tui.formats.money import MINUS, format_amount
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import (
@@ -31,13 +31,12 @@ from ledger_tui.resources.base import (
     currency_of,
     facts_of,
     part_of_time,
-    records_of,
     status_of,
     text_of,
     time_of,
     to_delivery,
 )
-from ledger_tui.resources.deliveries import LOOKS, attempts_of, filters_of
+from ledger_tui.resources.deliveries import LOOKS, filters_of
 from ledger_tui.resources.drawings import body_section
 
 _ANSWER_WIDTH = 60  # the number of cells of an answer that is shown in one line

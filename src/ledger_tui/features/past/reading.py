@@ -12,8 +12,7 @@ from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.figures import read_deliveries
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.past import Happening, happenings, moment_ms, moment_text
-from ledger_tui.client.records import Record, Want
-from ledger_tui.resources.deliveries import attempts_of
+from ledger_tui.client.records import Record, Want, attempts_of
 
 _LONG_AGO = "2020-01-01T00:00:00.000Z"
 _HOUR_MS = 3_600_000

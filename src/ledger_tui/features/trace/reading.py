@@ -16,11 +16,10 @@ from urllib.parse import quote
 from ledger_client.errors import InvalidRequest, LedgerError, NotFound, PermissionDenied
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import NotOffered
-from ledger_tui.client.records import Record
+from ledger_tui.client.records import Record, records_of
 from ledger_tui.client.totals import moment
 from ledger_tui.client.traffic import OWN_PREFIX
 from ledger_tui.formats.text import literal
-from ledger_tui.resources.base import records_of
 from ledger_tui.resources.proofs import PART, read_proof
 from ledger_tui.resources.webhooks import subject
 
