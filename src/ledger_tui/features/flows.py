@@ -21,7 +21,8 @@ from ledger_tui.client.records import Record, Want
 from ledger_tui.formats import plot
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import fit, literal
-from ledger_tui.resources.base import Cell, Link, Place, Tone, joined
+from ledger_tui.resources.base import Cell, Link, Place, Tone
+from ledger_tui.resources.cells import joined
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import FLOW_KEYS
 from ledger_tui.ui.tiles import Tile, TileContent, TileRow, TimedTiles, sentence

@@ -15,7 +15,8 @@ from ledger_tui.client.records import Record
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.lists.resource_view import ResourceView
-from ledger_tui.resources.base import Cell, Tone, currency_of
+from ledger_tui.resources.base import Cell, Tone
+from ledger_tui.resources.cells import currency_of
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.view import toned_line
 

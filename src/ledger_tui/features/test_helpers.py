@@ -24,7 +24,8 @@ from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.records import EVENT_TYPES, Record, records_of
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.formats.times import written
-from ledger_tui.resources.base import Cell, Link, Place, text_of, time_of
+from ledger_tui.resources.base import Cell, Link, Place
+from ledger_tui.resources.cells import text_of, time_of
 from ledger_tui.resources.filtering import BadLine, check_date
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import HELPER_KEYS

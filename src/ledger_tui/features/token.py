@@ -25,7 +25,8 @@ from ledger_tui.client.tokens import EARLY_S, refusal_of
 from ledger_tui.formats import plot
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.api_keys import scopes_of
-from ledger_tui.resources.base import Cell, Place, Tone, text_of, time_of
+from ledger_tui.resources.base import Cell, Place, Tone
+from ledger_tui.resources.cells import text_of, time_of
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import TOKEN_KEYS, VIEW_KEYS

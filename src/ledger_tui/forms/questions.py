@@ -12,7 +12,8 @@ from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import BadAmount, editable_amount, format_amount, parse_amount
 from ledger_tui.formats.text import literal
-from ledger_tui.resources.base import Field, Form, Resource, ResourceAction, currency_of, number_or_name
+from ledger_tui.resources.base import Field, Form, Resource, ResourceAction, number_or_name
+from ledger_tui.resources.cells import currency_of
 from ledger_tui.resources.invoices import load_lines, sum_as_typed
 from ledger_tui.resources.webhooks import known_by, subject
 

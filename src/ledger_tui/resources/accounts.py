@@ -28,14 +28,10 @@ from ledger_tui.resources.base import (
     RelatedView,
     Resource,
     Section,
-    currency_of,
-    facts_of,
-    money_of,
-    text_of,
-    time_of,
-    to_events,
 )
+from ledger_tui.resources.cells import currency_of, facts_of, money_of, text_of, time_of
 from ledger_tui.resources.filtering import check_date
+from ledger_tui.resources.links import to_events
 from ledger_tui.resources.transactions import POSTING, TRANSFER
 
 _DAYS = 30  # a statement that the user opens with its key covers the last 30 days

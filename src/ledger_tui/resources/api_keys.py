@@ -21,10 +21,8 @@ from ledger_tui.resources.base import (
     ResourceAction,
     Section,
     Tone,
-    facts_of,
-    text_of,
-    time_of,
 )
+from ledger_tui.resources.cells import facts_of, text_of, time_of
 
 SCOPES = ("read:projects", "write:projects", "read:users", "admin:billing")
 _ROLES = ("member", "admin", "owner")  # the first is chosen at first, because it has the fewest rights

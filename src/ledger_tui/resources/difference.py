@@ -17,23 +17,10 @@ from ledger_tui.client.records import Record
 from ledger_tui.formats import plot
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import literal
-from ledger_tui.resources.base import (
-    KIND_OF_OBJECT,
-    Cell,
-    Column,
-    Detail,
-    Fact,
-    Filter,
-    Link,
-    More,
-    Resource,
-    Section,
-    currency_of,
-    money_of,
-    text_of,
-    time_of,
-)
+from ledger_tui.resources.base import Cell, Column, Detail, Fact, Filter, Link, More, Resource, Section
+from ledger_tui.resources.cells import currency_of, money_of, text_of, time_of
 from ledger_tui.resources.filtering import check_date
+from ledger_tui.resources.links import KIND_OF_OBJECT
 
 _BAR = 8
 _EXPLANATION = "where it comes from"

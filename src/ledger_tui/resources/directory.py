@@ -27,17 +27,12 @@ from ledger_tui.resources.base import (
     ResourceAction,
     Section,
     Tone,
-    currency_of,
-    facts_of,
     in_state,
-    part_of_time,
-    status_of,
-    text_of,
-    time_of,
-    to_events,
 )
+from ledger_tui.resources.cells import currency_of, facts_of, part_of_time, status_of, text_of, time_of
 from ledger_tui.resources.drawings import lifecycle
 from ledger_tui.resources.filtering import choice
+from ledger_tui.resources.links import to_events
 
 _LOOKS: Mapping[str, tuple[str, Tone]] = {"active": ("●", "plus"), "deactivated": ("✕", "minus")}
 _ORDERS_READ, _ORDERS_SHOWN = 100, 10

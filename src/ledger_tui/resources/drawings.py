@@ -11,7 +11,8 @@ from rich.cells import chop_cells
 
 from ledger_tui.client.records import Record
 from ledger_tui.formats.text import literal
-from ledger_tui.resources.base import Cell, Fact, Section, Tone, part_of_time, text_of
+from ledger_tui.resources.base import Cell, Fact, Section, Tone
+from ledger_tui.resources.cells import part_of_time, text_of
 
 _INDENT = 2
 _LINES_MAX = 400

@@ -21,12 +21,9 @@ from ledger_tui.resources.base import (
     ResourceAction,
     Section,
     Tone,
-    facts_of,
     in_state,
-    status_of,
-    text_of,
-    time_of,
 )
+from ledger_tui.resources.cells import facts_of, status_of, text_of, time_of
 from ledger_tui.resources.deliveries import LOOKS
 
 _LOOKS: Mapping[str, tuple[str, Tone]] = {"enabled": ("●", "plus"), "disabled": ("✕", "minus")}

@@ -30,17 +30,12 @@ from ledger_tui.resources.base import (
     ResourceAction,
     Section,
     Tone,
-    currency_of,
-    facts_of,
     in_state,
-    money_of,
-    status_of,
-    text_of,
-    time_of,
-    to_events,
 )
+from ledger_tui.resources.cells import currency_of, facts_of, money_of, status_of, text_of, time_of
 from ledger_tui.resources.drawings import lifecycle
 from ledger_tui.resources.filtering import choice
+from ledger_tui.resources.links import to_events
 
 LINES_MAX = 100
 

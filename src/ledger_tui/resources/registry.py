@@ -6,11 +6,12 @@ import re
 
 from ledger_tui.resources.accounts import ACCOUNTS, STATEMENT
 from ledger_tui.resources.api_keys import API_KEYS
-from ledger_tui.resources.base import KIND_OF_OBJECT, Place, Resource
+from ledger_tui.resources.base import Place, Resource
 from ledger_tui.resources.difference import DIFFERENCE
 from ledger_tui.resources.directory import ORDERS, USERS
 from ledger_tui.resources.endpoints import ENDPOINTS
 from ledger_tui.resources.invoices import INVOICES
+from ledger_tui.resources.links import KIND_OF_OBJECT
 from ledger_tui.resources.requests import REQUESTS
 from ledger_tui.resources.transactions import TRANSACTIONS
 from ledger_tui.resources.webhooks import DELIVERIES, EVENTS

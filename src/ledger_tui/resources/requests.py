@@ -29,13 +29,11 @@ from ledger_tui.resources.base import (
     More,
     Resource,
     Section,
-    clock_of,
-    text_of,
-    time_of,
-    to_objects_in,
 )
+from ledger_tui.resources.cells import clock_of, text_of, time_of
 from ledger_tui.resources.drawings import body_section
 from ledger_tui.resources.filtering import check_date, choice, has_http_status, http_status
+from ledger_tui.resources.links import to_objects_in
 
 _EVENTS_SHOWN = 10
 _MASKED = re.compile(r"_(test|live)_•+")

@@ -33,14 +33,10 @@ from ledger_tui.resources.base import (
     ResourceAction,
     Section,
     Tone,
-    currency_of,
-    facts_of,
-    money_of,
-    text_of,
-    time_of,
-    to_events,
 )
+from ledger_tui.resources.cells import currency_of, facts_of, money_of, text_of, time_of
 from ledger_tui.resources.filtering import check_date, choice
+from ledger_tui.resources.links import to_events
 
 _PAYMENT = re.compile(r"Invoice (\S+): ")
 _PAGES_OF_INVOICES = 5

@@ -14,7 +14,6 @@ from ledger_tui.client.records import EVENT_TYPES, Record, attempts_of, records_
 from ledger_tui.formats.money import MINUS, format_amount
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import (
-    KIND_OF_OBJECT,
     Cell,
     Column,
     Detail,
@@ -27,6 +26,8 @@ from ledger_tui.resources.base import (
     ResourceAction,
     Section,
     Tone,
+)
+from ledger_tui.resources.cells import (
     clock_of,
     currency_of,
     facts_of,
@@ -34,10 +35,10 @@ from ledger_tui.resources.base import (
     status_of,
     text_of,
     time_of,
-    to_delivery,
 )
 from ledger_tui.resources.deliveries import LOOKS, filters_of
 from ledger_tui.resources.drawings import body_section
+from ledger_tui.resources.links import KIND_OF_OBJECT, to_delivery
 
 _ANSWER_WIDTH = 60  # the number of cells of an answer that is shown in one line
 _BODIES_SHOWN = 3  # the number of latest attempts whose answers are shown in full

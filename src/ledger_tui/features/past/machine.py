@@ -21,7 +21,8 @@ from textual.widget import Widget
 from ledger_client.errors import LedgerError
 from ledger_tui.client.past import Happening, moment_ms, moment_text, the_present
 from ledger_tui.formats.text import literal
-from ledger_tui.resources.base import Cell, Link, joined
+from ledger_tui.resources.base import Cell, Link
+from ledger_tui.resources.cells import joined
 from ledger_tui.resources.filtering import BadLine
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.status_bar import StatusBar

@@ -14,8 +14,10 @@ from ledger_tui.client.totals import moment
 from ledger_tui.features.trace.reading import FieldChange, Trace, TraceStep, balance_before, changes, later
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import fit, literal
-from ledger_tui.resources.base import KIND_OF_OBJECT, Cell, Link, Tone, currency_of, text_of, time_of
+from ledger_tui.resources.base import Cell, Link, Tone
+from ledger_tui.resources.cells import currency_of, text_of, time_of
 from ledger_tui.resources.deliveries import LOOKS
+from ledger_tui.resources.links import KIND_OF_OBJECT
 from ledger_tui.resources.webhooks import known_by, subject
 
 _ID = re.compile(r"\b([a-z]{3}_)[0-9a-z]{14,}([0-9a-z]{6})\b")
