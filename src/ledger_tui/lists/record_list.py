@@ -20,6 +20,7 @@ from ledger_client.errors import InvalidRequest, LedgerError, PermissionDenied
 from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.lists import fetch_page, learn_account, learn_users_until
 from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want, records_of
+from ledger_tui.formats import times
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.arranging import ColumnsScreen, columns_of
 from ledger_tui.lists.list_model import ListModel
@@ -32,6 +33,7 @@ from ledger_tui.ui.view import NamesLoaded, Stack
 _NO_LEDGER_BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
 _ROW_BEFORE = "A newer row had just come; this is the row that was there before. f goes to the new row."
 _HALVINGS = 40  # the maximum number of requests to find the oldest row
+_AGES_SECONDS = 10.0  # the interval between two drawings of relative times
 
 
 @dataclass
@@ -56,6 +58,7 @@ class RecordList(Stack):
     """
 
     _users_asked_for = False
+    _ages_drawn_at = 0.0
 
     def __init__(
         self, model: ListModel, tell_change: Callable[[], None], stand_in_rows: Callable[[], list[Record]]
@@ -237,6 +240,13 @@ class RecordList(Stack):
         """Redraw the times in the style that the user has chosen."""
         self.table.redraw()
         self.query_one(TableHeader).refresh()
+
+    def draw_ages(self) -> None:
+        """Redraw relative times if the last drawing is too old."""
+        now = self.context.session.clock()
+        if times.chosen.style is times.TimeStyle.RELATIVE and now - self._ages_drawn_at >= _AGES_SECONDS:
+            self._ages_drawn_at = now
+            self.times_changed()
 
     def narrow(self, text: str) -> None:
         """Show only the loaded rows that contain `text`; for "", show all loaded rows."""

@@ -26,9 +26,6 @@ from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.keys import RESOURCE_KEYS, letter_of
 from ledger_tui.ui.view import ActionRequested, BulkRequested, Context, LinkFollowed, View, recent_of
 
-_AGES_SECONDS = 10.0  # the interval between two drawings of relative times
-
-
 # If the credential is not allowed to read the list, the next poll comes after this many poll intervals.
 _REFUSED_PAUSES = 4
 _LOADING = "The list is still loading: the key was dropped."
@@ -39,8 +36,6 @@ class ResourceView(View):
 
     These widgets show the same `ListModel`; this view connects them.
     """
-
-    _ages_drawn_at = 0.0
 
     BINDINGS = RESOURCE_KEYS
 
@@ -127,7 +122,7 @@ class ResourceView(View):
     def tick(self) -> None:
         if self.model.may_read_again():
             self.next_poll_at = 0.0
-        self.draw_ages()
+        self.record_list.draw_ages()
         super().tick()
 
     def may_poll(self) -> bool:
@@ -483,13 +478,6 @@ class ResourceView(View):
         """Redraw all times in the style that the user has chosen."""
         self.record_list.times_changed()
         self.at_rest()
-
-    def draw_ages(self) -> None:
-        """Redraw relative times if the last drawing is too old."""
-        now = self.context.session.clock()
-        if times.chosen.style is times.TimeStyle.RELATIVE and now - self._ages_drawn_at >= _AGES_SECONDS:
-            self._ages_drawn_at = now
-            self.record_list.times_changed()
 
     # ------------------------------------------------------------------ panes
 
