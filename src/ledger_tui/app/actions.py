@@ -33,9 +33,10 @@ from ledger_tui.forms.outcomes import in_words, outcome, uncertain
 from ledger_tui.forms.questions import confirmation_of, named, question, way_back_sentence
 from ledger_tui.forms.reversal_question import ReversalScreen, account_debited_back
 from ledger_tui.lists.resource_view import ResourceView
-from ledger_tui.resources.base import Resource, ResourceAction, words_for
+from ledger_tui.resources.base import Resource, ResourceAction
 from ledger_tui.resources.registry import TEST_HELPERS
 from ledger_tui.resources.transactions import REVERSE
+from ledger_tui.resources.words import words_for
 from ledger_tui.settings.config import write_private
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
 from ledger_tui.ui.dialogs import ShownOnceScreen, confirm

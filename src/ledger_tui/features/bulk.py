@@ -26,9 +26,10 @@ from ledger_tui.formats.text import fit, literal
 from ledger_tui.forms.outcomes import in_words, uncertain
 from ledger_tui.forms.questions import named, way_back_sentence
 from ledger_tui.lists.resource_view import ResourceView
-from ledger_tui.resources.base import Resource, ResourceAction, words_for
+from ledger_tui.resources.base import Resource, ResourceAction
 from ledger_tui.resources.cells import currency_of
 from ledger_tui.resources.webhooks import known_by, subject
+from ledger_tui.resources.words import words_for
 from ledger_tui.ui.dialogs import DIALOG_WIDTH, FRAME, YES_OR_NO, Dialog
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import key_of_binding

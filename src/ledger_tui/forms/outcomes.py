@@ -13,9 +13,10 @@ from ledger_tui.client.records import Record
 from ledger_tui.formats.text import fit, literal, sentence
 from ledger_tui.forms.questions import Movement
 from ledger_tui.resources.api_keys import scopes_of
-from ledger_tui.resources.base import Form, Resource, ResourceAction, words_for
+from ledger_tui.resources.base import Form, Resource, ResourceAction
 from ledger_tui.resources.endpoints import events_of
 from ledger_tui.resources.webhooks import amount_of, items_of
+from ledger_tui.resources.words import words_for
 
 _CONFLICT = 409
 _NAMED_IDS = re.compile(r"\b(?:acc|usr)_[0-9a-z]+")

@@ -12,10 +12,11 @@ from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import BadAmount, editable_amount, format_amount, parse_amount
 from ledger_tui.formats.text import literal
-from ledger_tui.resources.base import Field, Form, Resource, ResourceAction, number_or_name
+from ledger_tui.resources.base import Field, Form, Resource, ResourceAction
 from ledger_tui.resources.cells import currency_of
 from ledger_tui.resources.invoices import load_lines, sum_as_typed
 from ledger_tui.resources.webhooks import known_by, subject
+from ledger_tui.resources.words import number_or_name
 
 NO_WAY_BACK = "This cannot be undone."
 

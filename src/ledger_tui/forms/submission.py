@@ -29,9 +29,10 @@ from ledger_tui.formats.text import literal
 from ledger_tui.forms.editing import EditedObject, OtherChanges
 from ledger_tui.forms.outcomes import in_words, uncertain
 from ledger_tui.resources.accounts import ACCOUNTS
-from ledger_tui.resources.base import Field, Form, Resource, words_for
+from ledger_tui.resources.base import Field, Form, Resource
 from ledger_tui.resources.invoices import parse_lines
 from ledger_tui.resources.registry import RESOURCES
+from ledger_tui.resources.words import words_for
 from ledger_tui.ui.view import Context
 
 

@@ -20,8 +20,10 @@ from ledger_tui.lists.list_model import ListModel
 from ledger_tui.lists.newest import ANY_TIME
 from ledger_tui.lists.paged_table import PagedTable
 from ledger_tui.lists.record_list import PageFailed, RecordList
-from ledger_tui.resources.base import Resource, ResourceAction, offers, why_not, words_for
+from ledger_tui.resources.availability import offers, why_not
+from ledger_tui.resources.base import Resource, ResourceAction
 from ledger_tui.resources.transactions import why_no_transfer
+from ledger_tui.resources.words import words_for
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.keys import RESOURCE_KEYS, letter_of
 from ledger_tui.ui.view import ActionRequested, BulkRequested, Context, LinkFollowed, View, recent_of

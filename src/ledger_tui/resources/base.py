@@ -1,4 +1,4 @@
-"""The classes with which a resource file declares a screen, and sentences about its objects and actions.
+"""The classes with which a resource file declares a screen.
 
 One generic view draws all screens that are declared in this way.
 """
@@ -17,7 +17,7 @@ from ledger_tui.client.api import Api
 from ledger_tui.client.lists import Paging, paging_of
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
-from ledger_tui.formats.text import literal, sentence
+from ledger_tui.formats.text import literal
 
 Tone = Literal["plain", "dim", "strong", "plus", "minus", "warn", "bad", "accent"]
 Filters = Mapping[str, str]
@@ -380,89 +380,3 @@ class Resource(Place):
                 return None
             path = path.replace(f"{{{name}}}", quote(value, safe=""))
         return path, params
-
-
-def number_or_name(resource: Resource, record: Record) -> str | None:
-    """Return an object's number or, without a number, its kind with its URL or name; otherwise None."""
-    if isinstance(number := record.get("number"), str):
-        return literal(number)
-    texts = (record.get(field) for field in ("url", "name"))
-    text = next((text for text in texts if isinstance(text, str)), None)
-    return None if text is None else f"{resource.singular} {literal(text)}"
-
-
-def words_for(resource: Resource, record: Record, names: AccountNames | None = None) -> str:
-    """Return the words for an object inside a sentence: `INV-000202`, `account Till`, `the order of Ada`."""
-    event = record.get("type" if resource.kind == "events" else "event_type")
-    if isinstance(event, str):
-        return literal(event)
-    if (words := number_or_name(resource, record)) is not None:
-        return words
-    if isinstance(customer := record.get("customer"), str):
-        return f"the {resource.singular} for {literal(customer)}"
-    if names is not None and (user := names.user(record.get("user_id"))):
-        return f"the {resource.singular} of {literal(user)}"
-    if names is not None and (account := names.get(record.get("account"))):
-        return f"the {resource.singular} on {literal(account.name)}"
-    return f"the {resource.singular}"
-
-
-def offers(
-    resource: Resource,
-    action: str,
-    name: str,
-    record: Record | None,
-    names: AccountNames,
-    read_only: bool,
-) -> bool | None:
-    """Return True if an action is possible now, None to grey its key, False if the screen lacks the key.
-
-    For the actions `act` and `go`, `name` is the name of the `ResourceAction` or the `RelatedView`.
-    """
-    match action:
-        case "act":
-            act = resource.action(name)
-            if act is None:
-                return False
-            return True if record and not read_only and act.allowed(record) else None
-        case "go":
-            return resource.related_view(name) is not None
-        case "create" | "transfer":
-            form = resource.form if action == "create" else resource.transfer
-            return False if form is None else None if read_only else True
-        case "edit":
-            if not resource.edits:
-                return False
-            return True if record and not read_only and resource.edit(record, names) else None
-        case "follow":
-            return not resource.still
-        case _:
-            return True
-
-
-def why_not(
-    resource: Resource,
-    name: str,
-    record: Record | None,
-    *,
-    has_marks: bool,
-    key_of: Callable[[ResourceAction], str],
-) -> str:
-    """Return why a key does nothing. Call this for a key for which `offers` returns None.
-
-    `name` is the name of the key's action, or "" for the key that edits. `key_of` returns the key of an
-    action; the sentence contains this key if another action must come first.
-    """
-    action = resource.action(name)
-    verb = action.label if action is not None else "edit"
-    if has_marks and action is not None:
-        return f"No marked row allows this: {verb}."
-    if record is None:
-        return f"There is no {resource.singular} here to {verb}."
-    if isinstance(status := record.get("status"), str):
-        first = resource.action(action.after) if action is not None else None
-        if first is not None and first.allowed(record):
-            state = "a draft" if status == "draft" else literal(status)
-            return f"Still {state}: {key_of(first)} {first.label}s it first."
-        return f"{sentence(words_for(resource, record))} is {literal(status)}."
-    return action.why_not if action is not None else f"This {resource.singular} cannot be changed."

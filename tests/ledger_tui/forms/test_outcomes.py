@@ -7,12 +7,12 @@ from ledger_tui.client.names import AccountNames
 from ledger_tui.forms.outcomes import in_words, outcome, outcome_of_form, uncertain
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.api_keys import API_KEYS
-from ledger_tui.resources.base import Form, Resource, ResourceAction, why_not, words_for
+from ledger_tui.resources.base import Form, Resource
 from ledger_tui.resources.directory import ORDERS, USERS
 from ledger_tui.resources.endpoints import ENDPOINTS
 from ledger_tui.resources.invoices import INVOICES
 from ledger_tui.resources.transactions import TRANSACTIONS, TRANSFER
-from ledger_tui.ui.keys import letter_of
+from ledger_tui.resources.words import words_for
 
 Fields = dict[str, object]
 NAMES = AccountNames()
@@ -169,22 +169,3 @@ def test_after_a_failed_server_or_a_lost_answer_a_change_may_have_been_made(
     error: LedgerError, sentence: str
 ) -> None:
     assert uncertain(error) == sentence
-
-
-@pytest.mark.parametrize(
-    ("resource", "action", "record", "sentence"),
-    [
-        (INVOICES, "pay", DRAFT, "Still a draft: F finalizes it first."),
-        (INVOICES, "void", DRAFT, "Still a draft: F finalizes it first."),
-        (INVOICES, "pay", PAID, "INV-000202 is paid."),
-        (ORDERS, "ship", {**ORDER, "status": "open"}, "Still open: p pays it first."),
-        (ORDERS, "pay_order", ORDER, "The order is paid."),
-    ],
-)
-def test_a_key_that_comes_too_early_names_the_action_before_it(
-    resource: Resource, action: str, record: Fields, sentence: str
-) -> None:
-    def key_of(action: ResourceAction) -> str:
-        return letter_of(f"act('{action.name}')")
-
-    assert why_not(resource, action, record, has_marks=False, key_of=key_of) == sentence
