@@ -386,7 +386,7 @@ async def _prove(navigation: Navigation, save: bool) -> None:
     """
     from ledger_tui.resources.proofs import NO_LOG, place_in_log, read_proof
 
-    record_id = str((navigation.view.selected or {}).get("id"))
+    record_id = navigation.view.selected_id
     kind = proof_kind(record_id)
     if kind is None:
         navigation.notify(CHOOSE_PROVEN)

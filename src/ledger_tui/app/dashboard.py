@@ -199,7 +199,7 @@ class Dashboard(Layer[None]):
                 return bool(self._traced_kind and not self._is_own_trace) or self._is_list_loading
             case "prove", *_:
                 has_log = LOG_PART not in self._session.missing_parts
-                return has_log and bool(actions.proof_kind(self._selected_id))
+                return has_log and bool(actions.proof_kind(self.view.selected_id))
             case "raw" | "copy_id", *_:
                 return self.view.selected is not None
             case "ids", *_:
@@ -355,7 +355,7 @@ class Dashboard(Layer[None]):
             self.notify(why_no_transfer(source), markup=False)
 
     def action_edit(self) -> None:
-        view, record = self.navigation.resource_view, self._record_being_read()
+        view, record = self.navigation.resource_view, self.view.record_being_read()
         if record is not None and (form := view.resource.edit(record, self.context.names)):
             view.model.hold()
             self._open_form(form, record)
@@ -420,7 +420,7 @@ class Dashboard(Layer[None]):
         """Show the selected record in the program that is the value of the environment variable
         `variable`.
         """
-        if (record := self._record_being_read()) is not None:
+        if (record := self.view.record_being_read()) is not None:
             from ledger_tui.features.raw import show_in_program
 
             if problem := show_in_program(self.app, variable, record, self.context.key_variables):
@@ -451,7 +451,7 @@ class Dashboard(Layer[None]):
     # ------------------------------------------------------------------ copying and looking
 
     def action_copy_id(self) -> None:
-        record = self._record_being_read()
+        record = self.view.record_being_read()
         if record is not None:
             record_id = literal(record.get("id", ""))
             self.app.copy_to_clipboard(record_id)
@@ -483,7 +483,7 @@ class Dashboard(Layer[None]):
         self.app.push_screen(HelpScreen(self.active_bindings.values(), self._chosen_keys, self._why_not))
 
     def action_raw(self) -> None:
-        record = self._record_being_read()
+        record = self.view.record_being_read()
         if record is not None:
             from ledger_tui.features.raw import RawScreen
 
@@ -522,7 +522,7 @@ class Dashboard(Layer[None]):
 
     def _ids(self) -> list[FoundId]:
         """Return the ids in the selected record and its details; the record's own id comes last."""
-        record = self._record_being_read()
+        record = self.view.record_being_read()
         by_id = {each.record_id: each for each in ids_in(record, _is_id)}
         for label, text in self.view.shown_texts():
             for record_id in ids_within(text):
@@ -538,7 +538,7 @@ class Dashboard(Layer[None]):
 
         If the list is still loading, trace the first row of the list as soon as this row is loaded.
         """
-        record, kind, view = self._record_being_read(), self._traced_kind, self.view
+        record, kind, view = self.view.record_being_read(), self._traced_kind, self.view
         if record is not None and kind:
             await self.navigation.open_trace(kind, record)
         elif self._is_list_loading and isinstance(view, ResourceView):
@@ -556,29 +556,16 @@ class Dashboard(Layer[None]):
         view = self.view if self.navigation.is_mounted else None
         return isinstance(view, ResourceView) and view.place.kind in TRACED and view.model.is_loading
 
-    def _record_being_read(self) -> Record | None:
-        """Return the record that the user was reading when the key was pressed, even if another row has just
-        come under the cursor.
-        """
-        view = self.view
-        return view.record_list.record_being_read() if isinstance(view, ResourceView) else view.selected
-
-    @property
-    def _selected_id(self) -> str:
-        """The id of the selected record; "" if no record is selected."""
-        record = self.view.selected if self.navigation.is_mounted else None
-        return str((record or {}).get("id", ""))
-
     @property
     def _is_own_trace(self) -> bool:
         """Whether the view is the trace of the selected object."""
-        return self.view.place is TRACE and self.view.location.record_id == self._selected_id
+        return self.view.place is TRACE and self.view.location.record_id == self.view.selected_id
 
     @property
     def _traced_kind(self) -> str:
         """The kind of the selected record if the record can be traced; otherwise ""."""
         record = (self.view.selected if self.navigation.is_mounted else None) or {}
-        resource = resource_of_id(self._selected_id)
+        resource = resource_of_id(self.view.selected_id)
         kind = self.view.place.kind if record.get("method") else resource.kind if resource else ""
         return kind if kind in TRACED else ""
 

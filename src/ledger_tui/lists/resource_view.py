@@ -75,6 +75,9 @@ class ResourceView(View):
     def selected(self) -> Record | None:
         return self.model.selected
 
+    def record_being_read(self) -> Record | None:
+        return self.record_list.record_being_read()
+
     def news(self) -> Content:
         """Return the server's counts, if any; the caption shows them to the left of the cursor's position."""
         sentence = self.resource.counts_in_words(self.model.summary, self.context.session.missing_parts)
@@ -237,7 +240,7 @@ class ResourceView(View):
 
     @handles(PagedTable.Opened)
     def action_open(self) -> None:
-        record = self.record_list.record_being_read()
+        record = self.record_being_read()
         if record is None:
             return
         self.model.hold()
@@ -577,7 +580,7 @@ class ResourceView(View):
         link = to.link(self.selected, self.model.filters) if to is not None else None
         if to is not None and link is not None and (link.record_id or link.filters):
             # The link starts from the selected object.
-            link = to.link(self.record_list.record_being_read(), self.model.filters)
+            link = to.link(self.record_being_read(), self.model.filters)
             self.model.hold()
         if link is not None:
             self.post_message(LinkFollowed(link))

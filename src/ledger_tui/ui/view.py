@@ -248,6 +248,17 @@ class View(Widget):
         return None
 
     @property
+    def selected_id(self) -> str:
+        """The id of the selected record; "" if no record is selected."""
+        return str((self.selected or {}).get("id", ""))
+
+    def record_being_read(self) -> Record | None:
+        """Return the record that the user was reading when a key was pressed, even if another record has just
+        taken its place.
+        """
+        return self.selected
+
+    @property
     def failing_endpoint(self) -> str | None:
         """The id of the webhook endpoint whose failed delivery is selected."""
         record = self.selected
