@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingsMap
-from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input
 
 from ledger_client.errors import LedgerError
 from ledger_tui.app import actions
+from ledger_tui.app.jump import choose_id
 from ledger_tui.app.navigation import Navigation, ScreenTabs, load_the_rest
 from ledger_tui.app.themes import choose_theme
 from ledger_tui.client import past
 from ledger_tui.client.lists import learn_accounts_until
 from ledger_tui.client.names import AccountName
-from ledger_tui.client.records import FoundId, Record, ids_in
+from ledger_tui.client.records import Record
 from ledger_tui.client.session import LINE_TO_NOW, ConnectionState, Mode
 from ledger_tui.client.traffic import KEY_VARIABLE, as_curl
 from ledger_tui.features.past.machine import TimeMachine
@@ -37,13 +37,11 @@ from ledger_tui.resources.registry import (
     TEST_HELPERS,
     TRACE,
     TRACED,
-    ids_within,
-    is_id,
     resource_of_id,
 )
 from ledger_tui.resources.transactions import why_no_transfer
 from ledger_tui.settings.config import LastPlace
-from ledger_tui.ui.dialogs import ChooseScreen, ShownOnceScreen
+from ledger_tui.ui.dialogs import ShownOnceScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.help import HelpScreen, use_elsewhere
 from ledger_tui.ui.key_bar import KeyBar
@@ -490,45 +488,7 @@ class Dashboard(Layer[None]):
             self.app.push_screen(RawScreen("JSON", record))
 
     def action_ids(self) -> None:
-        """Let the user choose one of the ids in the selected record.
-
-        Go to the object with this id; if no screen shows such an object, copy the id.
-        """
-        ids = self._ids()
-        if not ids:
-            self.notify("There is no id in this record.")
-            return
-        lines = [
-            Content.assemble(
-                (literal(each.where), "$muted"),
-                "  ",
-                literal(each.record_id),
-                ("" if _has_screen(each.record_id) else "  no screen: ⏎ copies it", "$muted"),
-            )
-            for each in ids
-        ]
-
-        async def chosen(number: int | None) -> None:
-            if number is None:
-                return
-            record_id = ids[number].record_id
-            if _has_screen(record_id):
-                await self.navigation.open_object(record_id)
-            else:
-                self.app.copy_to_clipboard(record_id)
-                self.notify(f"Copied {literal(record_id)}", markup=False)
-
-        self.app.push_screen(ChooseScreen("Jump to", lines, verb="jump"), chosen)
-
-    def _ids(self) -> list[FoundId]:
-        """Return the ids in the selected record and its details; the record's own id comes last."""
-        record = self.view.record_being_read()
-        by_id = {each.record_id: each for each in ids_in(record, _is_id)}
-        for label, text in self.view.shown_texts():
-            for record_id in ids_within(text):
-                by_id.setdefault(record_id, FoundId(label, record_id))
-        own = by_id.pop(str((record or {}).get("id")), None)
-        return [*by_id.values(), *([own] if own is not None else [])]
+        choose_id(self.navigation)
 
     def action_prove(self) -> None:
         actions.prove(self.navigation)
@@ -568,12 +528,3 @@ class Dashboard(Layer[None]):
         resource = resource_of_id(self.view.selected_id)
         kind = self.view.place.kind if record.get("method") else resource.kind if resource else ""
         return kind if kind in TRACED else ""
-
-
-def _is_id(text: str) -> bool:
-    return _has_screen(text) or is_id(text)
-
-
-def _has_screen(text: str) -> bool:
-    resource = resource_of_id(text)
-    return resource is not None and resource.has_object_path and " " not in text
