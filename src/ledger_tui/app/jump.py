@@ -17,7 +17,7 @@ def choose_id(navigation: Navigation) -> None:
 
     Go to the object with this id; if no screen shows such an object, copy the id.
     """
-    ids = _ids_of(navigation.view)
+    ids = ids_of(navigation.view)
     if not ids:
         navigation.notify("There is no id in this record.")
         return
@@ -44,13 +44,15 @@ def choose_id(navigation: Navigation) -> None:
     navigation.app.push_screen(ChooseScreen("Jump to", lines, verb="jump"), chosen)
 
 
-def _ids_of(view: View) -> list[FoundId]:
-    """Return the ids in the selected record and its details; the record's own id comes last."""
+def ids_of(view: View) -> list[FoundId]:
+    """Return each id in the selected record and its details once; the record's own id comes last."""
     record = view.record_being_read()
-    by_id = {each.record_id: each for each in ids_in(record, _is_id)}
-    for label, text in view.shown_texts():
-        for record_id in ids_within(text):
-            by_id.setdefault(record_id, FoundId(label, record_id))
+    in_details = (
+        FoundId(label, record_id) for label, text in view.shown_texts() for record_id in ids_within(text)
+    )
+    by_id: dict[str, FoundId] = {}
+    for each in (*ids_in(record, _is_id), *in_details):
+        by_id.setdefault(each.record_id, each)
     own = by_id.pop(str((record or {}).get("id")), None)
     return [*by_id.values(), *([own] if own is not None else [])]
 

@@ -57,20 +57,13 @@ class FoundId(NamedTuple):
     record_id: str
 
 
-def ids_in(value: Any, is_id: Callable[[str], bool], where: str = "") -> Iterator[FoundId]:
-    """Yield every id in a record once, in the order of the fields; the record's own id comes last."""
-    by_id: dict[str, FoundId] = {}
-    for path, text in _texts(value, where):
-        if is_id(text):
-            by_id.setdefault(text, FoundId(path, text))
-    own = value.get("id") if isinstance(value, dict) else None
-    yield from (place for place in by_id.values() if place.record_id != own)
-    if own in by_id:
-        yield by_id[own]
+def ids_in(record: Any, is_id: Callable[[str], bool]) -> Iterator[FoundId]:
+    """Yield every id in a record, also its own id, in the order of the fields."""
+    yield from (FoundId(path, text) for path, text in _texts(record) if is_id(text))
 
 
-def _texts(value: Any, where: str) -> Iterator[tuple[str, str]]:
-    stack = [(where, value)]
+def _texts(value: Any) -> Iterator[tuple[str, str]]:
+    stack = [("", value)]
     while stack:  # no recursion, because an answer may be nested to any depth
         path, inner = stack.pop()
         if isinstance(inner, str):
