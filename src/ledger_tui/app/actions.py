@@ -340,7 +340,6 @@ _NO_OBJECT = "There is no object under the cursor."
 # The reasons why a key does nothing now, for actions whose key works on all screens. For any other action,
 # the view gives the reason.
 WHY_NOT = {
-    "trace": "Choose an object, an event or a request first: T traces it.",
     "step(1)": "The screen shows the present; , goes back.",
     "travel(-1)": "No view comes before this one.",
     "travel(1)": "No view comes after this one.",
@@ -351,15 +350,6 @@ WHY_NOT = {
     "ids": "There is no id in this record.",
     f"show('{TEST_HELPERS.kind}')": MISSING,
 }
-_TRACED = "T traces accounts, transactions, invoices, users, orders, events, deliveries and requests."
-
-
-def no_trace(resource: Resource) -> str:
-    """Return the sentence about an object that the dashboard cannot trace, such as an API key."""
-    article = "An" if resource.singular[0] in "aeioA" else "A"
-    return f"{article} {resource.singular} has no trace. {_TRACED}"
-
-
 CHOOSE_PROVEN = "Choose a transaction or an event first: only they have a proof."
 
 

@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from ledger_client.errors import LedgerError
-from ledger_tui.app import actions
+from ledger_tui.app import actions, tracing
 from ledger_tui.app.jump import choose_id
 from ledger_tui.app.navigation import Navigation, ScreenTabs, load_the_rest
 from ledger_tui.app.themes import choose_theme
@@ -31,14 +31,7 @@ from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Form, Place, ResourceAction
 from ledger_tui.resources.proofs import NO_LOG
 from ledger_tui.resources.proofs import PART as LOG_PART
-from ledger_tui.resources.registry import (
-    COMPARISON,
-    PLACES,
-    TEST_HELPERS,
-    TRACE,
-    TRACED,
-    resource_of_id,
-)
+from ledger_tui.resources.registry import COMPARISON, PLACES, TEST_HELPERS, resource_of_id
 from ledger_tui.resources.transactions import why_no_transfer
 from ledger_tui.settings.config import LastPlace
 from ledger_tui.ui.dialogs import ShownOnceScreen
@@ -194,7 +187,7 @@ class Dashboard(Layer[None]):
             case "travel", int(step):
                 return self.context.history.leads(step)
             case "trace", *_:
-                return bool(self._traced_kind and not self._is_own_trace) or self._is_list_loading
+                return tracing.is_possible(self.view)
             case "prove", *_:
                 has_log = LOG_PART not in self._session.missing_parts
                 return has_log and bool(actions.proof_kind(self.view.selected_id))
@@ -318,10 +311,8 @@ class Dashboard(Layer[None]):
             return self._session.why_no_change or actions.why_no_undo(self.navigation)
         if action == "prove":
             return actions.CHOOSE_PROVEN if LOG_PART not in self._session.missing_parts else NO_LOG
-        if action == "trace" and self._is_own_trace:
-            return "You are already looking at the trace of this object."
-        if action == "trace" and isinstance(self.view, ResourceView) and self.view.selected is not None:
-            return actions.no_trace(self.view.resource)
+        if action == "trace":
+            return tracing.why_not(self.view)
         why = self._session.why_no_change if action.startswith(actions.CHANGES) else ""
         return why or actions.WHY_NOT.get(action, "") or self.view.why_not(binding)
 
@@ -494,37 +485,4 @@ class Dashboard(Layer[None]):
         actions.prove(self.navigation)
 
     async def action_trace(self) -> None:
-        """Trace the selected object, event, delivery or request.
-
-        If the list is still loading, trace the first row of the list as soon as this row is loaded.
-        """
-        record, kind, view = self.view.record_being_read(), self._traced_kind, self.view
-        if record is not None and kind:
-            await self.navigation.open_trace(kind, record)
-        elif self._is_list_loading and isinstance(view, ResourceView):
-            view.when_loaded(partial(self._trace_first, view))
-        else:
-            self.notify(actions.WHY_NOT["trace"])
-
-    async def _trace_first(self, view: ResourceView) -> None:
-        """Trace the first row of a list that was still loading when the key was pressed."""
-        if view is self.view:
-            await self.action_trace()
-
-    @property
-    def _is_list_loading(self) -> bool:
-        view = self.view if self.navigation.is_mounted else None
-        return isinstance(view, ResourceView) and view.place.kind in TRACED and view.model.is_loading
-
-    @property
-    def _is_own_trace(self) -> bool:
-        """Whether the view is the trace of the selected object."""
-        return self.view.place is TRACE and self.view.location.record_id == self.view.selected_id
-
-    @property
-    def _traced_kind(self) -> str:
-        """The kind of the selected record if the record can be traced; otherwise ""."""
-        record = (self.view.selected if self.navigation.is_mounted else None) or {}
-        resource = resource_of_id(self.view.selected_id)
-        kind = self.view.place.kind if record.get("method") else resource.kind if resource else ""
-        return kind if kind in TRACED else ""
+        await tracing.trace(self.navigation)
