@@ -28,7 +28,7 @@ from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.features.past.machine import TimeMachine
 from ledger_tui.features.test_helpers import MISSING, PART, ROOT, HelperRequest, outcome_of
-from ledger_tui.formats.text import literal
+from ledger_tui.formats.text import literal, with_article
 from ledger_tui.forms.outcomes import in_words, outcome, uncertain
 from ledger_tui.forms.questions import confirmation_of, named, question, way_back_sentence
 from ledger_tui.forms.reversal_question import ReversalScreen, account_debited_back
@@ -436,8 +436,7 @@ def effect_of(navigation: Navigation, binding: Binding) -> str:
     if binding.action == "create" and view.opened and resource.form_inside is not None:
         return f"{key} posts to this {resource.singular}."
     if binding.action == "create" and resource.form is not None:
-        article = "an" if resource.singular[0] in "aeioA" else "a"
-        return f"{key} creates {article} {resource.singular}."
+        return f"{key} creates {with_article(resource.singular)}."
     if binding.action == "transfer" and resource.transfer is not None:
         return f"{key} moves money between two accounts."
     action = resource.action(binding.action.removeprefix("act('").removesuffix("')"))

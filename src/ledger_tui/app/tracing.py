@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ledger_tui.app.navigation import Navigation
+from ledger_tui.formats.text import sentence, with_article
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.registry import TRACE, TRACED, resource_of_id
 from ledger_tui.ui.view import View
@@ -45,8 +46,7 @@ def why_not(view: View) -> str:
     if _is_own_trace(view):
         return _ALREADY_SHOWN
     if isinstance(view, ResourceView) and view.selected is not None:
-        singular = view.resource.singular
-        return f"{'An' if singular[0] in 'aeioA' else 'A'} {singular} has no trace. {_WHAT_IS_TRACED}"
+        return f"{sentence(with_article(view.resource.singular))} has no trace. {_WHAT_IS_TRACED}"
     return _CHOOSE
 
 

@@ -89,6 +89,11 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def with_article(words: str) -> str:
+    """Return words after `a` or `an`: `an invoice`, `a user`, `an API key`."""
+    return f"{'an' if words[0] in 'aeioA' else 'a'} {words}"
+
+
 # `join_units` puts this private character in place of a space at which no line may end. A no-break space
 # would not help, because Textual breaks lines at no-break spaces.
 JOINT = "\ue000"

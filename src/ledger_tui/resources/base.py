@@ -17,7 +17,7 @@ from ledger_tui.client.api import Api
 from ledger_tui.client.lists import Paging, paging_of
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
-from ledger_tui.formats.text import literal
+from ledger_tui.formats.text import literal, with_article
 
 Tone = Literal["plain", "dim", "strong", "plus", "minus", "warn", "bad", "accent"]
 Filters = Mapping[str, str]
@@ -234,9 +234,8 @@ class ResourceAction:
         words = state if state == "draft" else f"{state or ''} {singular}".lstrip()
         verb, _, rest = (self.asks.lower() or self.label).partition(" ")
         text = self.effect.partition(". ")[0].rstrip(".")
-        article = "an" if words[0] in "aeioA" else "a"
         effect = f": {text[0].lower()}{text[1:]}" if text else ""
-        return f"{key} {' '.join(filter(None, (f'{verb}s', rest, article, words)))}{effect}."
+        return f"{key} {' '.join(filter(None, (f'{verb}s', rest, with_article(words))))}{effect}."
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ledger_tui.formats.text import breakable, fit, literal, plain
+from ledger_tui.formats.text import breakable, fit, literal, plain, with_article
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,10 @@ def test_a_url_is_broken_after_a_slash_a_question_mark_or_an_ampersand() -> None
 )
 def test_a_pasted_text_loses_only_what_a_terminal_would_obey(pasted: str, text: str) -> None:
     assert plain(pasted) == text
+
+
+@pytest.mark.parametrize(
+    "words", ["an invoice", "an open order", "a user", "a draft", "an API key", "a webhook"]
+)
+def test_a_vowel_and_the_letters_api_follow_an(words: str) -> None:
+    assert with_article(words.partition(" ")[2]) == words
