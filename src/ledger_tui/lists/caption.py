@@ -9,6 +9,7 @@ from textual.widget import Widget
 
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.record_list import RecordList
+from ledger_tui.lists.window import Window
 from ledger_tui.resources.filtering import filter_line, usage
 from ledger_tui.resources.registry import short_id
 from ledger_tui.ui.status_bar import awaited
@@ -98,8 +99,8 @@ class Caption(Widget):
             else (self._list.table.top, self._list.table.height_in_rows)
         )
         news = self._search_text() if model.searching else self._window_news(names_key=names_key)
-        position = self._sort_text() + window.position(*rows)
-        return Content.assemble(self._counts(), self._marks_text(), news, position, " ")
+        place = self._sort_text() + position(window, *rows)
+        return Content.assemble(self._counts(), self._marks_text(), news, place, " ")
 
     def _sort_text(self) -> str:
         settings = self._model.settings
@@ -140,3 +141,26 @@ class Caption(Widget):
         if window.following and len(window) and not still and self._model.context.session.answers:
             return Content.assemble(("● ", "$plus"), ("following   ", "$muted"))
         return Content("")
+
+
+def position(window: Window, top: int, height: int) -> str:
+    """Return the range of rows on the screen and the number of rows, as far as known: `41–60 of 200+`."""
+    if not window.loaded:
+        return ""
+    rows = len(window)
+    if not rows:
+        return f"0 of {window.resident:,} loaded" if window.arranged else "0"
+    last = min(top + height, rows)
+    first = min(top + 1, last)
+    at = f"{first:,}–{last:,}" if first < last else f"{last:,}"
+    if window.searches:
+        return f"{at} of {rows:,} among {window.resident:,} loaded"
+    if window.arranged:
+        return f"{at} of {rows:,} loaded" if window.has_older else f"{at} of {rows:,}"
+    if window.newer is not None:  # the number of rows above is unknown
+        return f"in the middle, {rows:,} loaded"
+    if window.complete:
+        return f"{at} of {rows:,}"
+    if window.total is not None and window.total > rows:
+        return f"{at} of {window.total:,}"
+    return f"{at} of {rows:,}+"

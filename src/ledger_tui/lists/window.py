@@ -229,27 +229,6 @@ class Window:
         """The numbers of the slots whose rows are kept."""
         return [0, *self._run] if self.slots else []
 
-    def position(self, top: int, height: int) -> str:
-        """Return the range of rows on the screen and the number of rows, as far as known: `41–60 of 200+`."""
-        if not self.loaded:
-            return ""
-        if not len(self):
-            return f"0 of {self.resident:,} loaded" if self.arranged else "0"
-        last = min(top + height, len(self))
-        first = min(top + 1, last)
-        at = f"{first:,}–{last:,}" if first < last else f"{last:,}"
-        if self.searches:
-            return f"{at} of {len(self):,} among {self.resident:,} loaded"
-        if self.arranged:
-            return f"{at} of {len(self):,} loaded" if self.has_older else f"{at} of {len(self):,}"
-        if self.newer is not None:  # the number of rows above is unknown
-            return f"in the middle, {len(self):,} loaded"
-        if self.complete:
-            return f"{at} of {len(self):,}"
-        if self.total is not None and self.total > len(self):
-            return f"{at} of {self.total:,}"
-        return f"{at} of {len(self):,}+"
-
     # ------------------------------------------------------------------ moving
 
     def move(self, index: int) -> None:

@@ -66,26 +66,10 @@ def test_the_list_is_loaded_two_screens_ahead_and_no_further(window: Window) -> 
     assert len(window) == 40  # the eye's 10 rows and two screens of 10 more are within two pages
 
 
-def test_the_position_names_the_total_where_the_server_tells_it(window: Window) -> None:
-    want = window.want(0, HEIGHT)
-    assert want is not None
-    window.apply(want, ListPage(records(range(20)), "20", total=1234))
-    assert window.position(0, HEIGHT) == "1–10 of 1,234"
-
-
 def test_one_request_is_in_flight_at_a_time(window: Window) -> None:
     assert window.want(0, HEIGHT) is not None
     assert window.want(0, HEIGHT) is None
     assert window.want_news() is None
-
-
-def test_the_count_claims_no_more_than_is_known(window: Window) -> None:
-    server = ServerList(45)
-    assert window.position(0, HEIGHT) == ""
-    fetch(window, server, 0)
-    assert window.position(0, HEIGHT) == "1–10 of 40+"
-    fetch(window, server, 30)
-    assert window.position(35, HEIGHT) == "36–45 of 45"
 
 
 def test_the_far_end_is_dropped_and_comes_back_row_by_row_the_same(window: Window) -> None:
@@ -217,7 +201,7 @@ def test_following_for_long_keeps_the_window_small(window: Window) -> None:
 def test_an_empty_list_that_fills_is_shown(window: Window) -> None:
     server = ServerList(0)
     fetch(window, server, 0)
-    assert (window.position(0, HEIGHT), window.complete) == ("0", True)
+    assert (len(window), window.loaded, window.complete) == (0, True, True)
     server.add(2)
     news(window, server)
     assert shown(window, 0) == [1, 0]
@@ -228,7 +212,7 @@ def test_a_list_opened_in_the_middle_holds_its_object_and_grows_both_ways(window
     window.open_at({"id": 250})
     fetch(window, server, 0)
     assert window.current == {"id": 250}
-    assert window.position(window.cursor, HEIGHT).startswith("in the middle, ")
+    assert window.newer is not None
     assert shown(window, window.cursor) == list(range(250, 240, -1))
     assert window.cursor >= 2 * HEIGHT
 
