@@ -40,7 +40,7 @@ from ledger_tui.resources.words import words_for
 from ledger_tui.settings.config import write_private
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
 from ledger_tui.ui.dialogs import ShownOnceScreen, confirm
-from ledger_tui.ui.keys import BY_ID, LETTERS, key_of_binding
+from ledger_tui.ui.keys import LETTERS
 from ledger_tui.ui.view import ActionRequested
 
 if TYPE_CHECKING:
@@ -82,8 +82,7 @@ def ask_action(navigation: Navigation, message: ActionRequested) -> None:
     if not (action.final or action.caution(record)) and mode is Mode.TEST:
         _start(navigation, "act", _act(navigation, message))
         return
-    key_of = partial(key_of_binding, navigation.app)
-    way_back = way_back_sentence(message.resource, action, key_of, context.session.missing_parts)
+    way_back = way_back_sentence(message.resource, action, context.key_of, context.session.missing_parts)
     text = question(message.resource, action, record, context.names, way_back)
     ends_access = action.name == "revoke" and context.tokens.is_own(record)
     if ends_access:
@@ -237,7 +236,7 @@ def undo_text(navigation: Navigation) -> str:
     if way is None:
         return ""
     is_reversal = way.record.get("reverses") is not None
-    key = navigation.app.get_key_display(BY_ID["take_back"])
+    key = navigation.context.key_of("take_back")
     return f" · {key} {'undoes the reversal' if is_reversal else f'{way.action.label}s it'}"
 
 

@@ -210,9 +210,10 @@ class LedgerApp(App[int]):
             themes=self._themes,
             commands=config.commands,
             key_variables=config.key_variables,
+            chosen_keys=config.keys if self.options.tour_pace is None else {},
         )
         first = OVERVIEW if self.options.shows_demo else PLACES[0]
-        return Dashboard(context, first, self._command_keys, self.options.resume, config.keys)
+        return Dashboard(context, first, self._command_keys, self.options.resume)
 
     @property
     def dashboard(self) -> Dashboard:

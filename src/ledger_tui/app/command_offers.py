@@ -42,14 +42,14 @@ def actions_here(navigation: Navigation) -> Iterator[CommandOffer]:
 
 def actions_elsewhere(navigation: Navigation) -> Iterator[CommandOffer]:
     """Yield the changes that are possible on other screens or objects. A chosen change opens its screen."""
-    session, key_of = navigation.context.session, navigation.app.get_key_display
+    session, key_of = navigation.context.session, navigation.context.key_of
     if session.forbids_changes:
         return
     view = navigation.view
     yield action_offer("transfer", "transfer", "between two accounts", partial(_transfer, navigation))
     is_list = isinstance(view, ResourceView) and view.selected is not None and not view.opened
     if is_list and navigation.resource_view.resource.form_inside is not None:
-        about = f"open the {navigation.resource_view.resource.singular}, then {key_of(BY_ID['create'])}"
+        about = f"open the {navigation.resource_view.resource.singular}, then {key_of('create')}"
         run_it = partial(_post_to_selected, navigation)
         yield action_offer("create", "post to this account", about, run_it)
     for resource in (resource for resource in RESOURCES if "{" not in resource.path):
@@ -60,7 +60,7 @@ def actions_elsewhere(navigation: Navigation) -> Iterator[CommandOffer]:
             yield action_offer("create", f"new {resource.singular}", resource.title, run_it)
         for action in resource.actions:
             if action.part not in session.missing_parts:
-                key = key_of(BY_ID[f"act.{action.name}"])
+                key = key_of(f"act.{action.name}")
                 why = _why_not_here(navigation, resource, action)
                 about = why or f"{resource.title}: choose a row, then {key}"
                 effect = action.effect_sentence(key, resource.singular)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -80,10 +80,8 @@ class Dashboard(Layer[None]):
         first: Place = PLACES[0],
         own_keys: Sequence[Binding] = (),
         resume: LastPlace | None = None,
-        chosen_keys: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
-        self._chosen_keys = chosen_keys or {}
         self._resume = resume
         self._bindings = BindingsMap.merge([self._bindings, BindingsMap(own_keys)])
         self._first = first
@@ -290,7 +288,7 @@ class Dashboard(Layer[None]):
         The reason can be the rights of the credential, the state of the object, or the screen.
         """
         active = self.active_bindings.get(event.key)
-        if active is None and (sentence := use_elsewhere(event.key, self._chosen_keys)):
+        if active is None and (sentence := use_elsewhere(event.key, self.context.chosen_keys)):
             self.view.hint(sentence)
         if active is None or active.enabled:
             return
@@ -469,7 +467,9 @@ class Dashboard(Layer[None]):
         # Notifications would cover the keys. Clear them before the help opens, because Textual clears only
         # the notifications of the topmost screen.
         self.app.clear_notifications()
-        self.app.push_screen(HelpScreen(self.active_bindings.values(), self._chosen_keys, self._why_not))
+        self.app.push_screen(
+            HelpScreen(self.active_bindings.values(), self.context.chosen_keys, self._why_not)
+        )
 
     def action_raw(self) -> None:
         record = self.view.record_being_read()

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from textual.app import ComposeResult
@@ -32,7 +31,6 @@ from ledger_tui.resources.webhooks import known_by, subject
 from ledger_tui.resources.words import words_for
 from ledger_tui.ui.dialogs import DIALOG_WIDTH, FRAME, YES_OR_NO, Dialog
 from ledger_tui.ui.handlers import asks, while_running
-from ledger_tui.ui.keys import key_of_binding
 from ledger_tui.ui.view import Context
 
 
@@ -343,8 +341,9 @@ def act_on_all(
     # The key `u` cannot undo a change of several objects, so the question names only a way back that is an
     # action with a key of its own.
     has_key = action.way_back is None or action.way_back in resource.actions
-    key_of = partial(key_of_binding, view.app)
-    way_back = way_back_sentence(resource, action, key_of, context.session.missing_parts) if has_key else ""
+    way_back = (
+        way_back_sentence(resource, action, context.key_of, context.session.missing_parts) if has_key else ""
+    )
     asked = bulk_question(resource, action, records, left_out, context.names, way_back)
     ends_access = action.name == "revoke" and any(map(context.tokens.is_own, records))
     # The user types the number of objects if the dashboard would lose its own key. Outside test mode the user

@@ -25,7 +25,7 @@ from ledger_tui.resources.base import Resource, ResourceAction
 from ledger_tui.resources.transactions import why_no_transfer
 from ledger_tui.resources.words import words_for
 from ledger_tui.ui.handlers import handles
-from ledger_tui.ui.keys import RESOURCE_KEYS, letter_of
+from ledger_tui.ui.keys import RESOURCE_KEYS
 from ledger_tui.ui.view import ActionRequested, BulkRequested, Context, LinkFollowed, View, recent_of
 
 # If the credential is not allowed to read the list, the next poll comes after this many poll intervals.
@@ -553,7 +553,7 @@ class ResourceView(View):
             case "act" | "edit":
                 has_marks = bool(self.model.marks) and not self.opened
                 name, record = argument.strip("'"), self.selected
-                return why_not(self.resource, name, record, has_marks=has_marks, key_of=self._key_of)
+                return why_not(self.resource, name, record, has_marks=has_marks, key_of=self.context.key_of)
             case "transfer" if (form := self.resource.transfer) is not None:
                 account_id = form.prefill(self.selected, self.model.filters).get("account")
                 source, names = self.context.names.get(account_id), self.context.names
@@ -566,14 +566,6 @@ class ResourceView(View):
                 return "The list and the detail are not side by side, so no width can change."
             case _:
                 return ""
-
-    def _key_of(self, action: ResourceAction) -> str:
-        """Return the key of an action; the user may have chosen another key than the default."""
-        bindings = (active.binding for active in self.screen.active_bindings.values())
-        name = f"act('{action.name}')"
-        return next(
-            (self.app.get_key_display(key) for key in bindings if key.action == name), letter_of(name)
-        )
 
     def action_go(self, name: str) -> None:
         to = self.resource.related_view(name)

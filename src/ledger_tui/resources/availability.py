@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.formats.text import literal, sentence
-from ledger_tui.resources.base import Resource, ResourceAction
+from ledger_tui.resources.base import Resource
 from ledger_tui.resources.words import words_for
 
 
@@ -50,12 +50,12 @@ def why_not(
     record: Record | None,
     *,
     has_marks: bool,
-    key_of: Callable[[ResourceAction], str],
+    key_of: Callable[[str], str],
 ) -> str:
     """Return why a key does nothing. Call this for a key for which `offers` returns None.
 
-    `name` is the name of the key's action, or "" for the key that edits. `key_of` returns the key of an
-    action; the sentence contains this key if another action must come first.
+    `name` is the name of the key's action, or "" for the key that edits. `key_of` takes the id of a
+    binding and returns its key; the sentence contains a key if another action must come first.
     """
     action = resource.action(name)
     verb = action.label if action is not None else "edit"
@@ -67,6 +67,6 @@ def why_not(
         first = resource.action(action.after) if action is not None else None
         if first is not None and first.allowed(record):
             state = "a draft" if status == "draft" else literal(status)
-            return f"Still {state}: {key_of(first)} {first.label}s it first."
+            return f"Still {state}: {key_of(f'act.{first.name}')} {first.label}s it first."
         return f"{sentence(words_for(resource, record))} is {literal(status)}."
     return action.why_not if action is not None else f"This {resource.singular} cannot be changed."

@@ -7,9 +7,8 @@ the binding's id.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from textual.app import App
 from textual.binding import Binding, BindingType
 
 from ledger_tui.resources.base import Resource
@@ -161,11 +160,6 @@ def first_in_view(kind: str, acts: Sequence[str], *, is_open: bool, has_marks: b
     if is_open:
         return [*FIRST_IN_DETAIL, *FIRST_ON.get(kind, ()), *names]
     return [*names, *FIRST_ON_MARKED] if has_marks else FIRST_ON.get(kind, ())
-
-
-def letter_of(action: str) -> str:
-    """Return the letter of an action. Raises KeyError if the action has no letter."""
-    return _LETTER_OF[action]
 
 
 def _key(action: str, text: str, *keys: str, priority: bool = False) -> Binding:
@@ -349,11 +343,6 @@ SCREENS: list[tuple[str, list[Binding]]] = [
 ]
 TOGETHER: list[list[Binding]] = [bindings for _screen, bindings in SCREENS]
 BY_ID: dict[str, Binding] = {binding.id or "": binding for group in TOGETHER for binding in group}
-
-
-def key_of_binding(app: App[Any], binding_id: str) -> str:
-    """Return the key of the binding with this id. The user may have changed the key in the config file."""
-    return app.get_key_display(BY_ID[binding_id])
 
 
 def descriptions() -> dict[str, str]:

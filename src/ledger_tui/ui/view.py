@@ -28,6 +28,8 @@ from ledger_tui.resources.endpoints import FailingEndpoints
 from ledger_tui.settings.own_commands import OwnCommand
 from ledger_tui.settings.saved import SavedChoices
 from ledger_tui.ui.handlers import WorkerFailed, handles, while_running
+from ledger_tui.ui.keymap import spelled, split_keys
+from ledger_tui.ui.keys import BY_ID
 
 KEPT = 100  # the maximum number of places in the history
 RECENT_KEPT = 50  # the maximum number of recently opened objects
@@ -217,8 +219,14 @@ class Context:
     profiles: list[str] = field(default_factory=list)  # the names of the profiles
     commands: Mapping[str, OwnCommand] = field(default_factory=dict)
     key_variables: Collection[str] = ()  # environment variables that own commands must not get
+    chosen_keys: Mapping[str, str] = field(default_factory=dict)  # the config file's keys, by binding id
     # the names of the themes, each with a short description
     themes: Mapping[str, str] = field(default_factory=dict)
+
+    def key_of(self, binding_id: str) -> str:
+        """Return the first key of a binding as the user sees it, also if the config file chooses the key."""
+        keys = self.chosen_keys.get(binding_id, BY_ID[binding_id].key)
+        return spelled(split_keys(keys)[0])
 
 
 class View(Widget):
