@@ -46,9 +46,18 @@ class EndpointHealth:
 
     @property
     def fails(self) -> bool:
-        """Whether the newest of the attempted deliveries has not arrived."""
-        newest = next((mark for mark in reversed(self.marks) if mark != "waiting"), None)
-        return newest in ("failed", "retrying")
+        """Whether the newest attempted delivery has not arrived, and this is no single accident.
+
+        It is none if the delivery before did not arrive either, or if the newest was given up or attempted
+        twice.
+        """
+        match [mark for mark in reversed(self.marks) if mark != "waiting"][:2]:
+            case ["failed", *_] | ["retrying"] | ["retrying", "failed" | "retrying"]:
+                return True
+            case ["retrying", _]:
+                return next((len(attempts_of(each)) for each in self.deliveries if attempts_of(each)), 0) > 1
+            case _:
+                return False
 
 
 def health_of(endpoints: Iterable[Record], deliveries: Sequence[Record]) -> list[EndpointHealth]:

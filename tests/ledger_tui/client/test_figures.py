@@ -146,16 +146,21 @@ async def test_a_later_read_of_the_past_begins_at_the_pages_that_are_passed(
 
 
 @pytest.mark.parametrize(
-    ("marks", "fails"),
+    ("marks", "attempts", "fails"),
     [
-        ([], False),
-        (["failed", "sent"], False),
-        (["sent", "retrying", "waiting"], True),
-        (["late", "failed"], True),
-        (["waiting"], False),
+        ([], 0, False),
+        (["failed", "sent"], 1, False),
+        (["sent", "retrying", "waiting"], 1, False),
+        (["sent", "retrying", "waiting"], 2, True),
+        (["failed", "retrying"], 1, True),
+        (["retrying"], 1, True),
+        (["late", "failed"], 5, True),
+        (["waiting"], 0, False),
     ],
 )
-def test_an_endpoint_fails_if_its_newest_attempted_delivery_did(
-    marks: list[figures.Mark], fails: bool
+def test_an_endpoint_fails_if_its_newest_attempted_delivery_did_and_no_single_attempt_alone(
+    marks: list[figures.Mark], attempts: int, fails: bool
 ) -> None:
-    assert figures.EndpointHealth({"id": "whe_1"}, marks, None).fails == fails
+    newest = {"id": "dlv_2", "attempts": [{"error": "refused"}] * attempts}
+    deliveries = [{"id": "dlv_3", "attempts": []}, newest]
+    assert figures.EndpointHealth({"id": "whe_1"}, marks, None, deliveries).fails == fails
