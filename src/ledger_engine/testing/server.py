@@ -6,6 +6,7 @@ import os
 import secrets
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +72,7 @@ class Ledger:
 # The server
 
 
+START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20
 _NO_LIMIT = "1000000"
 _PROGRAM = [sys.executable, "-m", "ledger_engine"]
@@ -115,7 +117,7 @@ class LedgerServer:
         """Start a server on a free port of this machine, with a new database and a new key.
 
         The server's rate limits are so high that tests do not reach them. Raises RuntimeError if the server
-        ends before it serves.
+        ends before it serves, or does not serve within START_TIMEOUT_S.
         """
         key = f"sk_test_{secrets.token_hex(16)}"
         process = subprocess.Popen(
@@ -126,12 +128,25 @@ class LedgerServer:
             env=_environment() | {"LEDGER_API_KEY_TEST": key},
         )
         assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("Listening on "):
-                server = cls(line.split()[2], key, process)
-                server._raise_limits(database)
-                return server
-        raise RuntimeError(f"the ledger's server ended with {process.wait()} before it served")
+        limit = threading.Timer(START_TIMEOUT_S, process.kill)
+        limit.start()
+        try:
+            for line in process.stdout:
+                if line.startswith("Listening on "):
+                    server = cls(line.split()[2], key, process)
+                    server._raise_limits(database)
+                    return server
+            ended = process.wait()
+            raise RuntimeError(
+                f"the ledger's server did not serve within {START_TIMEOUT_S:g} s; it ended with {ended}"
+            )
+        except BaseException:  # the user may interrupt the tests
+            process.kill()
+            process.wait()
+            process.stdout.close()
+            raise
+        finally:
+            limit.cancel()
 
     def _raise_limits(self, database: Path) -> None:
         """Raise the rate limits of the first project. Its later child projects get the same limits."""

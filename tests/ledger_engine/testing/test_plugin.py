@@ -15,6 +15,7 @@ import pytest
 import ledger_client
 from ledger_client.errors import NotFound
 from ledger_engine.testing import Clock, LedgerServer
+from ledger_engine.testing import server as testing_server
 from tests.house.pages import blocks
 
 ROOT = Path(__file__).parents[3]
@@ -206,6 +207,14 @@ def test_a_server_that_cannot_be_used_is_a_sentence(
     monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", handle)
     with pytest.raises((ValueError, ConnectionError), match=re.escape(sentence)):
         LedgerServer.connect(url, "sk_test_x")
+
+
+def test_a_server_that_never_serves_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    waits = "import threading; print('Starting', flush=True); threading.Event().wait()"
+    monkeypatch.setattr(testing_server, "_PROGRAM", [sys.executable, "-c", waits])
+    monkeypatch.setattr(testing_server, "START_TIMEOUT_S", 0.1)
+    with pytest.raises(RuntimeError, match=r"did not serve within 0\.1 s; it ended with -9"):
+        LedgerServer.start(tmp_path / "ledger.db")
 
 
 def test_a_server_without_the_helpers_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
