@@ -126,6 +126,8 @@ class Reader:
             script = block.text
             if block.language == "cron":
                 script = _CRON_LINE.sub(r"(\1)", script).replace(r"\%", "%")
+            if block.copies is not None:
+                self._type(block.copies, f"{block}: {block.copies}\n")
             shown = ""
             for statement in statements(script):
                 if block.type:
@@ -179,12 +181,14 @@ class Reader:
 
     def _start_in(self, terminal: Terminal, statement: str, block: Block) -> None:
         """Start a command in a terminal, with the shell's variables."""
-        self._type("env -0 > .variables", f"{block}: ")
+        self._type("env -0 > .variables; declare -p | grep '^declare -- ' > .shell", f"{block}: ")
         named = (self._folder / ".variables").read_text().split("\0")
         variables = dict(each.split("=", 1) for each in named if "=" in each) | {"TERM": "tmux-256color"}
         # tmux passes on no descriptor with which a program could be forked, and sets a PATH of its own.
         path = variables["PATH"].removeprefix(f"{self._folder / '.programs'}{os.pathsep}")
-        command = f"PATH={path}; cd {self._folder}; {self._filled_in(_COMMENT.sub('', statement))}"
+        command = (
+            f"cd {self._folder}; . ./.shell; PATH={path}; {self._filled_in(_COMMENT.sub('', statement))}"
+        )
         # It also adds variables of this process that tests of the dashboard have set.
         alone = ["env", "-i", *(f"{name}={value}" for name, value in variables.items())]
         terminal.start([*alone, "bash", "-c", command])

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 _FENCED = re.compile(r"(?ms)^```.*?^```")
 _BLOCK = re.compile(
-    r"(?m)(?:^ *<!-- (?P<comment>(?:file|needs|not run|open|press|prints|run by|type): .+) -->\n)?"
+    r"(?m)(?:^ *<!-- (?P<comment>(?:copies|file|needs|not run|open|press|prints|run by|type): .+) -->\n)?"
     r"(?:^(?P<margin> *)```(?P<fenced>\w*)\n(?P<body>(?s:.*?))^(?P=margin)```$"
     r"|(?<=\n\n)(?P<indented>(?: {4,}\S.*\n(?:\n(?= {4}))?)+))"
 )
@@ -68,6 +68,7 @@ class Block:
     line: int
     language: str
     text: str
+    copies: str | None = None
     file: str | None = None
     needs: str | None = None
     not_run: str | None = None
@@ -91,6 +92,7 @@ def blocks(page: Path) -> list[Block]:
 
     The comment in the line above a block says of it what readers need not see:
 
+    - `<!-- copies: export KEY=… -->`, the line of an earlier output that readers type before it;
     - `<!-- file: test.mjs -->`, that the text of the page has it saved under this name;
     - `<!-- needs: the Python index -->`, that it is left out where that cannot be reached;
     - `<!-- press: 2 sales | T trace -->`, the keys for the dashboard, and what is to be seen after each;
