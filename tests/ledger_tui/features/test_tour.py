@@ -4,15 +4,21 @@ import asyncio
 import re
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from textual import events
+from textual.app import App
+from textual.binding import BindingType
 
 from bench.terminal import Terminal
 from ledger_tui.app.application import LedgerApp
+from ledger_tui.client.session import Session
 from ledger_tui.features import tour
 from ledger_tui.features.tour import STEPS, Tour, TourStep
 from ledger_tui.settings.config import Config, Options
 from ledger_tui.settings.own_commands import OwnCommand
+from ledger_tui.ui.handlers import KeyOrder
 from tests.ledger_tui.cheap_textual import strips_on_screen
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
@@ -101,6 +107,33 @@ async def test_it_presses_the_default_keys_whatever_the_config_file_makes_of_the
         app = LedgerApp(Options(url=server.url, key=server.key, of_demo=True, tour_pace=100.0, config=config))
         async with app.run_test(size=(80, 24)) as pilot:
             await Driver(app, pilot).sees(f"it presses {key}", shown)
+
+
+class OneKey(App[None]):
+    """An app whose key R is possible once `has_failed` is true."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("R", "repair", "repair")]
+    has_failed = False
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return True if action != "repair" or self.has_failed else None
+
+
+async def test_it_waits_until_its_next_key_is_possible() -> None:
+    app = OneKey()
+    dispatched: list[events.Event] = []
+
+    async def dispatch(event: events.Event) -> None:
+        dispatched.append(event)
+
+    async with app.run_test() as pilot:
+        playing = Tour(app, KeyOrder(app, dispatch), Session(), is_reading=lambda: False, pace=1)
+        pressing = asyncio.create_task(playing._press("R"))
+        await pilot.pause()
+        assert not dispatched
+        app.has_failed = True
+        await pressing
+        assert len(dispatched) == 1
 
 
 def test_each_caption_fits_the_smallest_screen() -> None:
