@@ -2,8 +2,8 @@
 
 The program plays the recording into a grid of cells, and makes a frame of the grid about once a second. The
 SVG contains each line once, even if several frames show the line. The SVG's own animation shows each frame at
-its time, also if a page embeds the SVG as an image. A viewer without animations shows the first frame with
-the text `STILL`.
+its time, also if a page embeds the SVG as an image. The picture begins with the first frame that has the text
+`BEGINS_WITH`; a viewer without animations shows this frame.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tools.block_shapes import rectangles, without_blocks
 from tools.terminal_grid import TerminalGrid
 
 CAST = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "tour.cast"
-STILL = "newest events"  # the first frame with this text is the still picture
+BEGINS_WITH = "to be tried again"  # before it, the demo is loading
 FRAME_SECONDS = 0.9
 _WIDTH, _HEIGHT, _FONT_SIZE = 8.4, 17, 14  # the width and height of a cell, and the size of its letters
 _BASELINE = 13
@@ -53,7 +53,10 @@ def picture(cast: Sequence[str]) -> str:
     columns, rows = header["width"], header["height"]
     *drawn, last = map(json.loads, cast[1:])  # the last line restores the terminal and draws nothing
     found = [*frames(drawn, columns, rows)]
-    return _Drawing(columns, rows, found, last[0]).svg()
+    first = next((number for number, each in enumerate(found) if BEGINS_WITH in _text(each)), 0)
+    start = found[first].begins
+    shown = [Frame(each.begins - start, each.rows) for each in found[first:]]
+    return _Drawing(columns, rows, shown, last[0] - start).svg()
 
 
 def frames(drawn: Sequence[tuple[float, str, str]], columns: int, rows: int) -> Iterator[Frame]:
@@ -107,14 +110,13 @@ class _Drawing:
         if ends >= self.ends:
             times, values = times[:-1], values[:-1]
         keys = ";".join(f"{seconds / self.ends:.5f}".rstrip("0").rstrip(".") for seconds in times)
-        still = next((n for n, each in enumerate(self.frames) if STILL in _text(each)), 0)
         uses = "".join(
             f'<use href="#{self._name(parts)}" y="{row * _HEIGHT}"/>'
             for row, parts in enumerate(frame.rows)
             if parts
         )
         return (
-            f'<g display="{"inline" if number == still else "none"}">{uses}<animate attributeName="display"'
+            f'<g display="{"inline" if number == 0 else "none"}">{uses}<animate attributeName="display"'
             f' values="{";".join(values)}" keyTimes="{keys}" calcMode="discrete" dur="{self.ends:g}s"'
             ' repeatCount="indefinite"/></g>'
         )
