@@ -35,7 +35,9 @@ def main() -> None:
             show((collected + installed(site) - before) / (2 * len(pinned)))
         said += pip.stdout.read().decode(errors="replace")
     if pip.returncode:
-        sys.exit(f"{said}\npip failed")
+        sys.exit(
+            f"{said}\npip could not install the packages. When it can reach them, the same command goes on."
+        )
     show(1)
     print(flush=True)
 
@@ -53,4 +55,7 @@ def show(share: float) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("\nInterrupted. The same command goes on from here.")
