@@ -8,7 +8,20 @@ from typing import Any
 
 from ledger_client.calls import UNSET, ApiCall, many, path_to, text_of
 from ledger_client.methods import Iteration, L, Objects, Operation
-from ledger_client.records import Account, Balance, Currency, Invoice, Order, Statement, Transaction, User
+from ledger_client.records import (
+    Account,
+    Balance,
+    Currency,
+    Invoice,
+    InvoiceStatus,
+    Order,
+    OrderStatus,
+    Role,
+    Statement,
+    Transaction,
+    TransactionType,
+    User,
+)
 
 Metadata = Mapping[str, str]
 Rows = Sequence[Mapping[str, Any]]
@@ -78,7 +91,7 @@ class Transactions(Objects[L]):
         self,
         account: str,
         amount: int,
-        type: str,
+        type: TransactionType,
         *,
         description: str | None = None,
         destination: str | None = None,
@@ -128,7 +141,7 @@ class Transactions(Objects[L]):
         self,
         *,
         account: str | None = None,
-        type: str | None = None,
+        type: TransactionType | None = None,
         created_after: datetime | None = None,
         at: datetime | None = None,
     ) -> AsyncGenerator[Sequence[Transaction], None]:
@@ -224,7 +237,7 @@ class Invoices(Objects[L]):
 
     @Iteration
     def list(
-        self, *, status: str | None = None, account: str | None = None, at: datetime | None = None
+        self, *, status: InvoiceStatus | None = None, account: str | None = None, at: datetime | None = None
     ) -> AsyncGenerator[Sequence[Invoice], None]:
         """Return the invoices, newest first."""
         return self._pages(Invoice, paging="starting_after", status=status, account=account, at=at)
@@ -237,7 +250,7 @@ class Users(Objects[L]):
 
     @Operation
     def create(
-        self, name: str, email: str, *, role: str | None = None, key: str | None = None
+        self, name: str, email: str, *, role: Role | None = None, key: str | None = None
     ) -> ApiCall[User]:
         """Add a user, by default a member."""
         return self._create(User, key, name=name, email=email, role=role)
@@ -259,7 +272,7 @@ class Users(Objects[L]):
 
     @Iteration
     def list(
-        self, *, role: str | None = None, at: datetime | None = None
+        self, *, role: Role | None = None, at: datetime | None = None
     ) -> AsyncGenerator[Sequence[User], None]:
         """Return the users, newest first."""
         return self._pages(User, paging="page", role=role, at=at)
@@ -297,7 +310,7 @@ class Orders(Objects[L]):
 
     @Iteration
     def list(
-        self, *, status: str | None = None, at: datetime | None = None
+        self, *, status: OrderStatus | None = None, at: datetime | None = None
     ) -> AsyncGenerator[Sequence[Order], None]:
         """Return the orders, newest first."""
         return self._pages(Order, status=status, at=at)

@@ -23,6 +23,7 @@ Role = Literal["member", "admin", "owner"]
 Scope = Literal["read:projects", "write:projects", "read:users", "admin:billing"]
 Plan = Literal["free", "pro", "enterprise"]
 Mode = Literal["test", "live"]
+Overdraft = Literal["allow", "refuse"]
 
 _MOMENTS: tuple[Any, ...] = (datetime, datetime | None)
 
@@ -233,7 +234,7 @@ class Project(Object):
     plan: Plan
     rate_limit: int | None
     burst: int | None
-    overdraft: Literal["allow", "refuse"]
+    overdraft: Overdraft
     parent: str | None
     archived_at: datetime | None
     api_key: ApiKey | None

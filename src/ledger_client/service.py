@@ -31,9 +31,13 @@ from ledger_client.records import (
     Event,
     Health,
     LoggedRequest,
+    Overdraft,
+    Plan,
     Project,
     Resent,
     ResentFailed,
+    Role,
+    Scope,
     TokenPair,
     WebhookEndpoint,
     token_pair,
@@ -169,8 +173,8 @@ class ApiKeys(Objects[L]):
         self,
         name: str | None = None,
         *,
-        role: str | None = None,
-        scopes: Sequence[str] | None = None,
+        role: Role | None = None,
+        scopes: Sequence[Scope] | None = None,
         key: str | None = None,
     ) -> ApiCall[ApiKey]:
         """Make a key with at most the caller's rights; only this answer contains the key's value."""
@@ -204,7 +208,12 @@ class Projects(Objects[L]):
 
     @Operation
     def create(
-        self, name: str, *, plan: str | None = None, overdraft: str | None = None, key: str | None = None
+        self,
+        name: str,
+        *,
+        plan: Plan | None = None,
+        overdraft: Overdraft | None = None,
+        key: str | None = None,
     ) -> ApiCall[Project]:
         """Create a child of the caller's project; only this answer contains the key of the child."""
         return self._create(Project, key, name=name, plan=plan, overdraft=overdraft)
@@ -237,7 +246,7 @@ class Projects(Objects[L]):
         return ApiCall(one(Billing), "GET", "/v1/billing")
 
     @Operation
-    def change_plan(self, plan: str, *, if_match: str | None = None) -> ApiCall[Billing]:
+    def change_plan(self, plan: Plan, *, if_match: str | None = None) -> ApiCall[Billing]:
         """Change the plan of the caller's project."""
         return ApiCall(one(Billing), "PATCH", "/v1/billing", {"plan": plan}, if_match=if_match)
 
