@@ -2,7 +2,7 @@
 import { createAccount, issueToken, listTransactions, postTransaction } from "./client";
 import { client } from "./client/client.gen";
 
-declare const process: { env: Record<string, string> };
+declare const process: { env: Record<string, string>; exitCode?: number };
 
 async function main() {
   const { LEDGER_URL: baseUrl, LEDGER_API_KEY: api_key } = process.env;
@@ -18,7 +18,7 @@ async function main() {
   });
   const sale = {
     body: { account: till.id, amount: 1250, type: "credit" },
-    headers: { "Idempotency-Key": "first-sale" },
+    headers: { "Idempotency-Key": `sale-${till.id}` },
   } as const;
   const { data: posted } = await postTransaction({ ...sale, throwOnError: true });
   const again = await postTransaction(sale);
@@ -29,4 +29,7 @@ async function main() {
   console.log(JSON.stringify({ account: till.id, transaction: posted.id, listed, refused }));
 }
 
-main();
+main().catch((error) => {
+  console.error(JSON.stringify(error));
+  process.exitCode = 1;
+});

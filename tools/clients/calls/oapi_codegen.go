@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"time"
 
 	"calls/client"
 )
@@ -34,11 +35,11 @@ func main() {
 	ledger, err := client.NewClientWithResponses(url, client.WithRequestEditorFn(bearer))
 	must(err)
 
-	first := "till"
+	first := fmt.Sprint("till-", time.Now().UnixNano())
 	till, err := ledger.CreateAccountWithResponse(ctx, &client.CreateAccountParams{IdempotencyKey: &first},
 		client.CreateAccount{Name: "Till", Currency: "EUR"})
 	must(err)
-	second := "first-sale"
+	second := "sale-" + till.JSON201.Id
 	key2 := &client.PostTransactionParams{IdempotencyKey: &second}
 	sale := client.PostTransaction{Account: till.JSON201.Id, Amount: 1250, Type: "credit"}
 	posted, err := ledger.PostTransactionWithResponse(ctx, key2, sale)

@@ -16,13 +16,13 @@ async function main() {
   });
 
   const till = await ledger.POST("/v1/accounts", {
-    params: { header: { "Idempotency-Key": "till" } },
+    params: { header: { "Idempotency-Key": crypto.randomUUID() } },
     body: { name: "Till", currency: "EUR" },
   });
   if (till.error) throw new Error(JSON.stringify(till.error));
   const account = till.data.id;
   const sale = {
-    params: { header: { "Idempotency-Key": "first-sale" } },
+    params: { header: { "Idempotency-Key": `sale-${account}` } },
     body: { account, amount: 1250, type: "credit" as const },
   };
   const posted = await ledger.POST("/v1/transactions", sale);

@@ -13,10 +13,10 @@ async function main() {
   const bearer = async (scheme?: string) => (scheme === "oauth" ? `Bearer ${accessToken}` : accessToken);
   const ledger = new Configuration({ basePath, accessToken: bearer });
   const createAccount = { name: "Till", currency: "EUR" };
-  const till = await new AccountsApi(ledger).createAccount({ createAccount, idempotencyKey: "till" });
+  const till = await new AccountsApi(ledger).createAccount({ createAccount, idempotencyKey: crypto.randomUUID() });
   const transactions = new TransactionsApi(ledger);
   const postTransaction = { account: till.id, amount: 1250, type: "credit" } as const;
-  const sale = { postTransaction, idempotencyKey: "first-sale" };
+  const sale = { postTransaction, idempotencyKey: `sale-${till.id}` };
   const posted = await transactions.postTransaction(sale);
   const refused = await transactions.postTransaction(sale).then(
     () => null,

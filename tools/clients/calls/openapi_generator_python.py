@@ -2,6 +2,7 @@
 
 import json
 import os
+from uuid import uuid4
 
 from ledger_client import (
     AccountsApi,
@@ -22,12 +23,13 @@ grant = ApiKeyGrant(grant_type="api_key", api_key=key)
 token = TokensApi(ApiClient(Configuration(host=url))).issue_token(TokenRequest(grant))
 ledger = ApiClient(Configuration(host=url, access_token=token.access_token))
 
-till = AccountsApi(ledger).create_account(CreateAccount(name="Till", currency="EUR"), idempotency_key="till")
+new = CreateAccount(name="Till", currency="EUR")
+till = AccountsApi(ledger).create_account(new, idempotency_key=str(uuid4()))
 transactions = TransactionsApi(ledger)
 sale = PostTransaction(account=till.id, amount=1250, type="credit")
-posted = transactions.post_transaction(sale, idempotency_key="first-sale")
+posted = transactions.post_transaction(sale, idempotency_key=f"sale-{till.id}")
 try:
-    transactions.post_transaction(sale, idempotency_key="first-sale")
+    transactions.post_transaction(sale, idempotency_key=f"sale-{till.id}")
     refused = None
 except ConflictException as error:
     refused = error.data.error.code
