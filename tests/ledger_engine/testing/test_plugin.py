@@ -142,9 +142,13 @@ def pytest_in(
 
 @pytest.mark.process
 def test_each_fixture_and_what_there_is_to_copy_do_what_they_say_in_two_workers(tmp_path: Path) -> None:
-    fixture, copied = [
-        each.text for each in blocks(PAGE) if (each.run_by or "").endswith(Path(__file__).name)
+    fixture, copied, in_readme = [
+        each.text
+        for page in (PAGE, ROOT / "README.md")
+        for each in blocks(page)
+        if (each.run_by or "").endswith(Path(__file__).name)
     ]
+    assert in_readme == copied
     (tmp_path / "conftest.py").write_text(f"import pytest\n\n\n{fixture}")
     uses = "def test_it_goes_back(as_before, ledger):\n    ledger.happen('account.created')\n"
     (tmp_path / "test_copied.py").write_text(f"{copied}\n\n{uses}")
