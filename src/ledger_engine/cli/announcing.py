@@ -59,7 +59,7 @@ def announce(
                 here = on_this_machine(ready.url)
                 _say(f"Try it in another terminal ({here}/docs describes every request):")
                 _say(f"export LEDGER_API_KEY={ready.key}")
-                _say(f'curl {here}/v1/accounts -H "Authorization: Bearer $LEDGER_API_KEY"')
+                _say(f'curl {here}/v1/accounts -H "Authorization: Bearer $LEDGER_API_KEY"; echo')
     if ready.lacks_key:
         _say("This ledger has no API key: `ledger-engine keys create --mode test` creates one.")
     if ready.metrics_url is not None:

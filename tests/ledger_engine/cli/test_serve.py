@@ -192,7 +192,7 @@ def test_the_request_to_try_goes_to_an_address_that_can_be_asked(
     assert printed[2:] == [
         f"Try it in another terminal (http://{here}:8700/docs describes every request):",
         "export LEDGER_API_KEY=sk_test_1",
-        f'curl http://{here}:8700/v1/accounts -H "Authorization: Bearer $LEDGER_API_KEY"',
+        f'curl http://{here}:8700/v1/accounts -H "Authorization: Bearer $LEDGER_API_KEY"; echo',
     ]
 
 
