@@ -97,7 +97,11 @@ class Transactions(Objects[L]):
         destination: str | None = None,
         key: str | None = None,
     ) -> ApiCall[Transaction]:
-        """Post a `credit` or `debit`; with a destination, move the amount between the two accounts."""
+        """Post a `credit` or `debit` on the account.
+
+        With a destination, a debit moves the amount from `account` to `destination`, and a credit moves it
+        from `destination` to `account` (docs/decisions.md#transactions-destination).
+        """
         return self._create(
             Transaction,
             key,
