@@ -151,7 +151,6 @@ def test_a_page_works_as_written_twice_in_a_row(
     stands_for = {
         "8700": str(port),
         "8701": str(free_port()),
-        "8001": str(free_port()),
         "9000": str(free_port()),
         "9464": str(free_port()),
         "https://ledger.example.com": f"http://127.0.0.1:{port}",
@@ -160,7 +159,6 @@ def test_a_page_works_as_written_twice_in_a_row(
         "/var/lib/ledger/backups": str(folder / "backups"),
         "/opt/ledger/bin/": "",
         "/etc/ledger/ledger.toml": str(ROOT / "deploy" / "ledger.toml"),
-        ".venv/bin/ledger-engine": "ledger-engine",
         "$PWD/.venv/bin:": "",
         "pass show": "echo",
         # A reader types these in a clone or next to one, and the programs that build them are there already.
