@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import httpx
 import ledger_client
 from ledger_client.answers import LIST_BYTES_MAX
 from ledger_client.errors import AuthenticationError, LedgerError, NotFound
+from ledger_engine.core.processes import without_settings
 
 # A project of a server
 
@@ -125,7 +125,7 @@ class LedgerServer:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
-            env=_environment() | {"LEDGER_API_KEY_TEST": key},
+            env=without_settings() | {"PYTHONUNBUFFERED": "1", "LEDGER_API_KEY_TEST": key},
         )
         assert process.stdout is not None
         limit = threading.Timer(START_TIMEOUT_S, process.kill)
@@ -156,7 +156,7 @@ class LedgerServer:
             [*_PROGRAM, "projects", "update", project, *limits],
             check=True,
             stdout=subprocess.DEVNULL,
-            env=_environment(),
+            env=without_settings(),
         )
 
     def client(self, key: str | None = None) -> httpx.Client:
@@ -201,12 +201,6 @@ class LedgerServer:
                 self._process.wait()
             assert self._process.stdout is not None
             self._process.stdout.close()
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment without the variables that set options of the server, such as its port."""
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("LEDGER_")}
-    return variables | {"PYTHONUNBUFFERED": "1"}
 
 
 class _SharedTransport(httpx.HTTPTransport):
