@@ -184,7 +184,7 @@ class Overview(TiledView):
 
     @property
     def failing_endpoint(self) -> str | None:
-        """The id of the selected webhook endpoint if its newest attempted delivery failed."""
+        """The id of the selected webhook endpoint if this endpoint fails."""
         healths, selected_id = self.figures.get("webhooks"), (self.selected or {}).get("id")
         if selected_id is None or not isinstance(healths, list):
             return None
