@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
@@ -22,9 +19,10 @@ from tests.commands import run_command
 from tests.faults.client import Writers, assert_all_is_there_once, open_accounts, read_all
 from tests.faults.server import Server
 from tests.ledger_engine.waiting import looked_until, until, wait_until
+from tests.programs import path_of
 
 SETTINGS = Path(__file__).parents[2] / "deploy" / "litestream.yml"
-PROGRAM = shutil.which("litestream", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+PROGRAM = path_of("litestream")
 
 pytestmark = [
     pytest.mark.sqlite,

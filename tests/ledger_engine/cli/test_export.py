@@ -6,12 +6,9 @@ import asyncio
 import csv
 import io
 import json
-import os
 import re
-import shutil
 import stat
 import subprocess
-import sys
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
@@ -30,6 +27,7 @@ from ledger_engine.store import Unit
 from ledger_engine.tools.export import amount_of
 from tests.contract.rules import holds
 from tests.ledger_engine.cli.conftest import Command, only_line
+from tests.programs import path_of
 
 pytestmark = pytest.mark.process
 
@@ -101,10 +99,9 @@ def all_accounts(database: Location) -> list[Account]:
     return asyncio.run(using(database, lambda engine: engine.read(read)))
 
 
-def path_of(program: str) -> str:
-    """Return the path of a program of this environment or of the machine; skip the test if there is none."""
-    path = shutil.which(program, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    return path or pytest.skip(f"{program} is not installed")
+def required(program: str) -> str:
+    """Return the path of a program; skip the test if there is none."""
+    return path_of(program) or pytest.skip(f"{program} is not installed")
 
 
 @pytest.mark.parametrize("period", [(), ("--from", "second"), ("--to", "second")])
@@ -113,7 +110,7 @@ def test_the_program_of_a_format_computes_the_ledgers_balances(
     kind: str, period: tuple[str, ...], command: Command, posted: list[Transaction], tmp_path: Path
 ) -> None:
     program, *words = READERS_OF[kind]
-    program = path_of(program)
+    program = required(program)
     moment = iso(posted[-2].created)
     journal = command("export", "--format", kind, *(moment if word == "second" else word for word in period))
     file = tmp_path / f"books.{kind}"
@@ -251,7 +248,7 @@ def sellers_and_income(command: Command, database: Location) -> dict[str, dict[s
 def test_hledger_shows_a_marketplaces_debts_to_sellers_and_its_commission(
     command: Command, sellers_and_income: dict[str, dict[str, Account]], tmp_path: Path
 ) -> None:
-    program = path_of("hledger")
+    program = required("hledger")
     file = tmp_path / "books.journal"
     file.write_text(command("export", "--format", "hledger", *LAST_DAYS).stdout, encoding="utf-8")
 
@@ -283,7 +280,7 @@ def test_hledger_shows_a_marketplaces_debts_to_sellers_and_its_commission(
 def test_beancount_shows_a_marketplaces_debts_to_sellers_and_its_commission(
     command: Command, sellers_and_income: dict[str, dict[str, Account]], tmp_path: Path
 ) -> None:
-    program = path_of("bean-check")
+    program = required("bean-check")
     journal = command("export", "--format", "beancount", *LAST_DAYS).stdout
     file = tmp_path / "books.beancount"
     file.write_text(journal, encoding="utf-8")
