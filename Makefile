@@ -135,7 +135,7 @@ clients: dev
 	$(bin)/python -m tools.clients $(CLIENTS)
 
 pictures: dev
-	$(bin)/python tools/pictures.py
+	$(bin)/python -m tools.pictures
 	$(bin)/python -m tools.record_tour
 	$(bin)/python -m tools.tour_picture
 

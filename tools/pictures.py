@@ -1,6 +1,6 @@
 """Draw docs/pictures: screens of the dashboard on a temporary ledger with the demo's data set.
 
-`python tools/pictures.py [FOLDER]` starts a real server, presses keys in the dashboard, and saves each screen
+`python -m tools.pictures [FOLDER]` starts a real server, presses keys in the dashboard, and saves each screen
 as SVG. The pictures show the dates of the day. The overview and the requests show the demo's live traffic.
 Everything else is the same in each run.
 """
@@ -20,12 +20,11 @@ from dataclasses import dataclass
 from html import escape, unescape
 from pathlib import Path
 
-from block_shapes import rectangles, without_blocks
-from picture_history import paid_invoice
-
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.server.embedded import EmbeddedServer
 from ledger_tui.settings.config import Config, Options
+from tools.block_shapes import rectangles, without_blocks
+from tools.picture_history import paid_invoice
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 DATA_SET = "roastery"
